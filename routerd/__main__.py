@@ -19,7 +19,7 @@ STATUSES = "Exit status: 0; 1 when something is wrong, and standard error says w
 
 
 def installed_version() -> str:
-    """The version of this router, or what to do to have one."""
+    """Return the installed version, or how to install one."""
     try:
         return version("routerd")
     except PackageNotFoundError:
@@ -182,14 +182,14 @@ def manage(
 
 
 class _Late(click.Group):
-    """Commands whose module is loaded when one of them is asked for."""
+    """A group whose module is imported when one of its commands is used."""
 
     def __init__(self, name: str, load: Callable[[], click.Group], help: str) -> None:
         super().__init__(name, help=help)
         self._load = load
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        self.commands = self._load().commands  # also what is looked at for a word like a mistyped one
+        self.commands = self._load().commands  # click also reads this to suggest a command
         return super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

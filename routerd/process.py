@@ -1,12 +1,11 @@
-"""Entry point of every child: `python -P -m routerd.process ROLE --control-fd N`; ROLE is core, worker INDEX,
-exporter or recorder.
+"""Entry point of every child: `python -P -m routerd.process ROLE --control-fd N`.
 
-The role stands in the command line so that operators find it there. What else a child needs to know comes
-as the first message on the control socket. Imports stay few: every module loaded here is paid for in each
-process.
+ROLE is core, worker INDEX, exporter or recorder. It stands in the command line so that operators see it;
+everything else arrives as the first message on the control socket. Each import here costs memory in every
+process, so they are few.
 
-A spare has no role yet: `… spare --until-needed --control-fd N`. It has everything imported when somebody
-dies, and takes that place as soon as it is told which; then its command line says so, too.
+A spare starts without a role, as `spare --until-needed --control-fd N`. It has everything imported when
+another process dies, takes that process's role on request, and then changes its command line.
 """
 
 import contextlib
@@ -37,7 +36,7 @@ from shm.segment import DIRECTORY, Names
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
-REASON_CHARACTERS = 500  # of an exception's text: it may hold what a peer has sent
+REASON_CHARACTERS = 500  # of an exception's text, which may contain what a peer sent
 SPARE = [Role.SPARE, "--until-needed"]
 PROGRAMS = {
     Role.CORE: "core.main",
@@ -51,16 +50,16 @@ LOGGER = logging.getLogger("SERVER")
 
 
 class Program(Protocol):
-    """What the modules of `PROGRAMS` offer."""
+    """The interface of the modules in `PROGRAMS`."""
 
     def run(self, setup: Setup, channel: Channel[ToChild]) -> None:
-        """Serve until told to exit."""
+        """Serve until the supervisor sends Exit."""
 
 
 def main(argv: list[str]) -> int:
     name, control = _arguments(argv)
     if sys.stderr is not None:
-        faulthandler.enable()  # a crash in native code leaves the stack there, and kills as before
+        faulthandler.enable()  # prints the stack on a crash in native code, which still kills
     _belong_to_supervisor(name)
     channel = of_child(control)
     spare = argv[: len(SPARE)] == SPARE
@@ -76,11 +75,11 @@ def main(argv: list[str]) -> int:
             _take_role(setup, control)
         return _serve(setup, channel)
     except ChannelClosedError:
-        return 1  # the supervisor is gone, and with it whatever there was to serve or to report to
+        return 1  # the supervisor is gone, so there is nothing left to serve
 
 
 def _arguments(argv: list[str]) -> tuple[str, int]:
-    """The name the kernel shows for this process (15 characters at most), and the control socket."""
+    """Return this process's name in the kernel (at most 15 characters), and the control socket."""
     match argv:
         case [Role.WORKER, index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
             return f"routerd-w{index}", int(control)
@@ -92,10 +91,10 @@ def _arguments(argv: list[str]) -> tuple[str, int]:
 
 
 def _belong_to_supervisor(name: str) -> None:
-    """Die with the supervisor, and leave signals to it: it stops its children in order.
+    """Die with the supervisor and ignore signals that it handles: it stops its children in order.
 
-    A terminal sends Ctrl-C to the whole process group; a service manager, SIGTERM to all. The supervisor
-    starts a child with these signals blocked, so none is lost or fatal before they are ignored here.
+    A terminal sends SIGINT to the whole process group, and a service manager SIGTERM to all processes. The
+    supervisor blocks these signals before it starts a child, so none is fatal before this ignores them.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
@@ -107,8 +106,7 @@ def _belong_to_supervisor(name: str) -> None:
 
 
 def _import_everything(channel: ChildEnd) -> None:
-    """What the core and workers are made of: the core first, and no more when somebody waits for it already.
-    What cannot be imported is told by whoever needs it."""
+    """Import the core, then the workers' code unless a role already waits; errors show when it is needed."""
     with contextlib.suppress(Exception):
         importlib.import_module(PROGRAMS[Role.CORE])
         if not select([channel], [], [], 0)[0]:
@@ -116,8 +114,7 @@ def _import_everything(channel: ChildEnd) -> None:
 
 
 def spare_stacks(known_failures: list[str]) -> None:
-    """Leave no stack for a minute if a former process of this place has just crashed and left one. Who was
-    killed by another signal has left none."""
+    """Print no stack for a minute after a crash that has just left one; other signals leave none."""
     if faulthandler.is_enabled() and not CRASHES.isdisjoint(known_failures):
         faulthandler.disable()
         start_thread("stacks", _leave_stacks_later, again=1.0)
@@ -129,7 +126,7 @@ def _leave_stacks_later() -> None:
 
 
 def _take_role(setup: Setup, control: int) -> None:
-    """Be called, in every list of processes, as if started for that role."""
+    """Show the role's name and command line in process lists."""
     role = [Role.WORKER, str(setup.index)] if setup.role == Role.WORKER else [setup.role]
     name, _ = _arguments([*role, "--control-fd", str(control)])
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
@@ -137,7 +134,7 @@ def _take_role(setup: Setup, control: int) -> None:
 
 
 def with_descriptors(setup: Setup, descriptors: list[int]) -> Setup:
-    """A set-up that came with its sockets and doorbells, in this order, named by what they are here."""
+    """Return a set-up whose descriptors, sockets first and doorbells second, have their numbers here."""
     mine = iter(descriptors)
     listeners = [msgspec.structs.replace(one, fds=[next(mine) for _ in one.fds]) for one in setup.listeners]
     doorbells = [next(mine) if fd >= 0 else fd for fd in setup.doorbells]
@@ -145,7 +142,7 @@ def with_descriptors(setup: Setup, descriptors: list[int]) -> Setup:
 
 
 def _setup(channel: Channel[ToChild], seconds: float | None) -> Setup | None:
-    """The first message; None: not needed any more. ``seconds`` None: it may take for ever."""
+    """Return the first message, or None if the child is no longer needed; ``seconds`` None waits for ever."""
     deadline = None if seconds is None else time.monotonic() + seconds
     while True:
         message = channel.receive()
@@ -169,10 +166,8 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
         cast(Program, importlib.import_module(PROGRAMS[setup.role])).run(setup, channel)
     except ChannelClosedError:
         raise
-    except (
-        Exception
-    ) as error:  # whatever it is, the supervisor's log is the place that tells why a child ended
-        known = type(error).__name__ in setup.known_failures  # its traceback stands in the log already
+    except Exception as error:  # whatever it is, the supervisor's log must say why a child ended
+        known = type(error).__name__ in setup.known_failures  # the log has its traceback already
         LOGGER.critical("%s ends: unhandled %s", name, reason(error), exc_info=not known)
         channel.send(Fatal(reason(error)))
         return 1
@@ -180,7 +175,7 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
 
 
 def _keep_lines(setup: Setup) -> None:
-    """Let GET-LOG tell what this process logs."""
+    """Keep this process's log lines in its journal, which GET-LOG reads."""
     control = DIRECTORY / Names(setup.segments).control.lstrip("/")
     with control.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
@@ -188,7 +183,7 @@ def _keep_lines(setup: Setup) -> None:
 
 
 def _configure_again(logs: list[LogSetup], title: str) -> None:
-    """A new log while running; one that cannot be written leaves the old one in place."""
+    """Change the log while running; keep the old one if the new one cannot be opened."""
     try:
         configure(logs, title)
     except LogError as error:
@@ -196,10 +191,10 @@ def _configure_again(logs: list[LogSetup], title: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """An exception in one line, as a supervisor's log takes it."""
+    """Return an exception's text in one line, fit for the supervisor's log."""
     try:
         text = " ".join(str(error)[:REASON_CHARACTERS].split())
-    except ValueError:  # a number of thousands of digits, for one, has no text
+    except ValueError:  # such as for a number of thousands of digits
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,5 +1,4 @@
-"""The command line of qdrouterd, for scripts, units and tests that start one: its options and exit statuses
-in front of the router that `routerd run` runs."""
+"""The command line of qdrouterd: its options and exit statuses, for scripts and units that use them."""
 
 import logging
 import os
@@ -51,7 +50,7 @@ def qdrouterd(
     show_version: bool,
 ) -> int:
     """The router, by the options of qdrouterd."""
-    del include  # of a router with an interpreter inside
+    del include  # qdrouterd's embedded interpreter needs it
     if show_version:
         click.echo(installed_version())
         return 0
@@ -75,7 +74,7 @@ def qdrouterd(
 
 
 def main() -> None:
-    """As qdrouterd: status 1 for whatever keeps it from running."""
+    """Run; like qdrouterd, exit with status 1 for whatever keeps the router from running."""
     try:
         status = qdrouterd.main(prog_name="qdrouterd", standalone_mode=False)
     except click.ClickException as error:
@@ -101,7 +100,7 @@ def _run(file: Path, daemon: Daemon | None) -> int:
 
 
 def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
-    """The mistakes again, without places, in the words of qdrouterd's exceptions: scripts look for them."""
+    """Repeat the mistakes in the words of qdrouterd's exceptions, without places: scripts look for them."""
     for mistake in error.mistakes:
         if mistake.warning:
             continue
@@ -114,7 +113,7 @@ def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
 
 
 def _become(name: str) -> None:
-    """Give up this process's user for another, groups included."""
+    """Switch this process to another user with that user's groups."""
     user = pwd.getpwnam(name)
     os.initgroups(name, user.pw_gid)
     os.setgid(user.pw_gid)

@@ -14,7 +14,7 @@ _PLACE = re.compile(
 _DEFAULT_PORT = "5672"
 _OURS = frozenset(
     {"product", "version", "failover-server-list", "network-host", "port", "scheme", "hostname"}
-)  # of OPEN's properties (facts 1)
+)  # OPEN properties (AMQP 1.0 part 2.7.1) that the router sets itself
 _OUR_PREFIXES = ("qd.", "x-opt-qd.")
 _OF_ROUTERS = ("inter-router", "edge")
 

@@ -1,6 +1,6 @@
-"""Lines that reach the journal by a stream say their priority in front, `<3>`: sd-daemon(3), systemd.exec(5).
+"""Marks a line for the journal with its priority in front, `<3>`: sd-daemon(3), systemd.exec(5).
 
-The journal itself keeps the time of a line and takes the mark away.
+The journal removes the mark and keeps the time of a line itself.
 """
 
 import logging
@@ -10,7 +10,7 @@ from typing import Final
 
 from shm.journal import NOTICE, TRACE
 
-# level → syslog priority; critical is what is left
+# level → syslog priority; every other level is critical
 _PRIORITIES: Final = {
     TRACE: syslog.LOG_DEBUG, logging.DEBUG: syslog.LOG_DEBUG, logging.INFO: syslog.LOG_INFO,
     NOTICE: syslog.LOG_NOTICE, logging.WARNING: syslog.LOG_WARNING, logging.ERROR: syslog.LOG_ERR,
@@ -20,13 +20,15 @@ STDERR: Final = 2
 
 
 def priority(level: int) -> int:
-    """The syslog priority of a level."""
+    """Return the syslog priority of a level."""
     return _PRIORITIES.get(level, syslog.LOG_CRIT)
 
 
 def is_journal(descriptor: int) -> bool:
-    """Whether what is written there goes to the journal: JOURNAL_STREAM names device and inode, but who has
-    started the router may have put something else there since."""
+    """Whether a descriptor leads to the journal: JOURNAL_STREAM must name its device and inode.
+
+    The variable alone proves nothing: whoever started the router may have redirected the stream.
+    """
     device, _, inode = os.environ.get("JOURNAL_STREAM", "").partition(":")
     try:
         status = os.fstat(descriptor)
@@ -36,10 +38,10 @@ def is_journal(descriptor: int) -> bool:
 
 
 def marked(text: str, level: int) -> str:
-    """The text with the priority in front of each line."""
+    """Return the text with the priority in front of each line."""
     return "\n".join(f"<{priority(level)}>{line}" for line in text.split("\n"))
 
 
 def for_stderr(text: str, level: int) -> str:
-    """The text as standard error takes it: marked if that is the journal."""
+    """Return the text for standard error: marked if that leads to the journal."""
     return marked(text, level) if is_journal(STDERR) else text

@@ -1,8 +1,8 @@
-"""Changes that management asks of a running router: the configuration that results, or why it cannot be.
+"""Applies a management request to a configuration: the configuration that results, or why there is none.
 
-An entity made by a request is checked by the rules of a file, together with all others. It lasts as long as
-the supervisor, through deaths of the core and of workers and through reloads, unless the file read again has
-something in its place. What the file says of its own entities counts again when it is read again.
+The rules of a configuration file hold for entities from requests, alone and together. Such an entity lives
+as long as the supervisor, through new cores and workers and through reloads, unless the file read again
+contradicts it. A reload restores what the file says of its own entities.
 """
 
 import itertools
@@ -39,14 +39,14 @@ from shm.contract.control import ChangeRequest
 CREATED, UPDATED, DELETED = 201, 200, 204
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 403, 404, 500, 501
 
-REQUEST = "management request "  # with a number in place of the file of what stands in none
+REQUEST = "management request "  # and a number, in place of the file, for entities of no file
 
-MOST_TOLD = 20  # mistakes in one answer
+MOST_TOLD = 20  # mistakes listed in one answer
 _requests = itertools.count(1)
 
 
 class ChangeError(Exception):
-    """A change that cannot be: its status in the management protocol, and what is wrong."""
+    """A change is impossible; it has a management status (AMQP management WD9, 3.2) and a reason."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -54,7 +54,7 @@ class ChangeError(Exception):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A configuration after a change; `entity` is what was made or changed, `remarks` are about that."""
+    """A configuration after a change; `entity` is the one created or updated, `remarks` are about it."""
 
     config: Config
     status: int
@@ -63,7 +63,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 def changed(config: Config, request: ChangeRequest, identities: Identities) -> Changed:
-    """The configuration that a request makes of another one. Raises ChangeError."""
+    """Return the configuration after a request. Raises ChangeError."""
     kind = entity_type(request.kind)
     if kind is None or request.operation not in kind.operations:
         raise ChangeError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {request.kind}")
@@ -92,7 +92,10 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
 
 
 def _name_taken(config: Config, made: Checked) -> None:
-    """A second one of a name: in qdrouterd's words, with the place of the first. Raises ChangeError."""
+    """Refuse a second entity of a name, in qdrouterd's words and with the first's place.
+
+    Raises ChangeError.
+    """
     if not made.type.name.startswith("router.config.") or not made.entity.name:
         return
     for at in config.checked:
@@ -102,14 +105,14 @@ def _name_taken(config: Config, made: Checked) -> None:
 
 
 def _policy_stands(made: Checked) -> None:
-    """A vhost whose groups contradict themselves: in qdrouterd's words. Raises ChangeError."""
+    """Refuse a vhost with contradictory groups, in qdrouterd's words. Raises ChangeError."""
     if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
         text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"
         raise ChangeError(INTERNAL, text)
 
 
 def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> None:
-    """Files lie where requests may name some, but for those that are named already. Raises ChangeError."""
+    """Check that new file names lie in directories that a request may name. Raises ChangeError."""
     at = None if request.operation == "CREATE" else _find(config, kind, request, identities)
     old = None if at is None else config.checked[at].entity
     for name, value in request.attributes.items():
@@ -121,7 +124,7 @@ def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, iden
 
 
 def _log_opens(request: ChangeRequest) -> None:
-    """A log file that cannot be opened is told in qdrouterd's words, with the reason. Raises ChangeError."""
+    """Check that a log file can be opened; otherwise answer in qdrouterd's words. Raises ChangeError."""
     for name in ("outputFile", "output"):
         file = request.attributes.get(name)
         if isinstance(file, str) and (why := unusable_log(file)):
@@ -130,7 +133,7 @@ def _log_opens(request: ChangeRequest) -> None:
 
 
 def kept(old: Config, new: Config) -> tuple[Config, list[str]]:
-    """A file read again, with what requests had made beside the former one; and why some of that goes."""
+    """Return a file read again, with what requests had created, and why some of that is dropped."""
     made = [at for at in old.checked if at.file.startswith(REQUEST)]
     dropped: list[str] = []
     while made:
@@ -146,7 +149,7 @@ def kept(old: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def _without_bindings(everything: list[Checked], gone: Checked) -> list[Checked]:
-    """The bindings of an exchange go with it."""
+    """Remove the bindings of a deleted exchange."""
     if not isinstance(gone.entity, Exchange):
         return everything
     name = gone.entity.name
@@ -162,7 +165,7 @@ def _together(
     entity: Checked | None = None,
     remarks: Iterable[Mistake] = (),
 ) -> Changed:
-    """The configuration of all these. Raises ChangeError for what is wrong now and was not before."""
+    """Return the configuration of all these entities. Raises ChangeError for mistakes that are new."""
     found = check_together(list(everything))
     mistakes = [one for one in found if not one.warning]
     wrong = [one.text for one in remarks if not one.warning]
@@ -180,7 +183,7 @@ def _together(
 
 
 def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
-    """Who has mistakes, by type and name, as far as they have names."""
+    """Name the entities that have mistakes, by type and name, where they have names."""
     places = {(one.file, one.line) for one in mistakes}
     names = [
         f"{at.type.short_name} {at.entity.name}"
@@ -202,13 +205,13 @@ def _next_place() -> str:
 
 
 def named(config: Config, identities: Identities) -> list[str]:
-    """The identity of each entity, in order; the router's by its id, which is made up where none is given."""
+    """Return the identity of each entity, in order; that of the router has its id, even a generated one."""
     entities = (at.entity for at in config.checked)
     return identities.of(config.router if isinstance(one, Router) else one for one in entities)
 
 
 def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> int | None:
-    """Where the entity stands. None: nowhere, as it is one of those that are there without being made."""
+    """Return the index of the entity, or None for a default entity that nothing configures."""
     for i, (at, identity) in enumerate(zip(config.checked, named(config, identities), strict=True)):
         if at.type is kind and identity == request.identity:
             return i
@@ -218,7 +221,7 @@ def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: 
 def _made(
     kind: EntityType, block: Block, file: str, old: Checked | None = None
 ) -> tuple[Checked, list[Mistake]]:
-    """The entity that a block says, and remarks, wrong values among them. Raises ChangeError without one."""
+    """Return the entity that a block describes, and remarks. Raises ChangeError if it describes none."""
     mistakes: list[Mistake] = []
     line = 0 if old is None else old.line
     checked = check([Section(kind.name, block, line, file)], mistakes)
@@ -229,20 +232,20 @@ def _made(
 
 
 def _told(mistakes: Iterable[str]) -> str:
-    """All of them in one text, as long as somebody reads that."""
+    """Join mistakes in one text, at most MOST_TOLD of them."""
     listed = list(mistakes)
     more = f"; and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
     return "; ".join(listed[:MOST_TOLD]) + more
 
 
 def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | None = None) -> Block:
-    """The settings of a request, over those that the entity had before."""
+    """Return the settings of a request over those that the entity had before."""
     given: dict[str, Setting] = {}
     if old is not None:
         given = {camel_case(setting.name): setting for setting in old.block.settings}
     elif right == "update" and kind.entity is Log:
         _, _, key = request.identity.partition("/")
-        given["module"] = Setting("module", key, 0)  # of those that are there without being configured
+        given["module"] = Setting("module", key, 0)  # the entity of a module that nothing configures
     for name, value in request.attributes.items():
         attribute = kind.attribute(name)
         if attribute is not None and not getattr(attribute, right):
@@ -255,11 +258,11 @@ def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | 
     return Block(tuple(given.values()), 0 if old is None else old.block.line)
 
 
-_TEXTS = frozenset(("prefix", "pattern"))  # a file has nothing but texts: here they must be meant as such
+_TEXTS = frozenset(("prefix", "pattern"))  # a file holds only texts; a request must give these as strings
 
 
 def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
-    """As a file would have it; a map may be given as JSON text."""
+    """Return a value in the form of a file's values; a map may be given as JSON text."""
     if attribute is not None and attribute.kind in ("map", "groups") and isinstance(value, str):
         try:
             return JsonText(value).document()

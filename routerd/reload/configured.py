@@ -1,4 +1,4 @@
-"""What of a blueprint changes with the configuration while the router runs."""
+"""The parts of a blueprint that change with the configuration while the router runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +17,12 @@ from routerd.translate.tables import tables
 
 
 def profiles(config: Config) -> tuple[SslProfile, ...]:
-    """The sslProfiles of a configuration."""
+    """Return the sslProfiles of a configuration."""
     return tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
 
 
 def configured(config: Config, identities: Identities, connecting: Sequence[Connecting]) -> dict[str, Any]:
-    """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
+    """Return the parts of a blueprint that change with the configuration, without the sockets."""
     return {
         "addresses": config.addresses,
         "logs": config.logs,

@@ -1,4 +1,4 @@
-"""How one configuration differs from another, so that who has the one need not be told all of the other."""
+"""Differences between configurations, so that a process gets only what has changed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from shm.contract.management import Delta, Management
 def changes(
     before: Sequence[AddressSetup], after: Sequence[AddressSetup]
 ) -> tuple[list[AddressSetup], list[AddressSetup]]:
-    """Which addresses are gone, and which are new. One that stands there twice is gone with the second."""
+    """Return the addresses that are gone and those that are new; one listed twice goes only with both."""
     start, count, new = _middle(before, after)
     there = set(after)
     gone = [one for one in before[start : start + count] if one not in there]
@@ -18,7 +18,7 @@ def changes(
 
 
 def deltas(before: Management, after: Management) -> list[Delta]:
-    """One for each type of which there is something else now."""
+    """Return a delta for each entity type that has changed."""
     found = []
     for kind in dict.fromkeys((*before.entities, *after.entities)):
         old, new = before.entities.get(kind, []), after.entities.get(kind, [])
@@ -29,7 +29,7 @@ def deltas(before: Management, after: Management) -> list[Delta]:
 
 
 def _middle(before: Sequence[Any], after: Sequence[Any]) -> tuple[int, int, Sequence[Any]]:
-    """Where they differ: from where on, how many there were, and what stands there instead."""
+    """Return where two lists differ: the first index, how many of `before` go, and what replaces them."""
     start, most = 0, min(len(before), len(after))
     while start < most and before[start] == after[start]:
         start += 1

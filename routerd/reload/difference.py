@@ -1,4 +1,4 @@
-"""What a changed configuration means for a running router: pure comparison of the old and the new one."""
+"""Compares a new configuration with the current one: what takes effect now, and what needs a restart."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -10,7 +10,7 @@ from routerd.config.attribute import Entity
 from routerd.config.schema import TYPE_OF
 from routerd.config.support import UNSERVED_ENTITIES
 
-# What of the router entity takes effect at once; everything else is laid down when the processes start.
+# Attributes of router that take effect at once; the others are fixed when the processes start.
 LIVE = (
     "default_distribution", "link_capacity", "stop_grace_seconds", "workers", "core_cpu", "worker_cpus",
     "allow_no_listener",
@@ -22,9 +22,9 @@ Place = tuple[object, ...]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A line for each thing that has changed: `applied` while running, or waiting for a `restart`.
+    """Lists changes, a line each: `applied` now, or waiting for a `restart`.
 
-    `effective` is what the router has afterwards: the new configuration, but for what needs a restart.
+    `effective` is the configuration afterwards: the new one without what needs a restart.
     """
 
     effective: Config
@@ -33,7 +33,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(old: Config, new: Config) -> Difference:
-    """From the configuration a router has to the one it should have."""
+    """Compare the configuration that a router has with the one that it gets."""
     router = list(_changes(old.router, new.router))
     applied = [
         *_listeners(old.listeners, new.listeners),
@@ -47,7 +47,7 @@ def difference(old: Config, new: Config) -> Difference:
 
 
 def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
-    """Listeners by what tells them apart: where they listen, or for any free port their name as well."""
+    """Return listeners by where they listen; those on any free port also by name."""
     found: dict[Place, Listener] = {}
     for one in listeners:
         place: Place = (one.host, one.port_number, one.socket_address_family)
@@ -92,9 +92,9 @@ def _texts(old: Entity, new: Entity) -> str:
 
 
 def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
-    """Field and text of every attribute that differs."""
+    """Yield field and text of each attribute that differs."""
     if old is new:
-        return  # one of ten thousand that a change by management leaves alone
+        return  # a change by management leaves most entities alone
     for field in msgspec.structs.fields(new):
         before, after = getattr(old, field.name), getattr(new, field.name)
         if before != after and field.name not in _UNTOLD:
@@ -102,7 +102,7 @@ def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
 
 
 def _others(old: Config, new: Config) -> Iterator[str]:
-    """Other entities; what may be a secret is not told."""
+    """Yield the changes of other entities, without values, which may be secret."""
     before, after = _other_entities(old), _other_entities(new)
     for key, one in before.items():
         if key not in after:

@@ -1,4 +1,4 @@
-"""What configured entities are called in management: the same as long as they are there."""
+"""Identities of configured entities in management; an entity keeps its own while it exists."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import msgspec
 from routerd.config.attribute import Entity
 from routerd.config.schema import TYPE_OF, EntityType
 
-# Entity types whose entities are numbered, as in qdrouterd; the others go by what they are.
+# Entity types that have numbers for identities, as in qdrouterd; the others have names.
 NUMBERED = frozenset({
     "router.config.address", "router.config.linkRoute", "router.config.autoLink", "router.config.exchange",
     "router.config.binding",
@@ -15,14 +15,14 @@ NUMBERED = frozenset({
 
 
 class Identities:
-    """Gives identities. Numbers are never used again, and stay when the file is read again."""
+    """Assigns identities. A number is never used again and survives a reload."""
 
     def __init__(self) -> None:
         self._last = 0
         self._numbers: dict[tuple[bytes, int], int] = {}
 
     def of(self, entities: Iterable[Entity]) -> list[str]:
-        """The identity of each entity of a configuration; only the numbers of these are remembered."""
+        """Return the identity of each entity of a configuration; remember only these entities' numbers."""
         seen: dict[bytes | str, int] = {}
         numbers: dict[tuple[bytes, int], int] = {}
         found: list[str] = []
@@ -46,7 +46,7 @@ class Identities:
 
 
 def _identifier(entity: Entity, kind: EntityType) -> str:
-    """What tells entities of a type apart: where they are, the module, the host name, or their name."""
+    """Return what identifies an entity within its type: its host and port, module, host name, id or name."""
     host, port = getattr(entity, "host", None), getattr(entity, "port", None)
     if host is not None and port is not None:
         return ":".join([host or "0.0.0.0", port, *([entity.name] if entity.name else [])])  # noqa: S104  a name, no socket

@@ -1,8 +1,8 @@
-"""Which files a management request may name: those in the router's `managementDirs`, links and .. resolved.
+"""Files that a management request may name: those in the router's `managementDirs`, links and `..` resolved.
 
-Who writes the configuration file has an account on the machine; who sends a request need not. Without
-`managementDirs` it depends on what happens to the file: what is served to strangers must not be where keys
-and passwords lie, and what is written to not where others read their configuration.
+Whoever writes the configuration file has an account on the machine; whoever sends a request may have none.
+Without `managementDirs`, files served to clients stay away from keys and passwords, and files that the
+router writes stay away from other programs' configuration.
 """
 
 import os
@@ -26,9 +26,9 @@ NO_FILES: Final = ("", "stderr", "stdout", "syslog")
 
 
 def out_of_reach(config: Config, attribute: Attribute, value: object) -> str:
-    """What is wrong with a value for an attribute that a request gives; empty: nothing."""
+    """Return what is wrong with the file that a request names; empty if nothing is."""
     path = _path(attribute, value)
-    if not path or "\0" in path:  # which is no value of any attribute
+    if not path or "\0" in path:  # no attribute takes a NUL
         return ""
     allowed = tuple(_allowed(config, attribute.name))
     found = Path(os.path.realpath(path))
@@ -41,7 +41,7 @@ def out_of_reach(config: Config, attribute: Attribute, value: object) -> str:
 
 
 def _taken(config: Config, name: str, path: str, found: Path) -> str:
-    """Why a file that the router would write to is not for it: somebody else's content stands there."""
+    """Return why the router must not write to a file: it holds somebody else's content."""
     if name not in WRITTEN:
         return ""
     if config.file and found == Path(os.path.realpath(config.file)):
@@ -52,7 +52,7 @@ def _taken(config: Config, name: str, path: str, found: Path) -> str:
 
 
 def looks_like_log(file: Path) -> bool:
-    """Whether lines of a log may follow: there is no file, or an empty one, or it begins with such lines."""
+    """Whether log lines may be appended: the file is missing, empty, or begins with log lines."""
     try:
         with file.open("rb") as there:
             begin = there.read(_LINE_BEGINS)
@@ -64,7 +64,7 @@ def looks_like_log(file: Path) -> bool:
 
 
 def _path(attribute: Attribute, value: object) -> str:
-    """The file that a value names, if it names one."""
+    """Return the file that a value names; empty if it names none."""
     if not isinstance(value, str):
         return ""
     if attribute.name in SECRETS:

@@ -1,7 +1,7 @@
-"""The configuration file read again: what a running router needs for the new one, or why it stays as it is.
+"""Reloads the configuration file: prepares everything that the new configuration needs, or changes nothing.
 
-Whatever can fail happens before anything changes: the file is read and checked, new sockets are bound, the
-log is opened. Only then are the children told, and what is no longer wanted is closed.
+All that can fail comes first: reading and checking the file, binding sockets, opening the log. Only then do
+the children get the new configuration, and sockets no longer needed are closed.
 """
 
 import logging
@@ -24,7 +24,7 @@ from shm.contract.failures import failures
 from shm.contract.roles import Role
 from shm.space import SegmentError, check_space
 
-MOST_SOCKETS = 64  # a worker has places for so many
+MOST_SOCKETS = 64  # the sockets that a worker can serve
 
 NO_LISTENER = (
     "the file has no listener for clients any more, so nobody could connect; is it whole? "
@@ -35,7 +35,7 @@ LOGGER = logging.getLogger("SERVER")
 
 
 class RefusedError(Exception):
-    """The router stays as it is; `reasons` are all there are, one line each."""
+    """A reload is refused; `reasons` holds all reasons, one line each."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = reasons
@@ -43,20 +43,20 @@ class RefusedError(Exception):
 
 
 class NoRoomError(Exception):
-    """There are no CPUs or there is no memory for the workers that are wanted."""
+    """CPUs or memory do not suffice for the workers."""
 
     def __init__(self, line: int, text: str) -> None:
-        self.line = line  # of the router in its file
+        self.line = line  # the line of router in its file
         super().__init__(text)
 
 
-CANNOT = (LogError, ListenError, NoRoomError)  # what may be in the way of a configuration without a mistake
+CANNOT = (LogError, ListenError, NoRoomError)  # errors that prevent a configuration without mistakes
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed.
+    """A configuration ready for use: its listeners listen, and `retired` ones wait to be closed.
 
-    `dropped` says why things that management had made are not in it.
+    `dropped` says why entities from management are not in it.
     """
 
     difference: Difference
@@ -67,14 +67,14 @@ class Reloaded(msgspec.Struct, frozen=True):
 
 
 def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = None) -> Reloaded:
-    """Read the file of a running configuration again. Raises RefusedError, and then nothing has changed."""
+    """Read the configuration file again. Raises RefusedError, and then nothing has changed."""
     if not old.file:
         raise RefusedError(["the router was started without a configuration file; restart it with --config"])
     try:
         read = load(old.file, old.router.id)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
-    except Exception as error:  # one file must not be the end of the router
+    except Exception as error:  # no file may end the router
         failures.tell(f"reading {old.file}", error, "the router stays as it is")
         raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
     if _closes_the_door(old, read):
@@ -88,13 +88,13 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
 
 
 def _line_of(config: Config, error: LogError) -> int:
-    """Where a log that cannot be written stands in the file; 0: it came from management."""
+    """Return the line that names the log that cannot be written; 0 if management named it."""
     logs = (at for at in config.checked if isinstance(at.entity, Log) and at.entity.output_file == error.name)
     return next((at.line_of("outputFile") for at in logs), 0)
 
 
 def _closes_the_door(old: Config, read: Config) -> bool:
-    """Whether a file takes all listeners for clients away without saying so: it is empty, or half written."""
+    """Whether a file removes all client listeners without saying so: it is empty or half written."""
     had = any(isinstance(at.entity, Listener) and not at.entity.http and at.line for at in old.checked)
     return had and not read.router.allow_no_listener and all(one.http for one in read.listeners)
 
@@ -106,7 +106,7 @@ def prepare(
     dropped: Sequence[str] = (),
     passed: Passed | None = None,
 ) -> Reloaded:
-    """Get what another configuration needs. Raises one of ``CANNOT``, and then all is as before."""
+    """Prepare what a new configuration needs. Raises one of ``CANNOT``, and then nothing has changed."""
     pinning = _room(old, new)
     try:
         configure(log_setups(new.logs), Role.SUPERVISOR)
@@ -119,7 +119,7 @@ def prepare(
 
 
 def _room(old: Config, new: Config) -> Pinning:
-    """CPUs and memory for as many workers as there are to be."""
+    """Return the pinning of the workers, if memory and CPUs suffice. Raises NoRoomError."""
     router = new.router
     try:
         check_space(router.workers, old.router.arena_size, old.router.workers)
@@ -131,9 +131,9 @@ def _room(old: Config, new: Config) -> Pinning:
 def exchange(
     listening: Sequence[Listening], wanted: Sequence[Listener], passed: Passed | None = None
 ) -> tuple[list[Listening], list[Listening]]:
-    """Listen on what is wanted; a listener that stays keeps its sockets. Returns also those that must go. New
-    ones may have the sockets of the service manager that no other listener keeps.
+    """Open the wanted listeners, keeping sockets of those that stay; return them and the listeners to retire.
 
+    New listeners may take sockets of the service manager that no other listener has (sd_listen_fds(3)).
     Raises `ListenError`, and then everything listens as before.
     """
     have = dict(zip(places([one.listener for one in listening]), listening, strict=True))
@@ -160,8 +160,10 @@ def exchange(
 
 
 def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> None:
-    """Stop listening, in every process at once; connections stay. The service manager's sockets may be those
-    of others now."""
+    """Stop listening in every process at once; connections stay.
+
+    A warning names sockets that the service manager keeps open and no listener in `staying` serves.
+    """
     served = {url.partition("://")[2] for one in staying for url in one.urls}
     for one in leaving:
         one.pause()
@@ -178,7 +180,7 @@ def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> N
 
 
 def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Reload") -> None:
-    """One line for each change."""
+    """Log a line for each change."""
     found = reloaded.difference
     for text in found.applied:
         event(LOGGER, NOTICE, f"{what}: {text}")
@@ -195,7 +197,7 @@ def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Re
 
 
 def tell_refused(error: RefusedError) -> None:
-    """Every mistake, and what that means."""
+    """Log every reason, and that the router keeps its configuration."""
     for reason in error.reasons:
         event(LOGGER, logging.ERROR, f"Reload: {reason}")
     event(LOGGER, logging.ERROR, "Reload refused: the router goes on with the configuration it has")

@@ -1,1 +1,1 @@
-"""Source routes: a message carries the addresses still to visit and those that a reply would visit."""
+"""Source routes (docs/source-routes.md): a message carries its onward route and its return route."""

@@ -1,8 +1,8 @@
-"""Who may reach an address: decided by what the router saw, never by a return route (facts 2.2, 7.6).
+"""Access to addresses of source routes (docs/source-routes.md, "Who may send where").
 
-A source is a set of names for who handed a message to the router: `worker:ADDRESS`, or for a client
-`user:ID`, `link:TARGET`, `listener:NAME`, or for another router or network `uplink:CONNECTOR`. Every worker
-on the way replaces it by its own.
+A source is the set of names of whoever handed a message to the router: `worker:ADDRESS` for a route worker;
+`user:ID`, `link:TARGET` and `listener:NAME` for a client; `uplink:CONNECTOR` for another router or network.
+Each route worker on the way replaces the source by its own. Return routes never count.
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from routerd.source_routes.address import Address
 from routerd.source_routes.refusal import Reason, RefusedError
 
 Source = frozenset[str]
-LOCAL = "local"  # in a list of sources: any that is not an uplink
+LOCAL = "local"  # in a list of sources: every source that is not an uplink
 KINDS = ("worker", "user", "link", "listener", "uplink")
 _NOBODY: Mapping[Address, frozenset[str]] = MappingProxyType({})
 _NOWHERE: Mapping[Address, frozenset[Address]] = MappingProxyType({})
 
 
 class Access(Struct, frozen=True):
-    """`incoming`: the sources listed for an address; `outgoing`: the addresses listed for a worker.
+    """`incoming` lists the sources for an address; `outgoing` lists the addresses for a route worker.
 
-    An address without a list is open to all but uplinks; a worker without a list may send to all.
+    An address without a list is open to all but uplinks; a route worker without a list may send to all.
     """
 
     incoming: Mapping[Address, frozenset[str]] = _NOBODY
     outgoing: Mapping[Address, frozenset[Address]] = _NOWHERE
 
     def check(self, source: Source, sender: Address | None, address: Address) -> None:
-        """May `source`, the worker at `sender` if it is one, reach the address? Raises RefusedError."""
+        """Check that `source`, at route worker `sender` if it is one, may send here. Raises RefusedError."""
         listed = self.incoming.get(address)
         if not _reaches(source, listed):
             shown = ", ".join(sorted(source)) or "nobody known"
@@ -40,7 +40,7 @@ class Access(Struct, frozen=True):
         self.check_outgoing(sender, address)
 
     def check_outgoing(self, sender: Address | None, address: Address) -> None:
-        """May the worker at `sender`, if it is one, send to the address? Raises RefusedError."""
+        """Check that the route worker at `sender`, if any, may send to the address. Raises RefusedError."""
         allowed = None if sender is None else self.outgoing.get(sender)
         if allowed is not None and address not in allowed:
             shown = ", ".join(sorted(map(str, allowed))) or "nowhere"
@@ -48,7 +48,7 @@ class Access(Struct, frozen=True):
 
 
 def of_worker(address: Address) -> Source:
-    """The source of what a worker sends."""
+    """Return the source of messages that a route worker sends."""
     return frozenset({f"worker:{address}"})
 
 

@@ -1,4 +1,4 @@
-"""Addresses and routes, and how they are written: `D1=>B2`, `64#name` (facts source-routes 1.1).
+"""Addresses and routes and their text form: `D1=>B2`, `64#name` (docs/source-routes.md).
 
 An address is a type from 0 to 255 and octets. Type 0 is a name in the router's own space, usually text.
 """
@@ -13,7 +13,7 @@ ARROW = "=>"
 
 
 class Address(NamedTuple):
-    """One stop of a route."""
+    """One stop of a route: a type from 0 to 255 and at least one octet."""
 
     type: int
     value: bytes
@@ -28,12 +28,12 @@ Route = tuple[Address, ...]
 
 
 def local(name: str) -> Address:
-    """The address of type 0 with that name."""
+    """Return the address of type 0 with a name."""
     return Address(LOCAL, name.encode("utf-8", "surrogateescape"))
 
 
 def parse_address(text: str) -> Address:
-    """`NAME`, or `TYPE#NAME`. Raises RefusedError: there is no name, no such type, or a second `#`."""
+    """Read `NAME` or `TYPE#NAME`. Raises RefusedError for an empty name, a bad type or a second `#`."""
     kind, mark, name = text.strip().rpartition("#")
     if not name:
         raise _bad(text, "has no name")
@@ -47,14 +47,14 @@ def parse_address(text: str) -> Address:
 
 
 def parse_route(text: str) -> Route:
-    """Addresses joined by `=>`; empty text is the empty route. Raises RefusedError."""
+    """Read addresses joined by `=>`; an empty text is the empty route. Raises RefusedError."""
     if not text.strip():
         return ()
     return tuple(parse_address(part) for part in text.split(ARROW))
 
 
 def show_route(route: Route) -> str:
-    """A route as `parse_route` reads it, where its names are such that it can."""
+    """Return a route's text; `parse_route` reads it back unless a name contains `=>` or `#`."""
     return ARROW.join(map(str, route))
 
 

@@ -1,4 +1,4 @@
-"""Routes as AMQP message annotations, and as nothing but `to` and `reply-to` (facts source-routes 7.2).
+"""Routes in AMQP: message annotations, or just `to` and `reply-to` (docs/source-routes.md, "In AMQP").
 
 | key | type | meaning |
 |---|---|---|
@@ -8,9 +8,9 @@
 | `x-opt-route.meta` | map | metadata |
 | `x-opt-route.nesting` | ubyte | wrappers around the payload; absent: none |
 | `x-opt-route.tracing` | string | tracing context |
-| `x-opt-route.reply` | symbol | of a reply: the state of the return route that it goes by |
+| `x-opt-route.reply` | symbol | on a reply: the state of the return route that it follows |
 
-Values are plain Python: str for strings and symbols, int, bytes, list, dict, as any AMQP library has them.
+Values are plain Python: str for strings and symbols, int, bytes, list and dict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,12 +40,12 @@ NESTING: Final = PREFIX + "nesting"
 TRACING: Final = PREFIX + "tracing"
 REPLY: Final = PREFIX + "reply"
 MOST_TRACING: Final = 4096  # octets
-SCHEME: Final = "route:"  # of a `to` that holds a whole route
-_DEEPEST = 4  # values of metadata inside each other
+SCHEME: Final = "route:"  # begins a `to` that holds a whole route
+_DEEPEST = 4  # levels of lists in a value of metadata
 
 
 def to_annotations(message: Message) -> dict[str, Any]:
-    """The annotations of a message, complete: what a peer needs to know is all in them."""
+    """Return all annotations of a message: they tell a peer everything but the payload."""
     found: dict[str, Any] = {
         ONWARD: list(map(_value, message.onward)),
         RETURN: list(map(_value, message.returning)),
@@ -66,7 +66,7 @@ def _value(address: Address) -> Any:
         try:
             return address.value.decode()
         except UnicodeDecodeError:
-            pass  # a name that is no text can only be octets
+            pass  # a name that is not UTF-8 travels as octets
     return [address.type, address.value]
 
 
@@ -82,10 +82,10 @@ def from_annotations(
     target: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Message:
-    """The message that annotations and properties describe; `target` is the address of the sender's link.
+    """Return the message that annotations and properties describe; `target` is that of the sender's link.
 
-    Without an onward list the route is `to`, else `target`; without a return list it is `reply-to`, else
-    empty. Without a state it is complete if there is a return route. Raises RefusedError.
+    Without an onward list, `to` is the onward route, or else `target`; without a return list, `reply-to` is
+    the return route. Without a state, the message is complete if it has a return route. Raises RefusedError.
     """
     named = {str(key): value for key, value in annotations.items() if _is_ours(key)}
     _check_reply(named.get(REPLY))
@@ -105,7 +105,7 @@ def from_annotations(
         meta=_meta(named.get(META), limits),
         tracing=_tracing(named.get(TRACING)),
     )
-    message.first  # noqa: B018  an empty route is refused here, where the sender is still known
+    message.first  # noqa: B018  raises for an empty route while the sender is still known
     return check_limits(message, limits)
 
 
@@ -123,7 +123,7 @@ def _given(named: Mapping[str, Any], key: str, most: int, reason: Reason) -> Rou
     value = named.get(key)
     if value is None:
         return None
-    elements = getattr(value, "elements", value)  # an AMQP array in the engine's own class
+    elements = getattr(value, "elements", value)  # Proton has a class of its own for an AMQP array
     if isinstance(elements, str | bytes) or not isinstance(elements, Sequence):
         raise _wrong(key, "is no list")
     if len(elements) > most:
@@ -158,7 +158,7 @@ def _state(value: object, returning: Route) -> State:
 
 
 def _check_reply(value: object) -> None:
-    """A reply says what the return route is that it goes by."""
+    """Refuse a reply whose return route was not complete. Raises RefusedError."""
     if value is None:
         return
     try:

@@ -1,10 +1,10 @@
-"""BARE encoding of messages, versions 1 and 2, strictly (facts source-routes 1.2, 5.1, 6).
+"""Messages in BARE (draft-devault-bare), versions 1 and 2 (docs/source-routes.md, "In BARE and CBOR").
 
     message = version:uint  onward:[]address  return:[]address  payload:data  (2:) tracing:optional<string>
     address = type:uint  value:data
 
-A uint is LEB128 in as few octets as it needs, at most 64 bits; data and string are a uint length and octets.
-Nothing is allocated for a length or count before it is known that so much is there and is allowed.
+A uint is LEB128 of at most 64 bits in as few octets as possible; data and string are a uint length and
+octets. The reader checks each length and count against its limit and the octets left before it allocates.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message, new_m
 from routerd.source_routes.refusal import Reason, RefusedError
 
 MOST: Final = (1 << 64) - 1
-_MOST_ENTRIES: Final = 65_536  # of a map; a message's metadata has its own, smaller limit
+_MOST_ENTRIES: Final = 65_536  # entries of a map; a message's metadata has a smaller limit
 VERSIONS: Final = (1, 2)
 
 
 def uint(number: int) -> bytes:
-    """An unsigned number of up to 64 bits."""
+    """Encode an unsigned number. Raises ValueError beyond 64 bits."""
     if not 0 <= number <= MOST:
         raise ValueError(f"{number} is no number of 64 bits")
     octets = bytearray()
@@ -32,17 +32,17 @@ def uint(number: int) -> bytes:
 
 
 def data(octets: bytes) -> bytes:
-    """Octets behind their number."""
+    """Encode octets with their length in front."""
     return uint(len(octets)) + octets
 
 
 def string(text: str) -> bytes:
-    """UTF-8 behind the number of its octets."""
+    """Encode a text as UTF-8 with its length in octets in front."""
     return data(text.encode())
 
 
 def mapping(entries: Mapping[str, bytes]) -> bytes:
-    """`map[string]data`, sorted by the octets of its keys, so that equal maps have equal octets."""
+    """Encode `map[string]data`, sorted by the octets of the keys, so that equal maps have equal octets."""
     pairs = sorted((key.encode(), value) for key, value in entries.items())
     return uint(len(pairs)) + b"".join(data(key) + data(value) for key, value in pairs)
 
@@ -56,7 +56,10 @@ def encode_route(route: Route) -> bytes:
 
 
 def encode(message: Message, version: int = 0) -> bytes:
-    """A message; version 0: 2 if it has a tracing context, else 1. Raises ValueError: 1 holds no context."""
+    """Encode a message; version 0 picks 2 for a message with a tracing context and 1 for others.
+
+    Raises ValueError if version 1 would have to hold a tracing context.
+    """
     version = version or (1 if message.tracing is None else 2)
     if version not in VERSIONS or (version == 1 and message.tracing is not None):
         raise ValueError(f"version {version} cannot hold this message")
@@ -68,7 +71,7 @@ def encode(message: Message, version: int = 0) -> bytes:
 
 
 def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
-    """The message. Raises RefusedError."""
+    """Decode a message. Raises RefusedError."""
     if not octets:
         raise wrong("it is empty")
     if len(octets) > limits.message_octets:
@@ -89,12 +92,12 @@ def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
 
 
 def wrong(why: str) -> RefusedError:
-    """What is raised for octets that are no message."""
+    """Return the error for octets that are not a message."""
     return RefusedError(Reason.BAD_ENCODING, f"the encoding is wrong: {why}")
 
 
 class Reader:
-    """Reads values from the front of some octets. Every method raises RefusedError."""
+    """Reads values one after the other from octets. Every method raises RefusedError."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = octets
@@ -102,7 +105,7 @@ class Reader:
 
     @property
     def rest(self) -> bytes:
-        """What has not been read."""
+        """The octets not read yet."""
         return self._octets[self._at :]
 
     def octet(self) -> int:
@@ -154,7 +157,7 @@ class Reader:
         return Address(kind, value)
 
     def route(self, most: int = 32, limits: Limits = DEFAULT_LIMITS, reason: Reason = Reason.ONWARD) -> Route:
-        """A route of at most so many addresses."""
+        """Read a route of at most `most` addresses."""
         count = self.uint()
         if count > most:
             raise RefusedError(reason, f"a route is too long: {count} addresses; {most} are allowed")
@@ -169,9 +172,9 @@ class Reader:
         return tuple(found)
 
     def mapping(self, most: int = _MOST_ENTRIES) -> dict[str, bytes]:
-        """`map[string]data` of at most so many entries, in any order, without a key twice."""
+        """Read `map[string]data` of at most `most` entries, in any order, without duplicate keys."""
         count = self.uint()
-        if count > min(most, (len(self._octets) - self._at) // 2):  # an entry has two octets at least
+        if count > min(most, (len(self._octets) - self._at) // 2):  # an entry has at least two octets
             raise wrong(f"a map has {count} entries, more than are there or allowed")
         found: dict[str, bytes] = {}
         for _ in range(count):
@@ -182,6 +185,6 @@ class Reader:
         return found
 
     def end(self) -> None:
-        """There must be no more."""
+        """Check that nothing is left to read."""
         if self._at < len(self._octets):
             raise wrong(f"{len(self._octets) - self._at} octets follow its end (trailing bytes)")

@@ -1,4 +1,4 @@
-"""What a route would do: a message is taken through the workers, step by step, and nothing is sent."""
+"""Follows a message through route workers step by step without sending anything: `routerd route explain`."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ MOST_STEPS = 1000
 
 
 class Place(Struct, frozen=True):
-    """A router: its name, its workers by every address of theirs, and who may reach what."""
+    """A router: its name, its route workers by each of their addresses, and its access lists."""
 
     name: str
     workers: Mapping[Address, Worker]
@@ -26,7 +26,7 @@ class Place(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One row: what happened `at` an address, and the routes afterwards. `copy` counts the copies from 1."""
+    """What happens `at` an address, and the routes afterwards. `copy` numbers copies from 1."""
 
     at: str
     router: str
@@ -43,12 +43,12 @@ class _Visit(Struct, frozen=True):
     message: Message
     source: Source
     sender: Address | None
-    place: Place | None  # of the sender; None: a client of whichever router has the first address
+    place: Place | None  # the sender's; None: a client of the router that has the first address
     copy: int
 
 
 def explain(message: Message, source: Source, places: tuple[Place, ...]) -> Iterator[Step]:
-    """The steps of a message that `source` sends, and of its copies, each to its end; 1,000 at most."""
+    """Yield the steps of a message from `source` and of its copies, each to its end; at most MOST_STEPS."""
     waiting = deque([_Visit(message, source, None, None, 0)])
     yield Step("", "", "sent", message.onward, message.returning, message.state.value)
     copies = 0
@@ -96,7 +96,7 @@ def _worked(visit: _Visit, place: Place, worker: Worker, source: Source) -> tupl
 def _find(
     address: Address, near: Place | None, places: tuple[Place, ...]
 ) -> tuple[Place | None, Worker | None]:
-    """The worker of that address, rather of the router where the message is."""
+    """Return the route worker at an address, and its router: first that where the message is."""
     for place in ((near,) if near is not None else ()) + places:
         if address in place.workers:
             return place, place.workers[address]

@@ -1,4 +1,4 @@
-"""A message as source routing sees it, and the limits it must keep (facts source-routes 1.1, 7.2, 7.5)."""
+"""A message with a source route, and its limits (docs/source-routes.md)."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -14,18 +14,19 @@ NO_META: Meta = MappingProxyType({})
 
 
 class State(Enum):
-    """What is known of the return route: whether a reply over it arrives at who sent the message."""
+    """Says whether a reply over the return route reaches the first sender."""
 
-    COMPLETE = "complete"  # every change of scope so far was traced or wrapped
-    PARTIAL = "partial"  # one was not, or a part was cut off that belonged to it
-    NONE = "none"  # the first sender gave none
+    COMPLETE = "complete"  # every change of scope so far is traced or wrapped
+    PARTIAL = "partial"  # a change of scope is not, or a needed part of the route is cut off
+    NONE = "none"  # the first sender gave no return route
 
 
 class Message(NamedTuple):
-    """`onward`: addresses still to visit, the first is the receiver's own; `returning`: those a reply visits.
+    """A message between two route workers.
 
-    `payload` are octets that nobody on the way looks at; `tracing` is the context of version 2, or None;
-    `hops` are the workers passed so far, `nesting` the wrappers around the payload now.
+    `onward` lists the addresses to visit, its current one first; `returning` those that a reply visits.
+    `payload` is opaque; `tracing` is the tracing context, or None. `hops` counts the route workers passed and
+    `nesting` the wrappers around the payload.
     """
 
     onward: Route
@@ -39,17 +40,14 @@ class Message(NamedTuple):
 
     @property
     def first(self) -> Address:
-        """Where it is now. Raises RefusedError: the onward route is empty."""
+        """The address where the message is now. Raises RefusedError if the onward route is empty."""
         if not self.onward:
             raise RefusedError(Reason.EMPTY_ROUTE, "the onward route is empty; give at least one address")
         return self.onward[0]
 
 
 class Limits(NamedTuple):
-    """What one message may have; octets of a route are those of its addresses, without their lengths.
-
-    `lenient_tail`: the encoder of another implementation ends version 1 with a zero octet.
-    """
+    """Limits of one message. The octets of a route are those of its addresses, without their lengths."""
 
     hops: int = 64
     onward: int = 32
@@ -59,22 +57,22 @@ class Limits(NamedTuple):
     nesting: int = 8
     meta_keys: int = 16
     meta_octets: int = 1024
-    message_octets: int = 16 * 1024 * 1024  # of one encoded message that is held whole
-    lenient_tail: bool = False  # a zero octet may follow a BARE message of version 1
+    message_octets: int = 16 * 1024 * 1024  # one encoded message, which is held as a whole
+    lenient_tail: bool = False  # accept a zero octet after BARE version 1: some encoders write it
 
 
 DEFAULT_LIMITS = Limits()
 
 
 def new_message(onward: Route, returning: Route, payload: bytes, tracing: str | None = None) -> Message:
-    """A message as its first sender gives it: complete if it says where a reply goes."""
+    """Return a message as its first sender makes it: complete if it has a return route."""
     return Message(onward, returning, payload, tracing, State.COMPLETE if returning else State.NONE)
 
 
 def reply_to(message: Message, me: Address, payload: bytes, *, any_state: bool = False) -> Message:
-    """The reply of `me`: onward := return, return := [me]; metadata is not copied.
+    """Return the reply that `me` sends: onward is the return route, return is `me`, without metadata.
 
-    Raises RefusedError: the return route is unusable; with `any_state` only if it is empty.
+    Raises RefusedError if the return route is unusable; with `any_state`, only if it is empty.
     """
     if not message.returning:
         raise RefusedError(Reason.UNUSABLE_RETURN, "there is no return route to reply over", str(me))
@@ -84,7 +82,7 @@ def reply_to(message: Message, me: Address, payload: bytes, *, any_state: bool =
 
 
 def check_usable(state: State, where: str = "") -> None:
-    """Raises RefusedError if a return route is not complete."""
+    """Check that a return route is complete. Raises RefusedError."""
     if state is State.COMPLETE:
         return
     why = "a change of scope on the way was neither traced nor wrapped"
@@ -94,7 +92,7 @@ def check_usable(state: State, where: str = "") -> None:
 
 
 def check_limits(message: Message, limits: Limits, where: str = "") -> Message:
-    """The message itself. Raises RefusedError naming the limit that it exceeds, and the address `where`."""
+    """Return the message. Raises RefusedError, with the address `where`, if it exceeds a limit."""
     _check_route(message.onward, "onward", Reason.ONWARD, limits.onward, limits, where)
     _check_route(message.returning, "return", Reason.RETURN, limits.returning, limits, where)
     for what, is_, most, reason in (
@@ -123,7 +121,7 @@ def _check_route(route: Route, name: str, reason: Reason, most: int, limits: Lim
 
 
 def meta_octets(meta: Meta) -> int:
-    """Octets of all keys and values; a number or truth value is counted as 9, the most AMQP needs for one."""
+    """Return the octets of keys and values; a number or boolean counts as 9, its longest AMQP encoding."""
     return sum(len(key.encode("utf-8", "replace")) + _octets(value) for key, value in meta.items())
 
 

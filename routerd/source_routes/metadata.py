@@ -1,4 +1,4 @@
-"""What becomes of metadata, key by key (facts source-routes 5, 7.4).
+"""Classes of metadata keys and what each part of the way does (docs/source-routes.md, "Metadata").
 
 | class | a forwarder | leaving the scope | a wrapper |
 |---|---|---|---|
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from routerd.source_routes.message import Meta, MetaValue
 
-TRACE = "trace"  # the key to which each worker adds its address, where it is of class append and there
+TRACE = "trace"  # each route worker appends its address to this key if a message has it
 
 Wrapped = Literal["hide", "copy"] | tuple[str, ...]
 Unwrapped = Literal["restore", "merge"]
@@ -32,7 +32,7 @@ class MetaClass(Enum):
 
 
 class Classes(Struct, frozen=True):
-    """The declared keys; every other is of class carry."""
+    """The declared keys by class; every other key is of class carry."""
 
     of: Mapping[str, MetaClass]
 
@@ -44,7 +44,7 @@ DEFAULT_CLASSES = Classes({TRACE: MetaClass.APPEND})
 
 
 def appended(meta: Meta, classes: Classes, key: str, value: MetaValue) -> Meta:
-    """The metadata with a value added to a key that is there, is of class append and holds a list."""
+    """Return the metadata with a value appended to a key of class append that holds a list."""
     list_ = meta.get(key)
     if classes[key] is not MetaClass.APPEND or not isinstance(list_, tuple):
         return meta
@@ -52,12 +52,12 @@ def appended(meta: Meta, classes: Classes, key: str, value: MetaValue) -> Meta:
 
 
 def leaving(meta: Meta, classes: Classes) -> Meta:
-    """What crosses the border of a scope."""
+    """Return the metadata that leaves a scope."""
     return {key: value for key, value in meta.items() if classes[key] is not MetaClass.LOCAL}
 
 
 def outside(meta: Meta, classes: Classes, option: Wrapped) -> Meta:
-    """What stands outside a wrapper; inside is all that leaves the scope."""
+    """Return the metadata on the outside of a wrapper; inside stands everything that leaves the scope."""
     return {key: value for key, value in meta.items() if _shown(key, classes, option)}
 
 
@@ -69,7 +69,7 @@ def _shown(key: str, classes: Classes, option: Wrapped) -> bool:
 
 
 def unwrapped(inner: Meta, outer: Meta, classes: Classes, option: Unwrapped) -> Meta:
-    """Its own, what was appended on the way, and by `merge` what else stands outside."""
+    """Return an unwrapped message's metadata: its own, appended values, and with `merge` all outside."""
     found: dict[str, MetaValue] = dict(inner)
     for key, value in leaving(outer, classes).items():
         mine = inner.get(key)

@@ -1,4 +1,4 @@
-"""Why a message is refused: the reason, the AMQP condition its sender is told, and who is at fault."""
+"""Reasons for refusing a message, each with the AMQP error that its sender gets."""
 
 from enum import Enum
 
@@ -12,7 +12,7 @@ PRECONDITION = "amqp:precondition-failed"
 
 
 class Reason(Enum):
-    """Every reason there is; `label` is its name in counters, `condition` the AMQP error."""
+    """A reason; `label` names it in counters, `condition` is the AMQP error (AMQP 1.0 part 2.8.15)."""
 
     EMPTY_ROUTE = ("empty-route", INVALID_FIELD)
     NOT_MINE = ("not-mine", INVALID_FIELD)
@@ -40,7 +40,7 @@ class Reason(Enum):
 
 
 class RefusedError(Exception):
-    """A message that goes no further; `detail` is a sentence, `address` (as text) is where it happened."""
+    """A message is refused; `detail` is a sentence that says why, `address` (text) says where."""
 
     def __init__(self, reason: Reason, detail: str, address: str = "") -> None:
         super().__init__(f"{address}: {detail}" if address else detail)

@@ -1,7 +1,7 @@
-"""What each kind of worker makes of a message: pure functions, message in, messages out.
+"""Rules of the kinds of route workers as pure functions: a message in, messages out (docs/source-routes.md).
 
-Facts source-routes 3, 4, 7.2 to 7.4. `step` is the only entry; it also keeps the rules that hold for all:
-the first address is the worker's own, every worker is counted, and what comes out keeps the limits.
+`step` is the only entry point. It also applies the rules common to all kinds: the first address is the route
+worker's own, each route worker counts as a hop, and results keep the limits.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ from routerd.source_routes.workers import (
 
 
 class Rules(Struct, frozen=True):
-    """What holds for all workers of a router."""
+    """Limits and metadata classes that all route workers of a router share."""
 
     limits: Limits = DEFAULT_LIMITS
     classes: Classes = DEFAULT_CLASSES
@@ -64,7 +64,7 @@ DEFAULT_RULES = Rules()
 
 
 class _Passing(Struct, frozen=True):
-    """A message at a worker: `at` is the worker's address that it came to, no longer in its onward route."""
+    """A message at a route worker; `at`, the address that it came to, is no longer in the onward route."""
 
     message: Message
     at: Address
@@ -75,9 +75,9 @@ class _Passing(Struct, frozen=True):
 def step(
     worker: Worker, message: Message, source: frozenset[str] = frozenset(), rules: Rules = DEFAULT_RULES
 ) -> tuple[Message, ...]:
-    """What the worker sends for this message, which came from `source` as the router saw it.
+    """Return what a route worker sends for a message from `source`: the message, then any copies.
 
-    Raises RefusedError with the worker's address.
+    Raises RefusedError with the route worker's address.
     """
     at = message.first
     if at not in worker.addresses:
@@ -101,14 +101,14 @@ def step(
 
 
 def _next(onward: Route) -> Route:
-    """The route, which must lead somewhere."""
+    """Return the route. Raises RefusedError if it is empty."""
     if not onward:
         raise RefusedError(Reason.NO_NEXT, "the onward route ends at a worker that only passes messages on")
     return onward
 
 
 def _moved(worker: Worker, passing: _Passing, onward: Route, traced: Address | None = None) -> Message:
-    """The message with another onward route; over the border of a scope if the worker is such a border."""
+    """Return the message with another onward route, as the next scope gets it if the route worker crosses."""
     message = passing.message._replace(onward=_next(onward))
     if worker.crosses:
         untraced = traced is None and message.state is State.COMPLETE
@@ -131,13 +131,13 @@ def _proxy(worker: Proxy, passing: _Passing) -> tuple[Message, ...]:
     message = passing.message
     if passing.at == worker.address:
         return (_moved(worker, passing, worker.route + message.onward, worker.inner),)
-    # The first return address is the service's own, or that of its last tracer: this worker stands for it.
+    # The first return address is that of the service, or its last tracer; this route worker's replaces it.
     answer = _with(passing, returning=message.returning[1:])
     return (_moved(worker, answer, message.onward, worker.address),)
 
 
 def _with(passing: _Passing, **changed: Any) -> _Passing:
-    """The same, with some fields of its message changed."""
+    """Return `passing` with some fields of its message changed."""
     return _Passing(passing.message._replace(**changed), passing.at, passing.source, passing.rules)
 
 
@@ -155,7 +155,7 @@ def _collapse(worker: Collapse, passing: _Passing) -> tuple[Message, ...]:
 
 
 def _strip(passing: _Passing, how: Strip) -> _Passing:
-    """Without what other scopes have traced. A return route of which nothing is left leads to nobody."""
+    """Cut off what other scopes traced. A return route with nothing left is no longer complete."""
     message = passing.message
     left, found = stripped(message.returning, how)
     state = message.state
@@ -194,9 +194,9 @@ def _wrap(worker: Wrap, passing: _Passing) -> tuple[Message, ...]:
 def _sealed(
     passing: _Passing, route: Route, returning: Route, form: wrapped.Form, metadata: Wrapped
 ) -> Message:
-    """A new message around the whole message, which must lead on behind the unwrapper.
+    """Return a new message around the whole message, whose route must continue after the unwrapper.
 
-    Hops are counted on, so that a loop with a wrapper in it is cut as well.
+    Hops carry over, so a loop that contains a wrapper ends as well.
     """
     message, classes = passing.message, passing.rules.classes
     _next(message.onward)
@@ -212,7 +212,7 @@ def _unwrap(worker: Unwrap, passing: _Passing) -> tuple[Message, ...]:
 
 
 def _opened(passing: _Passing, form: wrapped.Form, metadata: Unwrapped) -> _Passing:
-    """The message inside. Of the message around it count hops, nesting and metadata, and no route."""
+    """Return the wrapped message with the wrapper's hops, nesting and metadata, and none of its routes."""
     outer, rules = passing.message, passing.rules
     if outer.onward:
         text = f"{len(outer.onward)} addresses follow the worker that unwraps; it must be the last"
@@ -230,7 +230,7 @@ def _opened(passing: _Passing, form: wrapped.Form, metadata: Unwrapped) -> _Pass
 
 
 def _tee(worker: Tee, passing: _Passing) -> tuple[Message, ...]:
-    """A copy has half of the hops that are left, so copies of copies end before they are many."""
+    """Forward the message and a copy with half of the remaining hops: copies of copies end soon."""
     message = passing.message
     hops = (message.hops + passing.rules.limits.hops + 1) // 2
     copy = message._replace(

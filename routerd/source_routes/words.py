@@ -1,4 +1,4 @@
-"""What a worker did to a message, in words."""
+"""Descriptions of what a route worker did to a message."""
 
 from routerd.source_routes import wrapped
 from routerd.source_routes.address import Address, show_route
@@ -27,7 +27,7 @@ _DOES: dict[type[Worker], str] = {
 
 
 def described(worker: Worker, at: Address, message: Message, result: Message, limits: Limits) -> str:
-    """What `worker`, reached at an address of its own, made of the message."""
+    """Say what `worker`, reached at `at`, made of the message."""
     if result.nesting > message.nesting:
         assert isinstance(worker, Wrap | Discovery)
         inside = wrapped.decode(result.payload, worker.form, limits)

@@ -1,6 +1,6 @@
-"""The kinds of workers, as declared: what each one has beside its address (facts source-routes 3, 7.5).
+"""Declarations of the kinds of route workers (docs/source-routes.md, "Workers").
 
-Notation in the comments: onward / return / payload; `F;x` is F followed by the list x.
+Notation: onward / return / payload; `F;x` is F followed by the list x, `R++x` two lists joined.
 """
 
 import re
@@ -13,44 +13,44 @@ from routerd.source_routes.address import Address, Route, local
 from routerd.source_routes.metadata import Unwrapped, Wrapped
 from routerd.source_routes.wrapped import Form
 
-MARKER = local("_scope")  # pushed onto the return route where a route enters scopes that it leaves again
+MARKER = local("_scope")  # stands in a return route where the route entered other scopes
 TRAILING_DIGITS = re.compile(r"([0-9]+)\Z")
 
 
 class Count(Struct, frozen=True):
-    """Cut off so many addresses."""
+    """Cuts off a number of addresses."""
 
     count: int
 
 
 class KeepScopes(Struct, frozen=True):
-    """Cut off addresses up to the first of one of these scopes, or of none; the pattern's group tells it."""
+    """Cuts off addresses before the first in these scopes or in none; the pattern's group is the scope."""
 
     scopes: frozenset[str]
     pattern: re.Pattern[str] = TRAILING_DIGITS
 
 
 class ToMarker(Struct, frozen=True):
-    """Cut off everything up to the first marker, and it."""
+    """Cuts off everything up to and including the first marker."""
 
 
 Strip = Count | KeepScopes | ToMarker
 
 
 class Worker(Struct, frozen=True, kw_only=True):
-    """`crosses`: it moves messages into another scope; untraced, that leaves the return route partial."""
+    """A route worker. With `crosses` it moves messages to another scope, untraced ones as partial."""
 
     address: Address
     crosses: bool = False
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """All that lead to it."""
+        """All addresses that lead to the route worker."""
         return (self.address,)
 
 
 class Tracer(Worker, frozen=True, kw_only=True):
-    """One that may write an address of its own, usually its address, in front of the return route."""
+    """A route worker that may put an address, usually its own, in front of the return route."""
 
     trace: bool = False
     trace_as: Address | None = None
@@ -65,13 +65,13 @@ class Forward(Tracer, frozen=True, kw_only=True):
 
 
 class Static(Worker, frozen=True, kw_only=True):
-    """`F;x / r / p` -> `R++x / r / p`. It cannot trace: a reply would come back here, and go to R."""
+    """`F;x / r / p` -> `R++x / r / p`. It cannot trace: a reply would come here and be sent to R again."""
 
     route: Route
 
 
 class Proxy(Worker, frozen=True, kw_only=True):
-    """`P;x / r` -> `R++x / Pi;r`, and back: `Pi;x / h;r` -> `x / P;r`."""
+    """`P;x / r` -> `R++x / Pi;r`, and for the reply `Pi;x / h;r` -> `x / P;r`."""
 
     route: Route
     inner: Address
@@ -82,7 +82,7 @@ class Proxy(Worker, frozen=True, kw_only=True):
 
 
 class Extend(Tracer, frozen=True, kw_only=True):
-    """`B;x / r` -> `R++x / B;r`: through further scopes without wrapping. Whoever leaves them collapses."""
+    """`B;x / r` -> `R++x / B;r`: crosses scopes without wrapping; a Collapse at their end undoes it."""
 
     route: Route
     trace: bool = True
@@ -90,7 +90,7 @@ class Extend(Tracer, frozen=True, kw_only=True):
 
 
 class Collapse(Tracer, frozen=True, kw_only=True):
-    """`C;x / a++r` -> `x / C;r`, a being what the scopes in between have traced."""
+    """`C;x / a++r` -> `x / C;r`, where a is the trace of the scopes in between."""
 
     strip: Strip
     trace: bool = True
@@ -100,11 +100,11 @@ class Transform(Tracer, frozen=True, kw_only=True):
     """`F;x / r / p` -> `x / r / change(p)`."""
 
     change: Callable[[bytes], bytes]
-    use: str = ""  # where the router finds it, as module:function
+    use: str = ""  # where the router imports it from, as module:function
 
 
 class PayloadWrap(Tracer, frozen=True, kw_only=True):
-    """`F;x / r / p` -> `R++x / r / {meta, p}`; R, which may be empty, ends at the unwrapper."""
+    """`F;x / r / p` -> `R++x / r / {meta, p}`; R ends at the unwrapper and may be empty."""
 
     route: Route = ()
     meta: Mapping[str, bytes] = MappingProxyType({})
@@ -131,7 +131,7 @@ class Unwrap(Tracer, frozen=True, kw_only=True):
 
 
 class Tee(Tracer, frozen=True, kw_only=True):
-    """As a forwarding worker, and one copy of the payload goes to R."""
+    """Forwards like Forward and sends one copy of the payload to R."""
 
     route: Route
     trace: bool = True
@@ -141,8 +141,8 @@ class Discovery(Worker, frozen=True, kw_only=True):
     """Out: `D;x / r / p` -> `R / [] / enc(x, r, p)`, stripping: `R++x / r / p`.
 
     In: `D / any / enc(x, r, p)` -> `x / D;r / p`, stripping: `D;x / a++r / p` -> `x / D;r / p`. A message
-    is coming in if it comes to the inner address, or from one of the uplinks; its content decides nothing.
-    Without `strip` it wraps.
+    comes in if it arrives at the inner address or from one of the uplinks, whatever its content. Without
+    `strip` it wraps.
     """
 
     route: Route
@@ -158,7 +158,7 @@ class Discovery(Worker, frozen=True, kw_only=True):
 
 
 def stripped(route: Route, how: Strip) -> tuple[Route, bool]:
-    """What is left of a return route, and whether what was to be cut off was found there."""
+    """Return what is left of a return route, and whether the part to cut off was in it."""
     if isinstance(how, Count):
         return route[how.count :], len(route) >= how.count
     if isinstance(how, ToMarker):

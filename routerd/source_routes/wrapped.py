@@ -1,9 +1,9 @@
-"""A whole message as the payload of another (facts source-routes 7.3).
+"""A whole message as the payload of another (docs/source-routes.md).
 
 | form | octets | holds |
 |---|---|---|
 | `amqp` | a message-annotations section, then the payload, which is the AMQP bare message | everything |
-| `bare` | a BARE message | routes, payload and tracing context; neither metadata nor state nor hops |
+| `bare` | a BARE message | routes, payload and tracing context; no metadata, state or hops |
 """
 
 import struct
@@ -25,12 +25,12 @@ from routerd.source_routes.message import Limits, Message
 from routerd.source_routes.refusal import Reason, RefusedError
 
 Form = Literal["amqp", "bare"]
-_SECTION: Final = b"\x00\x53\x72"  # message annotations
-_MOST_ANNOTATIONS: Final = 65_536  # octets; what the limits allow is a third of it
+_SECTION: Final = b"\x00\x53\x72"  # a described map of message annotations (AMQP 1.0 part 3.2.3)
+_MOST_ANNOTATIONS: Final = 65_536  # octets; the limits allow at most a third of this
 
 
 def encode(message: Message, form: Form) -> bytes:
-    """The message as a payload."""
+    """Encode the message as a payload."""
     if form == "bare":
         return bare.encode(message)
     pairs = [(wire.symbol(key), _annotation(key, one)) for key, one in to_annotations(message).items()]
@@ -74,7 +74,7 @@ def _value(value: Any) -> bytes:
 
 
 def decode(octets: bytes, form: Form, limits: Limits) -> Message:
-    """The message in a payload. Raises RefusedError."""
+    """Decode the message in a payload. Raises RefusedError."""
     if form == "bare":
         return bare.decode(octets, limits)
     size, at = _size(octets)
@@ -92,7 +92,7 @@ def decode(octets: bytes, form: Form, limits: Limits) -> Message:
 
 
 def _size(octets: bytes) -> tuple[int, int]:
-    """How long the map of annotations is, and where its content begins."""
+    """Return the length of the map of annotations in octets, and the offset of its content."""
     head = octets[:8]
     if head.startswith(_SECTION + b"\xc1") and len(head) >= 5:
         return head[4], 5

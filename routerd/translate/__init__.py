@@ -1,1 +1,1 @@
-"""From the configuration to what processes are told."""
+"""Translates the configuration into the set-ups of processes."""

@@ -1,4 +1,4 @@
-"""From the flowLog entity to what its processes are told of it."""
+"""Translates the flowLog entity into the set-up of the flow log."""
 
 from routerd.config import Config
 from routerd.config.flow_log import FlowLog
@@ -9,7 +9,7 @@ HOUR = 3600
 
 
 def flow_setup(config: Config) -> FlowSetup:
-    """The flow log of a configuration; one without is off."""
+    """Return the flow log's set-up; it is off without a flowLog entity."""
     for entity in config.entities:
         if isinstance(entity, FlowLog):
             return FlowSetup(

@@ -1,4 +1,4 @@
-"""From the configuration to what the management agent serves of it: pure translation."""
+"""Translates the configuration into what the management agent serves of it."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 def management(config: Config, identities: Identities | None = None) -> Management:
-    """The schema, and every entity of the configuration with the defaults filled in."""
+    """Return the schema and every entity of the configuration with its defaults."""
     entities: dict[str, list[dict[str, Any]]] = {}
     configured = _entities(config)
     for entity, identity in zip(configured, (identities or Identities()).of(configured), strict=True):
@@ -37,7 +37,7 @@ def management(config: Config, identities: Identities | None = None) -> Manageme
 
 
 def _entities(config: Config) -> list[Entity]:
-    """Every module has a log entity, as it logs whether it is configured or not."""
+    """Return all entities, with a log entity for each module that has none: every module logs."""
     configured: dict[str, Log] = {log.module: log for log in config.logs}
     logs = [
         configured.get(module) or msgspec.convert({"type": "log", "module": module}, Log)
@@ -75,7 +75,7 @@ def _attribute(attribute: Attribute) -> AttributeSchema:
 
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
-    """What a user group says, and the defaults of what it does not."""
+    """Return the attributes of a user group that have values."""
     return {
         name: value
         for name, value in group.items()
@@ -84,7 +84,7 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
-    """The attributes an entity has; secrets stay here. What is numbered has a name only if given one."""
+    """Return an entity's attributes without secrets. A numbered entity may have no name."""
     values: dict[str, Any] = {
         name: value
         for name, value in msgspec.to_builtins(entity).items()

@@ -1,4 +1,4 @@
-"""Auto links, exchanges with bindings, phases of addresses: from configuration to what the core is told."""
+"""Translates auto links, exchanges with bindings, and phases of addresses into the core's set-up."""
 
 from routerd.config import Config
 from routerd.config.attribute import Entity
@@ -8,13 +8,13 @@ from shm.contract.routing import AutoLinkSetup, BindingSetup, ExchangeSetup, Rou
 
 
 def phases_of(address: Address) -> tuple[int, int]:
-    """In which phase senders send and receivers receive: messages of a waypoint come back in the next one."""
+    """Return the phases of senders and receivers; messages of a waypoint come back in the next phase."""
     ingress, egress = address.ingress_phase, address.egress_phase
     return ingress or 0, int(address.waypoint) if egress is None else egress
 
 
 def routing(config: Config, identities: Identities) -> Routing:
-    """The auto links and exchanges of a configuration."""
+    """Return the auto links and exchanges of a configuration."""
     named = _identities(config, identities)
     exchanges: dict[str, ExchangeSetup] = {}
     links: list[AutoLinkSetup] = []
@@ -31,7 +31,7 @@ def routing(config: Config, identities: Identities) -> Routing:
 
 
 def _identities(config: Config, identities: Identities) -> list[tuple[Entity, str]]:
-    """Numbers are given to all that are numbered at once."""
+    """Return entities with their identities; the identities of all numbered entities come at once."""
     entities = [*config.addresses, *config.entities]
     return list(zip(entities, identities.of(entities), strict=True))
 

@@ -1,4 +1,4 @@
-"""What a set-up says as the configuration does."""
+"""Set-ups with fields of the same names as their entities."""
 
 from typing import Any, TypeVar
 
@@ -8,6 +8,6 @@ T = TypeVar("T", bound=Struct)
 
 
 def same(entity: Struct, kind: type[T], **others: Any) -> T:
-    """A set-up that has the entity's values of the same names, where it has some, but for ``others``."""
+    """Return a set-up with the entity's values for fields of the same names, overridden by ``others``."""
     said = {name: one for name in kind.__struct_fields__ if (one := getattr(entity, name, None)) is not None}
     return kind(**said | others)

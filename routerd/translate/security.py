@@ -1,4 +1,4 @@
-"""TLS, SASL and vhost policy as workers are told: pure translation, but for the addresses of hosts."""
+"""Translates TLS, SASL and vhost policy into workers' set-ups; it also looks up host names."""
 
 import logging
 import re
@@ -16,19 +16,21 @@ from workers.control.lookup import is_address
 
 LOGGER = logging.getLogger("POLICY")
 
-NO_USER = ("ANONYMOUS",)  # mechanisms that tell nothing about the peer
+NO_USER = ("ANONYMOUS",)  # mechanisms that say nothing about the peer
 
 
 def mechanisms(listener: Listener) -> str:
-    """The SASL mechanisms offered, separated by blanks; empty: all there are, for who must authenticate,
-    or all that an authServicePlugin has."""
+    """Return the SASL mechanisms to offer, separated by blanks.
+
+    Empty offers all of Cyrus SASL if peers must authenticate, or all of an authServicePlugin.
+    """
     if listener.sasl_mechanisms is None:
         return "" if listener.authenticate_peer or listener.sasl_plugin else "ANONYMOUS"
     return " ".join(listener.sasl_mechanisms.replace(",", " ").split())
 
 
 def tls_setup(listener: Listener, profiles: Sequence[SslProfile]) -> TlsSetup | None:
-    """The TLS of a listener; None: it has none."""
+    """Return the TLS set-up of a listener; None if it has no sslProfile."""
     if listener.ssl_profile is None:
         return None
     profile = next(one for one in profiles if one.name == listener.ssl_profile)
@@ -42,7 +44,7 @@ def tls_setup(listener: Listener, profiles: Sequence[SslProfile]) -> TlsSetup | 
 
 
 def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> TlsSetup | None:
-    """The TLS of a connector; None: it has none."""
+    """Return the TLS set-up of a connector; None if it has no sslProfile."""
     if connector.ssl_profile is None:
         return None
     profile = next(one for one in profiles if one.name == connector.ssl_profile)
@@ -54,7 +56,7 @@ def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> Tl
 def service_setup(
     listener: Listener, plugins: Sequence[AuthServicePlugin], profiles: Sequence[SslProfile]
 ) -> ServiceSetup | None:
-    """The service that judges a listener's clients; None: there is none."""
+    """Return the set-up of the service that authenticates a listener's clients; None if there is none."""
     if listener.sasl_plugin is None:
         return None
     plugin = next(one for one in plugins if one.name == listener.sasl_plugin)
@@ -72,7 +74,7 @@ def service_setup(
 
 
 def profile_setup(profile: SslProfile) -> TlsSetup:
-    """An sslProfile by itself."""
+    """Return the TLS set-up of an sslProfile alone."""
     password = profile.password or (f"file:{profile.password_file}" if profile.password_file else "")
     return TlsSetup(
         profile=profile.name or "",
@@ -88,7 +90,7 @@ def profile_setup(profile: SslProfile) -> TlsSetup:
 
 
 def policy_setup(policy: Policy, vhosts: Sequence[Vhost]) -> PolicySetup:
-    """The policy; without enableVhostPolicy no vhost is worth the way to the workers."""
+    """Return the policy's set-up; without enableVhostPolicy it has no vhosts."""
     return PolicySetup(
         enforce=policy.enable_vhost_policy,
         patterns=policy.enable_vhost_name_patterns,
@@ -100,12 +102,12 @@ def policy_setup(policy: Policy, vhosts: Sequence[Vhost]) -> PolicySetup:
 
 
 def user_groups(vhost: Vhost) -> dict[str, UserGroup]:
-    """The groups of a vhost, by name."""
+    """Return the groups of a vhost by name."""
     return msgspec.convert(vhost.groups or {}, dict[str, UserGroup])
 
 
 def words(text: str | None) -> list[str]:
-    """What stands between commas or blanks."""
+    """Return the words between commas or blanks."""
     return re.split(r"[,\s]+", text.strip(" ,")) if text and text.strip(" ,") else []
 
 
@@ -152,7 +154,7 @@ def _first(*values: int | None) -> int:
 
 
 def _hosts(text: str | None) -> list[tuple[str, str]] | None:
-    """Ranges of addresses; None where ``*`` stands for any."""
+    """Return ranges of addresses; None if ``*`` allows all."""
     ranges: list[tuple[str, str]] = []
     for word in words(text):
         if word == "*":
@@ -163,7 +165,7 @@ def _hosts(text: str | None) -> list[tuple[str, str]] | None:
 
 @cache
 def host_ranges(word: str) -> tuple[tuple[str, str], ...]:
-    """An address, ``first-last`` of two, or a name, which is looked up once; none if nobody knows it."""
+    """Return the ranges of an address, of ``first-last``, or of a name (looked up once); empty if unknown."""
     first, dash, last = word.partition("-")
     if dash and is_address(first) and is_address(last):
         return ((first, last),)

@@ -1,4 +1,4 @@
-"""From the configuration to what each child is told: pure translation."""
+"""Translates the configuration into the set-up of each child."""
 
 import secrets
 import socket
@@ -48,14 +48,14 @@ from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.tables import TableSetup
 from workers.control.message_log import components
 
-ROUTING = (Role.CORE, Role.WORKER)  # who has to do with messages
-FLOW = (*ROUTING, Role.RECORDER)  # whom the flow log concerns
+ROUTING = (Role.CORE, Role.WORKER)  # roles that handle messages
+FLOW = (*ROUTING, Role.RECORDER)  # roles that the flow log concerns
 
-SECRET: Final = secrets.token_bytes(16)  # of this life of the router
+SECRET: Final = secrets.token_bytes(16)  # one for each run of the router
 
 
 class Blueprint(msgspec.Struct, frozen=True):
-    """What every child's set-up is made of."""
+    """The source of every child's set-up."""
 
     router: Router
     router_id: str
@@ -63,7 +63,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     listening: Sequence[Listening]
     addresses: Sequence[Address]
     logs: Sequence[Log]
-    doorbells: Sequence[int]  # an eventfd for each place that a worker may have
+    doorbells: Sequence[int]  # an eventfd(2) for each place
     profiles: Sequence[SslProfile] = ()
     plugins: Sequence[AuthServicePlugin] = ()
     policy: Policy = Policy()
@@ -78,23 +78,23 @@ class Blueprint(msgspec.Struct, frozen=True):
 
     @property
     def serves_http(self) -> bool:
-        """Whether there is anything for an exporter to do."""
+        """Whether the router needs an exporter."""
         return any(one.listener.http for one in self.listening)
 
     @property
     def records(self) -> bool:
-        """Whether there is anything for a recorder to do."""
+        """Whether the router needs a recorder."""
         return self.flow.sampling > 0
 
     @property
     def places(self) -> int:
-        """How many workers there may ever be."""
+        """The largest number of workers."""
         return len(self.doorbells)
 
     def setup(
         self, role: Role, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0
     ) -> Setup:
-        """The first message of a child. A worker knows its own doorbell only; there are ``workers``."""
+        """Return a child's first message; a worker gets only its own doorbell."""
         core, worker = role == Role.CORE, role == Role.WORKER
         return Setup(
             role=role,
@@ -138,12 +138,12 @@ class Blueprint(msgspec.Struct, frozen=True):
         )
 
     def inherited(self, setup: Setup) -> list[int]:
-        """The file descriptors that the child named by `setup` must inherit."""
+        """Return the file descriptors that a child inherits with its set-up."""
         sockets = [fd for listener in setup.listeners for fd in listener.fds]
         return sockets + [fd for fd in setup.doorbells if fd >= 0]
 
     def news(self, role: Role, index: int, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
-        """What a child set up by `before` must be told now, and the descriptors that go with each message."""
+        """Return messages for a child set up by `before`, each with its descriptors."""
         news: list[tuple[msgspec.Struct, list[int]]] = []
         if self.logs != before.logs:
             news.append((SetLogs(log_setups(self.logs)), []))
@@ -190,7 +190,7 @@ class Blueprint(msgspec.Struct, frozen=True):
         return [link_route_setup(route) for route in self.link_routes]
 
     def _connectors(self, role: Role, index: int) -> list[ConnectorSetup]:
-        """A worker's own."""
+        """Return the connectors of a worker."""
         return [
             connector_setup(one, self.router.link_capacity, self.profiles)
             for one in self.connecting
@@ -198,8 +198,11 @@ class Blueprint(msgspec.Struct, frozen=True):
         ]
 
     def _listeners(self, role: Role) -> list[ListenerSetup]:
-        """Those that speak AMQP are the workers', those that speak HTTP the exporter's, which hands over to
-        workers who wants AMQP there."""
+        """Return the listeners of a role.
+
+        Workers have those for AMQP, the exporter those for HTTP; the exporter hands AMQP over WebSockets to
+        workers.
+        """
         if role not in (Role.WORKER, Role.EXPORTER):
             return []
         found: list[ListenerSetup] = []
@@ -239,14 +242,14 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         table=(listener.table or "") if listener.protocol == "rmr" else "",
         advertised=advertised(listener),
         ockam=ockam_setup(listener),
-        websockets=False,  # it has no way yet to hand them over
+        websockets=False,  # `_handing_over` sets this
     )
 
 
 def _handing_over(
     setup: ListenerSetup, ends: tuple[socket.socket, socket.socket], exporter: bool
 ) -> ListenerSetup:
-    """A listener's place for AMQP over WebSockets. TLS is the exporter's."""
+    """Return a listener's set-up for AMQP over WebSockets at one end; the exporter does the TLS."""
     if exporter:
         return msgspec.structs.replace(setup, fds=[*setup.fds, ends[0].fileno()], websockets=True)
     return msgspec.structs.replace(

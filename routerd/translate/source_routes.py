@@ -1,4 +1,4 @@
-"""Workers of source routes: from configuration to what worker processes and the core are told."""
+"""Translates route workers and limits of source routes into the set-up of workers and core."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ _KINDS: dict[type[Worker], str] = {
 
 
 def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
-    """What messages with a source route find in the router."""
+    """Return the set-up of source routes."""
     entities: list[Entity] = [*config.addresses, *config.entities]
     named = {
         str(parse_address(one.address)): identity
@@ -57,7 +57,7 @@ def _asks(one: Entity) -> bool:
 
 
 def worker_setups(place: Place, identities: dict[str, str]) -> list[RouteWorkerSetup]:
-    """The workers of a place, each once; `identities` by the text of their addresses."""
+    """Return the set-up of each route worker of a router once; `identities` maps address texts."""
     each = {worker.address: worker for worker in place.workers.values() if type(worker) in _KINDS}
     return [
         _setup(worker, place.access, identities.get(str(worker.address), str(worker.address)))
@@ -107,7 +107,7 @@ def _strip_name(strip: Strip | None) -> str:
 
 
 def _pattern(strip: Strip | None) -> str:
-    """Empty where the worker process tells the scope itself."""
+    """Return the pattern of scopes; empty for the default, which needs no regular expression."""
     if not isinstance(strip, KeepScopes) or strip.pattern == workers.TRAILING_DIGITS:
         return ""
     return strip.pattern.pattern

@@ -1,4 +1,4 @@
-"""Route tables: from configuration and environment to what core and workers are told."""
+"""Translates route tables in configuration and environment into the set-up of core and workers."""
 
 import logging
 import os
@@ -22,17 +22,17 @@ MANAGER = "RMR_RTG_SVC"
 STASH = "RMR_STASH_RT"
 INTERVAL = "RMR_RTREQ_FREQ"
 SOURCE = "RMR_SRC_ID"
-STATE = "STATE_DIRECTORY"  # systemd's
+STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
 DEFAULT_INTERVAL = 5
-PORT = 4560  # of RMR applications, unless they choose another one
+PORT = 4560  # the default of RMR applications
 LONGEST = 4096  # octets of a path
 SOURCE_LENGTH = 57  # octets; with its port there is room for 63
 
-NAME = "rmr"  # of the table that the environment alone makes
+NAME = "rmr"  # the table that the environment alone defines
 
 
 def tables(config: Config, environment: Mapping[str, str] | None = None) -> list[TableSetup]:
-    """All route tables; what the first one does not say, the environment may."""
+    """Return the set-up of all route tables; the environment completes the first one."""
     environment = _texts(os.environ if environment is None else environment)
     found = [one for one in config.entities if isinstance(one, RouteTable)]
     if not found and environment.get(SEED):
@@ -41,7 +41,7 @@ def tables(config: Config, environment: Mapping[str, str] | None = None) -> list
 
 
 def _texts(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the environment says of tables; what is no text is told, and counts as not given."""
+    """Return the RMR variables of the environment; warn of unusable ones and ignore them."""
     found = {}
     for name in (SEED, MANAGER, STASH, INTERVAL, SOURCE):
         text = environment.get(name, "")
@@ -79,29 +79,29 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The parts of a text with commas."""
+    """Return the parts of a text between commas."""
     return tuple(filter(None, map(str.strip, (text or "").split(","))))
 
 
 def asked_manager(text: str) -> str:
-    """The manager in RMR_RTG_SVC; empty: a port alone, as the manager comes itself, or a negative number."""
+    """Return the manager in RMR_RTG_SVC; empty for a port alone: then the manager connects to the router."""
     return text if is_endpoint(text) and not text.startswith("tcp:") else ""
 
 
 def interval(text: str) -> int:
-    """RMR_RTREQ_FREQ, within the bounds that the RMR library has."""
+    """Return the seconds in RMR_RTREQ_FREQ within the RMR library's bounds, else the default."""
     seconds = whole(text)
     return seconds if seconds is not None and 1 <= seconds <= 300 else DEFAULT_INTERVAL
 
 
 def source_name(text: str) -> str:
-    """RMR_SRC_ID without its port, else the name of this machine up to the first dot."""
+    """Return RMR_SRC_ID without its port, else this machine's name up to its first dot."""
     name = text.partition(":")[0] or socket.gethostname().partition(".")[0]
     return name.encode()[:SOURCE_LENGTH].decode(errors="ignore")
 
 
 def _source(config: Config, table: str, name: str) -> str:
-    """host:port of the listener for a table's applications, as these know it."""
+    """Return host:port of the listener for a table's applications, in the form that they know."""
     for one in config.listeners:
         if one.table == table and not one.replies:
             known = advertised(one)
@@ -111,13 +111,13 @@ def _source(config: Config, table: str, name: str) -> str:
 
 
 def _state(name: str) -> str:
-    """A file in the folder for what is to be there in the next life; empty: there is no folder."""
+    """Return a file in the state directory for the next start; empty without such a directory."""
     folder = os.environ.get(STATE, "").partition(":")[0]
     return os.path.join(folder, name.replace("/", "_")) if folder else ""
 
 
 def _stamp(seed: str) -> tuple[int, ...]:
-    """What tells a changed file from the former one; empty: there is none."""
+    """Return what changes when a file changes; empty if there is no file."""
     try:
         found = os.stat(seed)
     except OSError:
@@ -126,7 +126,7 @@ def _stamp(seed: str) -> tuple[int, ...]:
 
 
 def advertised(listener: Listener) -> str:
-    """What RMR applications reach a listener by: host:port, or the host alone. The library does likewise."""
+    """Return host:port, or the host alone, by which RMR applications reach a listener."""
     if listener.advertised:
         return listener.advertised
     host = listener.host if listener.host not in ("", "0.0.0.0", "::") else ""  # noqa: S104 - compared, not listened on

@@ -12,7 +12,7 @@ class Use(Installed):
     """What is in use."""
 
     def apply(self, value: Table | MeidMap) -> "Use":
-        """With a table, an update or a map (facts rmr 6)."""
+        """With a table, an update or a map."""
         if isinstance(value, MeidMap):
             kept = {meid: one for meid, one in self.owners.items() if meid not in value.deleted}
             return Use(self.table, kept | value.owners)
