@@ -1,1 +1,1 @@
-"""Route tables: message type, subscription and managed entity (spec rmr-route-tables)."""
+"""Route tables: message type, subscription id and managed entity (docs/route-tables.md)."""

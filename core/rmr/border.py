@@ -1,18 +1,18 @@
-"""The border of RMR's control path: octets from a peer or a file become text here, and nowhere else.
+"""Decodes octets of RMR's control path to text: octets from a peer or a file become text only here.
 
-What RMR text may be, field by field:
+Each field has its own rules:
 
     field                      octets                              otherwise
     an endpoint, a sender      UTF-8 without control characters,   the table is refused
                                at most LONGEST_NAME
     the id of a table or map   the same, at most LONGEST_ID        the table or map is refused
-    a number                   ASCII digits that fit into 32 bits  the table is refused; compat: the nearest
-    a managed entity (MEID)    any, at most 31                     carried as they are
-    a source, a requester      as an endpoint                      the message is dropped, and said
-    the text of a state        any                                 shown with escapes, and cut
+    a number                   ASCII digits that fit into 32 bits  the table is refused; or the nearest used
+    a managed entity (MEID)    any, at most 31                     they are kept as they are
+    a source, a requester      as an endpoint                      the message is dropped and logged
+    the text of a state        any                                 they are shown with escapes, and shortened
 
-A text that was decoded by ``lossless`` holds octets that are not UTF-8 as lone surrogates. JSON, AMQP and
-terminals take none, so only MEIDs stay so, and ``shm.contract.text.printable`` makes what people read.
+A text from ``lossless`` holds octets that are not UTF-8 as lone surrogates. JSON, AMQP and terminals take no
+such text, so only MEIDs stay so, and ``shm.contract.text.printable`` makes what people read.
 """
 
 import re
@@ -22,41 +22,41 @@ from shm.contract.text import printable
 
 LONGEST_NAME: Final = 260  # octets of an endpoint: 253 of a host's name, a colon, brackets and five digits
 LONGEST_ID: Final = 255  # octets; the library answers with messages of 1,024 octets that repeat the id
-LONGEST_RECORD: Final = 1 << 20  # octets: groups, members and senders as many and as long as may be
-LONGEST_SHOWN: Final = 400  # characters of what somebody else has written, in a reason or a line of the log
+LONGEST_RECORD: Final = 1 << 20  # octets, enough for the largest numbers of groups, members and senders
+LONGEST_SHOWN: Final = 400  # characters of foreign text in a reason or a line of the log
 INT32: Final = range(-(1 << 31), 1 << 31)
 
-LOSSLESS: Final = "surrogateescape"  # the error handler of decoders that keep what is not UTF-8
+LOSSLESS: Final = "surrogateescape"  # error handler of decoders that keep octets that are not UTF-8
 
 _NUMBER: Final = re.compile(r"-?[0-9]+")
-_DIGITS: Final = 64  # more never fit; int() has a limit of its own, and takes long for many
+_DIGITS: Final = 64  # longer numbers never fit, and int() is slow for them
 _STRAY: Final = re.compile("[\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class BorderError(ValueError):
-    """Octets that are no text of the kind that belongs there: the message names the field and says why."""
+    """Octets that are invalid in their field. The text names the field and the reason."""
 
 
 def lossless(octets: bytes) -> str:
-    """Octets as text; what is not UTF-8 is kept."""
+    """Decode octets to text and keep those that are not UTF-8."""
     return octets.decode("utf-8", LOSSLESS)
 
 
 def octets_of(text: str) -> bytes:
-    """The octets of what ``lossless`` made of them."""
+    """Encode a text of ``lossless`` back to its octets."""
     return text.encode("utf-8", LOSSLESS)
 
 
 def stray(text: str) -> str:
-    """Which octet of a text is not UTF-8, for a reason; empty: none."""
+    """Return a text on the first octet that is not UTF-8, or an empty text."""
     if text.isascii() or (found := _STRAY.search(text)) is None:
         return ""
     return f"is not UTF-8 (octet 0x{octets_of(found[0])[0]:02x})"
 
 
 def fault(text: str, longest: int = LONGEST_NAME) -> str:
-    """Why a text can be no name and no id, behind the name of its field; empty: it can."""
+    """Return why a text is no valid name or id, to follow the field's name, or an empty text."""
     if why := stray(text):
         return why
     if found := _CONTROL.search(text):
@@ -65,25 +65,25 @@ def fault(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(text: str, field: str) -> str:
-    """The same text, which is a name. Raises BorderError."""
+    """Return the text if it is a valid name. Raises BorderError."""
     if why := fault(text):
         raise BorderError(f"{field} {printable(text, 80)!r} {why}")
     return text
 
 
 def number(text: str) -> int | None:
-    """A whole number, brought into 64 bits if it has more; None: the text is none."""
+    """Return a whole number, limited to 64 bits, or None if the text is none."""
     if not _NUMBER.fullmatch(text):
         return None
     return int(text) if len(text) <= _DIGITS else (-1 << 63 if text.startswith("-") else (1 << 63) - 1)
 
 
 def number_before(text: str) -> int:
-    """The number that a text begins with, as C reads it; 0: it begins with none."""
+    """Return the number with which a text begins, as strtol(3) does; 0 without one."""
     found = _NUMBER.match(text)
     return clamped(number(found[0]) or 0) if found else 0
 
 
 def clamped(value: int) -> int:
-    """The nearest that fits into 32 bits."""
+    """Return the nearest 32-bit number."""
     return max(INT32.start, min(value, INT32.stop - 1))

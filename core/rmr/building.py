@@ -1,4 +1,4 @@
-"""Tables and maps while their records come."""
+"""Tables and maps while their records arrive."""
 
 import hashlib
 import secrets
@@ -10,15 +10,16 @@ from core.rmr.records import Records
 from core.rmr.table import NOWHERE, Destinations, MeidMap, Table
 from core.rmr.warning import TableWarning, Weight
 
-WARNING_LIMIT: Final = 1000  # of one table: more are counted, not kept
+WARNING_LIMIT: Final = 1000  # per table; further warnings are only counted
 
 _SEED: Final = secrets.randbits(64)
 
 
 class _Open:
-    """What the two have in common. ``count``: records so far, as the end record counts them.
+    """The common part of tables and maps. ``count`` is the number of records as the end record counts them.
 
-    ``broken`` is the first fatal oddity, ``spoilt`` the first that is not harmless, ``spoils`` their number.
+    ``broken`` is the first fatal warning, ``spoilt`` the first that is not harmless, ``spoils`` the number of
+    those.
     """
 
     def __init__(self, table_id: str) -> None:
@@ -31,7 +32,7 @@ class _Open:
         self.spoils = 0
 
     def odd(self, found: list[TableWarning]) -> None:
-        """Something odd about its records."""
+        """Add warnings about its records."""
         heavy = [one for one in found if one.weight > Weight.HARMLESS]
         self.broken = self.broken or next((one for one in heavy if one.weight == Weight.FATAL), None)
         self.spoilt = self.spoilt or next(iter(heavy), None)
@@ -41,11 +42,11 @@ class _Open:
         self.more += max(0, len(found) - room)
 
     def note(self, line: str) -> None:
-        """A record between start and end, as it was sent."""
+        """Take a record between start and end, as it was sent."""
 
 
 class OpenTable(_Open):
-    """A route table, or, not ``complete``, an update of one."""
+    """A route table, or without ``complete`` an update of one."""
 
     def __init__(self, table_id: str, complete: bool, compatible: bool) -> None:
         super().__init__(table_id)
@@ -54,30 +55,30 @@ class OpenTable(_Open):
         self._targets: dict[Groups, int] = {}
 
     def add(self, kind: MessageType, subscription: int, groups: Groups | None, line: int) -> None:
-        """An entry; without ``groups`` the key is deleted."""
+        """Add an entry. Without ``groups`` it deletes its key."""
         target = NOWHERE
         if groups is not None and (target := self._targets.get(groups, NOWHERE)) == NOWHERE:
             target = self._targets[groups] = self._records.target(groups.members)
         self._records.add(kind.number, subscription, kind.senders, target, line)
 
     def take(self, text: str, at: int, line: int) -> tuple[int, int]:
-        """Take entries that are plain from ``text[at]`` on, the first of them in that line.
+        """Take simple entries from ``text[at]`` on; the first stands in ``line``.
 
-        Returns where the first record begins that is not, and how many were taken.
+        Return where the first other record begins, and how many entries were taken. Raises MemoryError.
         """
         at, taken = self._records.take(text, at, line)
         self.count += taken
         return at, taken
 
     def close(self) -> Table:
-        """The finished table."""
+        """Return the finished table."""
         read = self._records
         groups = Destinations(*read.destinations())
         return Table(self.table_id, *read.columns(), groups, read.senders(), self.complete)
 
 
 class OpenMap(_Open):
-    """A MEID map. Its records are hashed as they were sent, each with one newline behind it."""
+    """A MEID map. Its MD5 covers the records as sent, each followed by one newline."""
 
     def __init__(self, table_id: str) -> None:
         super().__init__(table_id)
@@ -89,7 +90,7 @@ class OpenMap(_Open):
         self.md5.update(octets_of(line) + b"\n")
 
     def change(self, owner: str, meids: list[str]) -> None:
-        """Give managed entities to an owner, or, without one, to nobody."""
+        """Assign managed entities to an owner, or without one to nobody."""
         for meid in meids:
             if owner:
                 self._owners[meid] = owner
@@ -99,5 +100,5 @@ class OpenMap(_Open):
                 self._deleted.add(meid)
 
     def close(self) -> MeidMap:
-        """The finished map."""
+        """Return the finished map."""
         return MeidMap(self.table_id, self._owners, frozenset(self._deleted))

@@ -1,4 +1,4 @@
-"""What differs between two tables, and between two MEID maps."""
+"""Differences between two tables and between two MEID maps."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from shm.contract.text import printable
 
 
 class Change(NamedTuple):
-    """One difference; ``old`` None: new, ``new`` None: gone."""
+    """One difference. ``old`` is None for an addition, ``new`` for a removal."""
 
     what: str
     old: str | None
@@ -24,7 +24,7 @@ class Change(NamedTuple):
 
 
 def table_changes(old: Table, new: Table) -> Iterator[Change]:
-    """Entries in force that differ, by message type, subscription and senders."""
+    """Yield the differences between entries in force, by message type, subscription and senders."""
     before, after = _in_force(old), _in_force(new)
     for key in sorted(before.keys() | after.keys()):
         message_type, subscription, senders = key
@@ -34,13 +34,13 @@ def table_changes(old: Table, new: Table) -> Iterator[Change]:
 
 
 def owner_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
-    """Managed entities with another owner."""
+    """Yield the managed entities whose owner differs."""
     for meid in sorted(old.keys() | new.keys()):
         if old.get(meid) != new.get(meid):
             yield Change(f"meid {printable(meid, LONGEST_SHOWN)}", old.get(meid), new.get(meid))
 
 
 def _in_force(table: Table) -> dict[tuple[int, int, tuple[str, ...]], str]:
-    """By message type, subscription and senders: where it leads, the last of equals having won."""
+    """Return the groups by message type, subscription and senders. Of equal entries the last one counts."""
     found = {(one.message_type, one.subscription, one.senders): one for one in table.rows()}
     return {key: str(entry.groups) for key, entry in found.items() if str(entry.groups)}

@@ -1,10 +1,11 @@
-"""The router as an application: asks a Route Manager for its table (spec, Table Request).
+"""The router as an application: it requests its table from a Route Manager (RMR's Route Table Guide, Table
+Request).
 
     away --connected--> asking --table installed--> accepted
     any  --connection lost--> away
 
-Asking goes on until a table has been accepted, not only until something has come (unlike the RMR library's:
-facts rmr 9), and begins anew with each connection: whoever was away may have had a table that nobody saw.
+Requests go on until a table has been accepted; the RMR library stops when the first record arrives. They
+begin again with each connection, because a table may have been sent while there was none.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,11 @@ AWAY, REQUESTING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"
 
 
 class Client:
-    """What this router asks of its manager. ``endpoint`` is where it listens, as ``control``; ``send`` says
-    whether somebody was there; ``clock`` is UNIX time in seconds. ``since``: of the state, nanoseconds."""
+    """This router's requests to one manager.
+
+    ``endpoint`` is where the router listens, as host:port. ``send`` returns whether the manager is connected.
+    ``clock`` is UNIX time in seconds. ``since`` is when the state began, in nanoseconds.
+    """
 
     def __init__(
         self,
@@ -35,25 +39,27 @@ class Client:
         self._clock = clock
         self._due = 0
         self.state = AWAY
-        self.table_id = ""  # of the last table that it sent
+        self.table_id = ""  # of the last table from the manager
         self.reason = ""
         self.since = 0
         self.requests = 0
         self._accepted = False
 
     def connected(self, now: int) -> None:
-        """There is a connection to the manager, another one than before."""
+        """Begin requests over a new connection to the manager."""
         self._accepted = False
         self._be(REQUESTING, now)
         self._due = now
 
     def lost(self, now: int) -> None:
-        """There is none any more."""
+        """Stop requests: the connection is gone."""
         self._be(AWAY, now)
 
     def table(self, table_id: str, reason: str, whole: bool, now: int) -> None:
-        """The manager has sent something: a ``whole`` table, or an update or a map. Empty ``reason``: it is
-        in use now."""
+        """Record a table (``whole``), update or map from the manager.
+
+        An empty ``reason`` means that it is in use.
+        """
         self.table_id = table_id
         self._accepted = self._accepted or (whole and not reason)
         if reason:
@@ -62,7 +68,7 @@ class Client:
             self._be(ACCEPTED, now)
 
     def step(self, now: int) -> None:
-        """Ask, if it is time to."""
+        """Send a request if one is due. ``now`` is in nanoseconds."""
         if self.state == AWAY or self._accepted or now < self._due:
             return
         if self._send(Said(REQUEST, request(self._endpoint, self._clock()), self._endpoint, 0)):

@@ -1,4 +1,4 @@
-"""From tables as values to what the forwarder looks up in; any thread may do it."""
+"""Compiles tables for lookups by the forwarder. Any thread may do this."""
 
 from array import array
 from collections.abc import Iterable, Mapping
@@ -9,16 +9,16 @@ from core.rmr.border import octets_of
 from core.rmr.state import in_force
 from core.rmr.table import NOWHERE, Table
 
-SLACK: Final = 2  # a table that updates have made so many times as long as what is in force is made anew
-LEAST_ROWS: Final = 1024  # a shorter one never is
+SLACK: Final = 2  # a table grown by updates to so many times its entries in force is compacted
+LEAST_ROWS: Final = 1024  # shorter tables are not compacted
 
 
 class TableColumns(NamedTuple):
-    """A route table in numbers of four octets; the first three columns are of the same length.
+    """A route table in numbers of four octets. The first three columns are of equal length.
 
-    ``places`` says where in ``words`` a target begins, ``words`` as table.c has them. ``sender_rows`` are the
-    rows for certain senders, ascending. ``sender_starts`` says where in the list of senders theirs begin, and
-    has one more.
+    ``places`` says where in ``words`` a target begins; core/rmr/table.c describes ``words``. ``sender_rows``
+    are the rows for certain senders, ascending. ``sender_starts`` says where in the list of senders theirs
+    begin, and has one item more.
     """
 
     types: "array[int]"
@@ -39,7 +39,7 @@ class CompiledTable(NamedTuple):
 
 
 class CompiledOwners(NamedTuple):
-    """Who owns which managed entity, and the number of each owner."""
+    """The owners of managed entities, and the number of each owner."""
 
     value: dict[str, str]
     native: RouteOwners
@@ -47,12 +47,12 @@ class CompiledOwners(NamedTuple):
 
 
 def encoded(names: Iterable[str]) -> list[bytes]:
-    """Names as they stand in messages."""
+    """Return names as octets, as they stand in messages."""
     return [octets_of(name) for name in names]
 
 
 def compile_table(table: Table, seed: int) -> CompiledTable:
-    """Build the table for the forwarder whose hashes have that seed."""
+    """Build a table for a forwarder with this hash seed."""
     endpoints = {name: number for number, name in enumerate(table.groups.endpoints)}
     rows = sorted(table.senders)
     starts, senders = array("I", [0]), list[bytes]()
@@ -76,7 +76,7 @@ def compile_table(table: Table, seed: int) -> CompiledTable:
 
 
 def compile_owners(owners: dict[str, str], seed: int) -> CompiledOwners:
-    """Build the map of managed entities."""
+    """Build a MEID map for a forwarder with this hash seed."""
     endpoints: dict[str, int] = {}
     numbers = array("I", (endpoints.setdefault(one, len(endpoints)) for one in owners.values()))
     starts, texts, at = array("I", [0]), encoded(owners), 0
@@ -88,12 +88,12 @@ def compile_owners(owners: dict[str, str], seed: int) -> CompiledOwners:
 
 
 def moved(before: Mapping[str, int], now: Mapping[str, int]) -> "array[int]":
-    """By number of an endpoint before: its number now."""
+    """Return, by an endpoint's former number, its present number."""
     return array("I", (now.get(name, NO_TARGET) for name in before))
 
 
 def updated(table: Table, update: Table) -> Table:
-    """A table with an update: its entries come behind all others, so they win."""
+    """Append an update's entries to a table, where they win over earlier ones."""
     shift = len(table.groups)
     targets = array("I", (one if one == NOWHERE else one + shift for one in update.targets))
     rows = len(table)
@@ -110,14 +110,17 @@ def updated(table: Table, update: Table) -> Table:
 
 
 def compacted(table: Table, keys: int) -> Table:
-    """The same table without what other entries have replaced, if that is most of it; ``keys`` it has."""
+    """Return the table without replaced entries if these are most of it.
+
+    ``keys``: the number of keys in force.
+    """
     if len(table) < max(LEAST_ROWS, SLACK * keys):
         return table
     return _rows(table, in_force(table))
 
 
 def _rows(table: Table, rows: list[int]) -> Table:
-    """These rows alone."""
+    """Return a table of these rows."""
     places: dict[int, int] = {}
     targets = array("I")
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the board shows of route tables: the entries and the endpoints that most messages have gone by."""
+"""The busiest entries and endpoints of route tables, for the board."""
 
 from heapq import nlargest
 from itertools import chain, islice
@@ -9,23 +9,23 @@ from core.rmr.compiled import CompiledTable
 from core.rmr.route_tables import Plan, RouteTables
 from shm.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEndpointRow, RouteEntryRow, short
 
-LOOKED_AT: Final = 256  # endpoints of a table, those first that somebody is at
+LOOKED_AT: Final = 256  # endpoints per table; those with receivers come first
 
 
 class Counted(Plane):
-    """Looks at a portion of each table whenever it is asked; of entries it tells its last whole pass."""
+    """Examines a portion of each table per call, and returns the entries of the last complete pass."""
 
     def __init__(self, tables: RouteTables) -> None:
         self._tables = tables
         self._rows: dict[str, list[RouteEntryRow]] = {}  # by table
 
     def show(self, board: Board) -> None:
-        """The busiest of both."""
+        """Write the busiest entries and endpoints onto the board."""
         board.route_entries, board.route_endpoints = self.entries(), self.endpoints()
 
     def entries(self) -> list[RouteEntryRow]:
-        """The busiest entries of all tables."""
-        if not self._tables.restless:  # a table that has just come has not got its counts yet
+        """Return the busiest entries of all tables."""
+        if not self._tables.restless:  # a new table has not taken over its counts yet
             self._rows = {
                 plan.setup.name: self._look(plan, plan.table) for plan in self._tables if plan.table
             }
@@ -40,7 +40,7 @@ class Counted(Plane):
         return [RouteEntryRow(short(name), kind, subscription, turns) for kind, subscription, turns in found]
 
     def endpoints(self) -> list[RouteEndpointRow]:
-        """The busiest endpoints of all tables."""
+        """Return the busiest endpoints of all tables."""
         rows = (row for plan in self._tables for row in _endpoints(plan))
         return nlargest(ROUTE_ENDPOINTS, rows, key=lambda row: row.sent + row.missed)
 

@@ -1,8 +1,7 @@
-"""Which endpoints of route tables the router connects to, and which worker does.
+"""Which endpoints of route tables the router connects to, and which worker connects.
 
-An endpoint that no AMQP client receives for is reached over RMR's own transport. Its worker follows from its
-name and the workers there are, so an endpoint stays with its worker while others come and go, and a new core
-says what the one before has said.
+An endpoint without an AMQP receiver is reached over RMR's own transport. Its worker follows from its name and
+the set of workers, so it keeps its worker while others come and go, and a new core chooses the same.
 """
 
 import logging
@@ -26,17 +25,17 @@ from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 
-TO: Final = "$to/"  # in front of what is connected to for its control messages
-MOST: Final = 1024  # endpoints of one table that are connected to: each is a connection
+TO: Final = "$to/"  # precedes the host:port of a control connection
+MOST: Final = 1024  # connections per table, one for each endpoint
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
 Place = tuple[str, str]  # table and endpoint
 
 
 class Dialling(Plane):
-    """Tells workers what to connect to. One that has died is told again, for its successor.
+    """Tells workers what to connect to, and repeats it for the successor of a dead worker.
 
-    ``find``: the connection of a worker and index.
+    ``find`` returns the connection of a worker and index.
     """
 
     def __init__(self, forwarder: Forwarder, tables: RouteTables, find: Find, workers: Iterable[int]) -> None:
@@ -46,36 +45,36 @@ class Dialling(Plane):
         self._workers = set(workers)
         self._told: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
-        self._held: Counter[Place] = Counter()  # how many of these are at an endpoint
-        self._controls: set[Place] = set()  # among those told
+        self._held: Counter[Place] = Counter()  # AMQP receivers at each endpoint
+        self._controls: set[Place] = set()  # control connections among those told
 
     def worker(self, table: str, name: str) -> int | None:
-        """Who connects to an endpoint; None: nobody."""
+        """Return the worker that connects to an endpoint, or None."""
         told = self._told.get((table, name))
         return None if told is None else told[0]
 
     def told(self, plan: Plan) -> Iterator[str]:
-        """The endpoints of a table that are connected to."""
+        """Yield the endpoints of a table that a worker connects to."""
         table = plan.setup.name
         return (name for at, name in self._told.keys() - self._controls if at == table)
 
     def refresh(self, plan: Plan) -> None:
-        """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""
+        """Connect to a table's present endpoints and to no others; to none if the table is gone."""
         table = plan.setup.name
         found = plan.setup.connect and self._tables.find(table) is plan
         names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
         if found and sum(map(len, plan.numberings)) > MOST:
-            LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
+            LOGGER.warning("Route table %s: the router connects only to the first %d endpoints", table, MOST)
         gone = self._told.keys() - self._controls
         for place in [one for one in gone if one[0] == table and one[1] not in names]:
             self._withdraw(place)
         for name in names:
             self._want(plan, name)
 
-    # ---- Route Managers, and control ports of applications ----
+    # ---- control connections to Route Managers and applications ----
 
     def control(self, plan: Plan, name: str, wanted: bool) -> None:
-        """Connect to host:port whatever is in the table, or no longer."""
+        """Connect to host:port independently of the table, or stop."""
         place = plan.setup.name, TO + name
         if wanted and is_endpoint(name) and place not in self._told:
             self._controls.add(place)
@@ -85,7 +84,7 @@ class Dialling(Plane):
             self._withdraw(place)
 
     def forget_controls(self, table: str) -> None:
-        """Connect to none of those of a table any more."""
+        """Stop all control connections of a table."""
         for place in [one for one in self._controls if one[0] == table]:
             self._controls.discard(place)
             self._withdraw(place)
@@ -93,7 +92,7 @@ class Dialling(Plane):
     # ---- AMQP clients that are endpoints ----
 
     def attached(self, link: Link) -> None:
-        """An AMQP client receives, perhaps from an endpoint's address."""
+        """Disconnect from an endpoint for which an AMQP client receives now."""
         opened = self._find(link.worker, link.connection)
         if not link.outgoing or link.address is None or opened is None or opened.role == RMR:
             return
@@ -104,7 +103,7 @@ class Dialling(Plane):
                 self._withdraw(place)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """It does so no longer."""
+        """Connect to an endpoint for which the last AMQP client has stopped receiving."""
         place = self._receivers.pop(_key(link), None)
         if place is None:
             return
@@ -118,7 +117,7 @@ class Dialling(Plane):
     # ---- workers ----
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker has died; without ``removed`` another takes its place, and reads what it is told now."""
+        """Tell the successor of a dead worker, or with ``removed`` another worker, of its endpoints."""
         if removed:
             self._workers.discard(worker)
         for place, (whose, endpoint) in list(self._told.items()):
@@ -126,10 +125,10 @@ class Dialling(Plane):
                 self._tell(place, endpoint)
 
     def worker_added(self, worker: int) -> None:
-        """There is one more; who is connected stays."""
+        """Add a worker. Existing connections stay."""
         self._workers.add(worker)
 
-    # ---- what they are told ----
+    # ---- orders to workers ----
 
     def _want(self, plan: Plan, name: str) -> None:
         place = plan.setup.name, name

@@ -1,5 +1,7 @@
-"""Frames of RMR in the router's messages, as workers write and read them: the header is a message annotation,
-the payload is data."""
+"""RMR frames in AMQP messages, as workers encode and decode them.
+
+The header is a message annotation, and the payload is a data section (docs/rmr.md).
+"""
 
 from typing import Final
 
@@ -9,7 +11,7 @@ from core.rmr.words import Heard, Said
 from shm.contract.text import printable
 
 ANNOTATION: Final = "x-opt-rmr.header"
-LONGEST: Final = 64 << 20  # octets of a control message; a table of a million entries has 43 MB
+LONGEST: Final = 64 << 20  # octets of a control message; a table of a million entries takes 43 MB
 
 _ANNOTATIONS: Final = 0x72
 _DATA: Final = 0x75
@@ -17,11 +19,11 @@ _SIZES: Final = {0x40: 0, 0x45: 0, 0xA0: 1, 0xC0: 1, 0xC1: 1, 0xB0: 4, 0xD0: 4, 
 
 
 class EnvelopeError(ValueError):
-    """A message is none that a worker made of a frame; the text says why."""
+    """The message was not made from a frame by a worker. The text says why."""
 
 
 def opened(content: bytes, answer: str, host: str) -> Heard:
-    """The frame in a message. Raises EnvelopeError."""
+    """Return the frame in a message. Raises EnvelopeError."""
     header, payload = b"", []
     for code, start, stop in _sections(content):
         if code == _DATA:
@@ -40,7 +42,10 @@ def opened(content: bytes, answer: str, host: str) -> Heard:
 
 
 def sealed(said: Said, source: str) -> bytes:
-    """A message of our own. ``source``: who we are, where answers need not come back."""
+    """Encode a message of the router itself.
+
+    ``source``: its ip:port, needed if answers use another connection.
+    """
     frame = frames.Frame(
         said.kind,
         said.payload,
@@ -56,7 +61,10 @@ def sealed(said: Said, source: str) -> bytes:
 
 
 def _sections(content: bytes) -> list[tuple[int, int, int]]:
-    """Each section's code, and where its value's content begins and ends."""
+    """Return each section's code, and where the content of its value begins and ends.
+
+    Raises EnvelopeError.
+    """
     found = []
     at = 0
     while at < len(content):
@@ -82,5 +90,5 @@ def _header(content: bytes, start: int) -> bytes:
     annotations = value.value if isinstance(value, Described) else None
     header = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
     if not isinstance(header, bytes):
-        raise EnvelopeError("there is no header of RMR")
+        raise EnvelopeError("the annotations contain no RMR header")
     return header

@@ -10,19 +10,19 @@ from core.rmr.border import INT32
 from core.rmr.warning import TableWarning, Weight
 from shm.contract.text import printable
 
-MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
-GROUP_LIMIT: Final = 64  # the limits of the library (facts rmr 8)
+MEID: Final = "%meid"  # stands for groups: the owner of the message's managed entity
+GROUP_LIMIT: Final = 64  # limits of the RMR library
 MEMBER_LIMIT: Final = 32
 SENDER_LIMIT: Final = 127
 FIELD_LIMIT: Final = 128
-RESERVED: Final = range(100)  # message types of RMR itself (spec; facts rmr 2): nobody routes by them
+RESERVED: Final = range(100)  # message types that RMR uses itself and tables cannot route
 
 _COMMENT: Final = re.compile(r"[ \t]#")
 _ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):([0-9]{1,5})")
 
 
 class Groups(msgspec.Struct, frozen=True):
-    """Where an entry leads: one copy to a member of each group, or, ``by_meid``, to the owner of the MEID."""
+    """The destinations of an entry: one copy per group to a member, or ``by_meid`` to the MEID's owner."""
 
     members: tuple[tuple[str, ...], ...] = ()
     by_meid: bool = False
@@ -32,17 +32,17 @@ class Groups(msgspec.Struct, frozen=True):
 
 
 class MessageType(msgspec.Struct, frozen=True):
-    """The second field of an entry; ``senders`` empty: for messages of everybody."""
+    """The second field of an entry. Without ``senders`` it applies to all senders."""
 
     number: int
     senders: tuple[str, ...] = ()
 
 
 def split_record(record: str, compatible: bool = False) -> list[str]:
-    """Fields without white space around them and without the comment at the end.
+    """Return the fields of a record without surrounding white space and without the comment.
 
-    The library, and so ``compatible``, looks for bars first: a comment ends with its field, and only the
-    first # of a field may begin one (facts rmr 4).
+    The library, and so ``compatible``, first splits at the bars: a comment then ends with its field, and only
+    a field's first # can begin one.
     """
     if "#" in record:
         if compatible and not record.lstrip().startswith("#"):
@@ -57,7 +57,7 @@ def _without_comment(field: str) -> str:
 
 
 def strip_comment(record: str) -> str:
-    """A comment begins with # at the start of a record or behind white space (spec, Comments)."""
+    """Return a record without its comment: # at its start or after white space begins one."""
     if record.lstrip().startswith("#"):
         return ""
     found = _COMMENT.search(record)
@@ -65,16 +65,16 @@ def strip_comment(record: str) -> str:
 
 
 def is_endpoint(text: str) -> bool:
-    """``host:port``, or ``[address]:port`` for IPv6."""
+    """Whether a text is ``host:port``, or ``[address]:port`` for IPv6."""
     found = _ENDPOINT.fullmatch(text)
     return found is not None and 0 < int(found[2]) < 65536 and not border.fault(text)
 
 
 class Reader:
-    """Reads fields. What was read once is known: tables repeat themselves.
+    """Decodes fields and remembers what it decoded, because tables repeat themselves.
 
-    ``odd`` collects the reasons of oddities of the record at hand, ``fatal`` those that spoil its table in
-    either way of reading, ``harmless`` those that spoil none; ``compatible`` reads as the library does.
+    ``odd`` collects reasons against the current record, ``fatal`` those that spoil its table in both modes,
+    ``harmless`` those that never do. ``compatible`` decodes as the library does.
     """
 
     def __init__(self, compatible: bool) -> None:
@@ -83,10 +83,10 @@ class Reader:
         self.fatal: list[str] = []
         self.harmless: list[str] = []
         self._groups: dict[str, Groups] = {}
-        self._endpoints: set[str] = set()  # seen, and in order as they stand there
+        self._endpoints: set[str] = set()  # known as valid in this spelling
 
     def warnings(self, line: int, record: str) -> list[TableWarning]:
-        """Those since the last call."""
+        """Return and clear the warnings since the last call."""
         kinds = (self.fatal, Weight.FATAL), (self.odd, Weight.ODD), (self.harmless, Weight.HARMLESS)
         told = [(reason, weight) for reasons, weight in kinds for reason in reasons]
         for reasons, _ in kinds:
@@ -97,11 +97,11 @@ class Reader:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are oddities since the last call."""
+        """Whether there are warnings since the last call."""
         return bool(self.odd or self.fatal or self.harmless)
 
     def number(self, text: str, what: str) -> int:
-        """A signed 32-bit number."""
+        """Decode a signed 32-bit number."""
         number = border.number(text)
         if number is None:
             self.odd.append(f"{what} is no number")
@@ -111,7 +111,7 @@ class Reader:
         return border.clamped(number)
 
     def message_type(self, text: str) -> MessageType:
-        """``mt`` or ``mt,sender[,sender...]``."""
+        """Decode ``mt`` or ``mt,sender[,sender...]``."""
         head, *senders = text.split(",")
         before = len(self.odd)
         number = self.number(head.strip(), "message type")
@@ -128,7 +128,7 @@ class Reader:
         return tuple(filter(None, (self._endpoint(text, "sender") for text in texts)))
 
     def _endpoint(self, text: str, what: str) -> str:
-        """An endpoint's name; empty: none. White space around it is no part of it."""
+        """Return an endpoint's name without surrounding white space, or an empty text."""
         name = text.strip()
         if not name:
             self.odd.append(f"an empty {what}")
@@ -138,13 +138,13 @@ class Reader:
             self.odd.append(f"{what} {name!r} is not host:port")
         elif name != text and self._compatible:
             self.odd.append(f"white space around {what} {name!r}: the RMR library does not find it")
-            return text.lstrip() if what == "endpoint" else text  # its resolver skips what is in front
+            return text.lstrip() if what == "endpoint" else text  # its resolver skips leading white space
         elif name == text:
             self._endpoints.add(text)
         return name
 
     def groups(self, text: str) -> Groups:
-        """``member,member;member...`` or ``%meid``."""
+        """Decode ``member,member;member...`` or ``%meid``."""
         known = self._groups.get(text)
         if known is not None:
             return known
@@ -158,7 +158,7 @@ class Reader:
         texts = text.split(";")
         if texts[0].strip() == MEID:
             if len(texts) > 1:
-                self.odd.append(f"groups behind {MEID} are not used")
+                self.odd.append(f"groups after {MEID} are ignored")
             return Groups(by_meid=True)
         if len(texts) > GROUP_LIMIT:
             self.odd.append(f"more than {GROUP_LIMIT} groups")

@@ -1,7 +1,7 @@
-"""Frames of RMR's own transport as values (facts rmr 1): for the route manager, for tools and for tests.
+"""Frames of RMR's own transport as values, for the Route Manager, tools and tests (docs/rmr.md).
 
-A frame is a transport header of 50 octets, RMR's header, trace data, two more data areas and the payload.
-Everything is in network order but for the first length and the flags, which are little-endian.
+A frame is a transport header of 50 octets, RMR's header, trace data, two further data areas and the payload.
+Numbers are in network byte order, except the first length and the flags, which are little-endian.
 """
 
 import struct
@@ -13,9 +13,9 @@ from core.rmr import border
 
 TRANSPORT_BYTES: Final = 50
 HEADER_BYTES: Final = 280
-OLD_HEADER_BYTES: Final = 216  # of version 2: it ends before the ip:port
+OLD_HEADER_BYTES: Final = 216  # of version 2, which ends before the ip:port
 VERSION: Final = 3
-LONGEST: Final = 16 << 20  # a frame that is longer is not believed
+LONGEST: Final = 16 << 20  # longer frames are refused
 NO_SUBSCRIPTION: Final = -1
 CALL: Final = 4  # flag: sent by a blocking call
 
@@ -31,12 +31,15 @@ _NO_CALL: Final = bytes(4)
 
 
 class FrameError(ValueError):
-    """These bytes are no frame; the text says why."""
+    """The octets are no frame. The text says why."""
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One message. ``source`` is name:port, ``source_ip`` the same with an address. ``transaction`` and
-    ``sid`` have 32 octets at most. ``d1`` begins with the number of a blocking call, 0: none."""
+    """One message.
+
+    ``source`` is name:port, ``source_ip`` the same with an address. ``transaction`` and ``sid`` have up to 32
+    octets. ``d1`` begins with the number of a blocking call, or 0.
+    """
 
     message_type: int
     payload: bytes = b""
@@ -51,16 +54,16 @@ class Frame(msgspec.Struct, frozen=True):
     d1: bytes = _NO_CALL
     d2: bytes = b""
     version: int = VERSION
-    short: bool = False  # a header of version 2
+    short: bool = False  # the header is of version 2
 
     @property
     def call(self) -> int:
-        """The number of the blocking call that it asks, or answers; 0: none."""
+        """The number of the blocking call that the frame makes or answers; 0: none."""
         return self.d1[0] if self.d1 else 0
 
 
 def header(frame: Frame) -> bytes:
-    """What stands between the transport's header and the payload. Raises FrameError."""
+    """Encode what stands between the transport header and the payload. Raises FrameError."""
     size = OLD_HEADER_BYTES if frame.short else HEADER_BYTES
     values = (
         frame.message_type,
@@ -89,18 +92,18 @@ def header(frame: Frame) -> bytes:
 
 
 def encode(frame: Frame) -> bytes:
-    """A whole frame. Raises FrameError."""
+    """Encode a whole frame. Raises FrameError."""
     return transport(header(frame) + frame.payload)
 
 
 def transport(rest: bytes) -> bytes:
-    """A frame from what follows the transport's header."""
+    """Return a frame from what follows its transport header."""
     length = TRANSPORT_BYTES + len(rest)
     return _TRANSPORT.pack(length, length.to_bytes(4, "big"), b"$") + rest
 
 
 def length_of(data: bytes | bytearray) -> int | None:
-    """How long the frame is that begins here; None: not yet known. Raises FrameError."""
+    """Return the length of the frame that begins here, or None if unknown yet. Raises FrameError."""
     if len(data) < 4:
         return None
     (length,) = _LITTLE.unpack_from(data)
@@ -110,7 +113,7 @@ def length_of(data: bytes | bytearray) -> int | None:
 
 
 def decode(data: bytes) -> Frame:
-    """The frame that these bytes are, from the first to the last. Raises FrameError."""
+    """Decode a frame that fills the octets. Raises FrameError."""
     length = length_of(data)
     if length is None or length > len(data):
         raise FrameError("the frame is cut off")
@@ -118,7 +121,7 @@ def decode(data: bytes) -> Frame:
 
 
 def parse(rest: bytes) -> Frame:
-    """A frame from what follows the transport's header. Raises FrameError."""
+    """Decode a frame from what follows its transport header. Raises FrameError."""
     if len(rest) < OLD_HEADER_BYTES:
         raise FrameError(f"a header of {len(rest)} octets")
     (size,) = _HEADER_LENGTH.unpack_from(rest, _HEADER_LENGTH_AT)
@@ -153,13 +156,13 @@ def parse(rest: bytes) -> Frame:
 
 
 class Reader:
-    """Frames from a stream's bytes, however those are cut."""
+    """Decodes frames from the octets of a stream in pieces of any size."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete now. Raises FrameError."""
+        """Take octets and return the frames that are complete now. Raises FrameError."""
         self._data += data
         found = []
         while (length := length_of(self._data)) is not None and length <= len(self._data):

@@ -1,8 +1,8 @@
-"""Texts of route tables taken in: parsed and built beside the core's work, one after the other.
+"""Parses and builds texts of route tables next to the core's work, one after the other.
 
-A *feed* is one source of records: a seed file, one push, a Route Manager's connection. What a text completes
-comes back as one *Made*: the table and the map that result, and what became of each piece, in order. The core
-puts a Made into use as a whole, so a table and its map change at once.
+A *feed* is one source of records: a seed file, one push, a Route Manager's connection. The result of a text
+is one *Made*: the resulting table and map, and what became of each part, in order. The core takes a Made into
+use as a whole, so a table and its map change together.
 """
 
 import gc
@@ -37,21 +37,21 @@ from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-PIECE: Final = 1 << 14  # characters parsed in one go: the core can have the interpreter in between
-SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most, whatever the thread is doing
+PIECE: Final = 1 << 14  # characters parsed before the core can have the interpreter lock
+SWITCH_SECONDS: Final = 0.0005  # how long the core waits for the interpreter lock at most
 
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
-CLOSE_SECONDS: Final = 5.0  # for what is still to be kept when the core ends
+CLOSE_SECONDS: Final = 5.0  # for the last snapshots when the core stops
 
 TOO_EARLY: Final = "an update before any table"
 
 
-# Records; a file that holds them; or what somebody has read of them already.
+# Records, a file of records, or a value that was parsed before.
 Text = str | Path | Table | MeidMap
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one table or map. ``kind`` is table, update or map; ``reason`` empty: it is in use."""
+    """What became of one table or map. ``kind`` is table, update or map; an empty ``reason`` means in use."""
 
     kind: str
     table_id: str
@@ -64,11 +64,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Made(msgspec.Struct):
-    """What a text has led to. None: no other table, or map, than before.
+    """The result of a text. None stands for an unchanged table or map.
 
-    ``moved`` says of each endpoint of the former table which one it is now, ``moved_owners`` that of owners.
-    ``values`` are the tables, updates and maps that count, in their order. ``kept``: what a stash says of
-    itself.
+    ``moved`` maps each endpoint number of the former table to its present one, ``moved_owners`` likewise for
+    owners. ``values`` are the accepted tables, updates and maps in order. ``kept`` is a snapshot's
+    description of itself.
     """
 
     feed: "Feed"
@@ -82,7 +82,7 @@ class Made(msgspec.Struct):
 
 
 class Values:
-    """A table and a map as their last text left them; they may still be on their way into use."""
+    """The table and map after the last text. They may not be in use yet."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -92,7 +92,7 @@ class Values:
         self._owners: dict[str, int] = {}
 
     def build_table(self, table: Table, made: Made) -> None:
-        """Build what takes the place of the last one built."""
+        """Build the table that replaces the one built last."""
         built = compile_table(table, self.seed)
         shorter = compacted(table, built.native.entries)
         if shorter is not table:
@@ -102,16 +102,16 @@ class Values:
         self._endpoints = built.endpoints
 
     def build_owners(self, made: Made) -> None:
-        """As ``build_table``, the map of managed entities."""
+        """Build the MEID map that replaces the one built last."""
         made.owners = compile_owners(self.owners, self.seed)
         made.moved_owners = moved(self._owners, made.owners.endpoints)
         self._owners = made.owners.endpoints
 
 
 class Feed:
-    """One source of records. ``done`` is called in the core's thread when a text has been dealt with.
+    """One source of records. The core's thread calls ``done`` after each text.
 
-    ``stamp``: of the seed that it is. ``wanted``: it is a stash, of this table and this seed.
+    ``stamp`` identifies the seed that it is. ``wanted`` marks a snapshot of this table and seed.
     """
 
     def __init__(
@@ -131,7 +131,10 @@ class Feed:
         self._parser = Parser(compatible)
 
     def take(self, text: Text, last: bool) -> Made:
-        """Parse and build; with ``last`` nothing follows. A path is a file with all there is."""
+        """Parse a text and build the result.
+
+        ``last`` means that nothing follows. A path is a complete file.
+        """
         made = Made(self, [])
         changed: set[str] = set()
         if isinstance(text, Table | MeidMap):
@@ -153,7 +156,7 @@ class Feed:
         for result in self._parser.finish() if last else ():
             self._result(result, changed, made)
         if last and not made.outcomes:
-            reason = "there is no table and no map; a table begins with newrt|start"
+            reason = "the text contains no table and no map; a table begins with newrt|start"
             if self._parser.outside:
                 reason = f"{reason}; {self._parser.outside[0]}"
             made.outcomes.append(Outcome("table", "", reason))
@@ -164,10 +167,10 @@ class Feed:
         if self.wanted is not None:
             made.kept, text = read(path)
             if made.kept.table != self.wanted.table or made.kept.stamp not in ((), self.wanted.stamp):
-                raise SnapshotError("it is of another table, or of a seed that has changed")
+                raise SnapshotError("the file belongs to another table, or to a seed that has changed")
             return text
         if path.stat().st_size > FILE_LIMIT:
-            raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")
+            raise OSError(EFBIG, f"the file is longer than {FILE_LIMIT} octets")
         return lossless(path.read_bytes())
 
     def _build(self, made: Made, changed: set[str]) -> None:
@@ -203,37 +206,37 @@ class Feed:
 
 
 class _Keep(msgspec.Struct):
-    """A file to be written; no use: to be removed."""
+    """A file to write, or without a use to remove."""
 
     path: str
     use: Use | None
 
 
 class Intake:
-    """Does the work at once, where nobody waits: in tests, and before there are messages."""
+    """Does the work at once, for tests and before there are messages."""
 
     def __init__(self) -> None:
         self.made: deque[Made] = deque()
         self._keeper = Keeper()
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
-        """Take a text in; what it leads to is in ``made`` some time later."""
+        """Take a text. Its result appears in ``made`` later."""
         self.made.append(feed.take(text, last))
 
     def forget(self, thing: object) -> None:
-        """Let go of something large."""
+        """Release a large object."""
 
     def keep(self, path: str, use: Use | None) -> None:
-        """Have a file with what is in use, or none any more."""
+        """Write a snapshot of what is in use, or without a use remove it."""
         self._keeper.put(path, use)
         self._keeper.flush()
 
     def close(self) -> None:
-        """Nothing follows: finish what has been given."""
+        """Finish all work; nothing follows."""
 
 
 class Aside(Intake):
-    """Does it in a thread. ``wake`` wakes the core when something is made."""
+    """Does the work in a thread. ``wake`` wakes the core when a result is ready."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         super().__init__()
@@ -260,26 +263,26 @@ class Aside(Intake):
             try:
                 job = self._queue.get(block=not self._keeper.busy)
             except Empty:
-                self._keeper.step()  # while nobody waits for anything else
+                self._keeper.step()  # while no other work waits
                 continue
             if job is None:
                 try:
                     self._keeper.flush()
-                except Exception as error:  # nothing begins anew at the end
-                    failures.tell("keeping route tables at the end", error, "the files of before stay")
+                except Exception as error:  # nothing restarts this late
+                    failures.tell("keeping route tables at the end", error, "the former files stay")
                 return
             if isinstance(job, _Keep):
                 self._keeper.put(job.path, job.use)
             elif isinstance(job, tuple):
                 self._take(*job)
-            del job  # freed here, not in the core's thread
+            del job  # freed in this thread and not in the core's
 
     def _take(self, feed: Feed, text: Text, last: bool) -> None:
-        with still():  # a collection would look at every entry
+        with still():  # a collection would visit every entry
             try:
                 made = feed.take(text, last)
             except Exception as error:
-                failures.tell(f"building a route table from {feed.origin}", error, "the one in use stays")
+                failures.tell(f"building a route table from {feed.origin}", error, "the table in use stays")
                 made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
             finally:
                 gc.freeze()

@@ -1,7 +1,8 @@
-"""Which entry of a table a message falls under, and why: the rules of the forwarder, as plain Python.
+"""Which entry of a table applies to a message, and why: the forwarder's rules in plain Python.
 
-Facts rmr 5 and 11: the key, then the message type with no subscription; the last applicable entry wins; a
-sender's own endpoint is taken out of the groups; an entry that leads nowhere has no other in its place.
+The key is tried first, then the message type without a subscription. The last applicable entry wins. The
+sender's own endpoint is left out of the groups. An entry without a destination is not replaced by another
+one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from core.rmr.table import ANY_SUBSCRIPTION, Entry, Table
 
 
 class Question(NamedTuple):
-    """A message: ``sender`` is host:port, empty: unknown."""
+    """A message. ``sender`` is host:port, or empty if unknown."""
 
     message_type: int
     subscription: int = ANY_SUBSCRIPTION
@@ -21,7 +22,10 @@ class Question(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Where a message goes: one copy to a member of each group. ``steps`` say how that was found."""
+    """The destinations of a message: one copy to a member of each group.
+
+    ``steps`` tell how they were found.
+    """
 
     entry: Entry | None
     groups: tuple[tuple[str, ...], ...]
@@ -29,7 +33,7 @@ class Explanation(NamedTuple):
 
 
 def winner(table: Table, key: tuple[int, int], sender: str) -> Entry | None:
-    """The last entry of a key that applies to a sender; None: there is none, or it was deleted."""
+    """Return the last entry of a key that applies to a sender, or None without one or if it was deleted."""
     found = None
     for entry in table.of_key(key):
         if not entry.senders or sender in entry.senders:
@@ -38,7 +42,7 @@ def winner(table: Table, key: tuple[int, int], sender: str) -> Entry | None:
 
 
 def fate(table: Table, owners: Mapping[str, str], asked: Question) -> Explanation:
-    """As ``explain``, but for messages that no table is asked about: those of reserved types are rejected."""
+    """Explain a message. One of a reserved type is rejected without a lookup."""
     if asked.message_type in RESERVED:
         why = f"message type {asked.message_type} is reserved for RMR itself: the message is rejected"
         return Explanation(None, (), (why,))
@@ -46,7 +50,7 @@ def fate(table: Table, owners: Mapping[str, str], asked: Question) -> Explanatio
 
 
 def explain(table: Table, owners: Mapping[str, str], asked: Question) -> Explanation:
-    """The way of a message through a table and the MEID map ``owners``."""
+    """Explain the path of a message through a table and the MEID map ``owners``."""
     steps: list[str] = []
     entry = None
     for subscription in dict.fromkeys((asked.subscription, ANY_SUBSCRIPTION)):
@@ -63,7 +67,7 @@ def explain(table: Table, owners: Mapping[str, str], asked: Question) -> Explana
 
 
 def _others(table: Table, asked: Question, subscription: int) -> str:
-    """Entries of the key that are for other senders."""
+    """Return a text about entries of the key for other senders."""
     senders = {one for entry in table.of_key((asked.message_type, subscription)) for one in entry.senders}
     return f" for this sender, only for {', '.join(sorted(senders))}" if senders else ""
 

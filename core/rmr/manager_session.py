@@ -1,7 +1,7 @@
-"""One table's dealings with Route Managers and applications: its control messages, and who they come from.
+"""One table's dialogue with Route Managers and applications: control messages and their connections.
 
-Messages arrive at `<table>/$rm`. What is said on a connection goes to `<table>/$conn/<router>/<number>`; who
-receives there is the connection. One that we make is asked for as `<table>/$to/<host:port>`.
+Messages arrive at `<table>/$rm`. Answers go to `<table>/$conn/<router>/<number>`, the address of a
+connection. A connection that the router makes is requested as `<table>/$to/<host:port>`.
 """
 
 import logging
@@ -28,18 +28,21 @@ from shm.contract.tables import CONNECTION
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-MOST_ON_THEIR_WAY: Final = 4  # messages to one connection
-LOOK: Final = a.SECOND // 10  # between two looks whether connections can be sent to
-NOT_SERVED: Final = "serveTo of the route table does not name its address"
-NOT_ALLOWED: Final = "this sender may not give tables to this router"
+MOST_ON_THEIR_WAY: Final = 4  # messages on their way to one connection
+LOOK: Final = a.SECOND // 10  # interval between checks whether connections can be sent to
+NOT_SERVED: Final = "serveTo of the route table does not include its address"
+NOT_ALLOWED: Final = "this sender may not send tables to this router"
 
 
 class Settings(NamedTuple):
-    """What is configured. ``me``: host:port at which RMR applications reach this router; ``name``: the one
-    that they know their manager by, empty: none; ``push_to``: control ports of applications that do not ask;
-    ``push_from``: addresses and networks of who may send tables, beside the manager; ``serve_to``: of who may
-    ask for them, empty: whoever's address is not of the public internet; ``dial_back``: whereto applications
-    that have asked are connected to later (address, name, none)."""
+    """The configuration of a session.
+
+    ``me`` is the host:port at which RMR applications reach this router. ``name`` is the one by which they
+    know their manager, if another. ``push_to`` are control ports of applications that send no request.
+    ``push_from`` are addresses and networks of senders of tables, besides the manager; ``serve_to`` are those
+    of applications that may request tables, by default all that are not global. ``dial_back`` says where the
+    router connects to applications later: address, name or none.
+    """
 
     me: str
     manager: str = ""
@@ -55,16 +58,19 @@ class Settings(NamedTuple):
 
 
 class Peer(msgspec.Struct):
-    """A connection that speaks RMR. ``host`` is its ip:port; ``reached``, of one that we made: where to."""
+    """A connection that speaks RMR.
+
+    ``host`` is its ip:port; ``reached`` where this router connected to, if it did.
+    """
 
     number: int
     host: str
     reached: str = ""
-    up: bool = False  # messages can be sent there
+    up: bool = False  # messages can be sent to it
 
 
 class World(Protocol):
-    """What there is around it. Addresses are those that follow `<table>/`."""
+    """The surroundings of a session. Addresses are what follows `<table>/`."""
 
     def send(self, address: str, content: bytes) -> bool: ...
     def waiting(self, address: str) -> int: ...
@@ -78,7 +84,7 @@ class World(Protocol):
 
 
 class ManagerSession:
-    """``instance`` is another one in each life of the core. ``table`` is the name of the table."""
+    """The session of a table. ``instance`` differs in each run of the core."""
 
     def __init__(self, table: str, settings: Settings, instance: str, world: World, use: Installed) -> None:
         self.table = table
@@ -91,7 +97,7 @@ class ManagerSession:
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in settings.push_from]
         self._served = [ip_network(one, strict=False) for one in settings.serve_to]
-        self._manager_hosts: set[str] = set()  # where it was found last
+        self._manager_hosts: set[str] = set()  # addresses of its latest connection
         self._complaints = Complaints()
         self.client: Client | None = None
         self.server: Server | None = None
@@ -105,15 +111,15 @@ class ManagerSession:
             for control in settings.push_to:
                 self.server.know("", control, control, 0, fixed=True)
 
-    # ---- what happens ----
+    # ---- events ----
 
     def opened(self, peer: Peer) -> None:
-        """A connection is there; its links follow."""
+        """Enter a connection. Its links follow."""
         self._peers[peer.number] = peer
         self._looked = -LOOK
 
     def closed(self, number: int, now: int) -> None:
-        """A connection is gone."""
+        """Forget a connection that is gone."""
         self._now = now
         peer = self._peers.pop(number, None)
         stream = self._streams.pop(number, None)
@@ -129,12 +135,12 @@ class ManagerSession:
             self.server.lost(_address(peer.number), now)
 
     def installed(self, use: Installed, value: Table | MeidMap | None) -> None:
-        """The table in use is another one."""
+        """Pass a new table or map on to applications."""
         if self.server is not None:
             self.server.install(use, value)
 
     def heard(self, content: bytes, number: int, now: int) -> None:
-        """A control message has come on a connection."""
+        """Handle a control message from a connection."""
         self._now = now
         peer = self._peers.get(number)
         if peer is None:
@@ -147,7 +153,7 @@ class ManagerSession:
             self._complaints.tell(now / a.SECOND, LOGGER, logging.WARNING, text, who, why, key=(text, who))
 
     def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
-        """Do what a control message says. Raises BorderError."""
+        """Do what a control message requests. Raises BorderError."""
         match heard.kind:
             case words.TABLE:
                 self._take(heard, peer)
@@ -159,8 +165,8 @@ class ManagerSession:
                 dial = _dial(self.settings.dial_back, host, heard.source)
                 why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
                 if why:
-                    who = f"Route table {self.table}: {host}"  # which names itself as it likes
-                    text = "%s asked for a table and gets none: %s; it is %s"
+                    who = f"Route table {self.table}: {host}"  # not the name that it gives itself
+                    text = "%s requested a table and gets none: %s; it is %s"
                     self._complaints.tell(
                         now / a.SECOND, LOGGER, logging.WARNING, text, who, why, heard.source, key=(text, who)
                     )
@@ -168,12 +174,12 @@ class ManagerSession:
                 self.server.answered(heard, now)
             case _:
                 LOGGER.info(
-                    "Route table %s: a message of type %d from %s was dropped: we are no Route Manager",
+                    "Route table %s: dropped a message of type %d from %s: this router is no Route Manager",
                     self.table, heard.kind, peer.host,
                 )  # fmt: skip
 
     def step(self, now: int) -> None:
-        """What is due."""
+        """Do what is due. ``now`` is in nanoseconds."""
         self._now = now
         if now - self._looked >= LOOK:
             self._looked = now
@@ -182,8 +188,8 @@ class ManagerSession:
         for stream in [*self._streams.values(), *self._left]:
             try:
                 stream.step()
-            except Exception as error:  # the next text must not wait for ever behind this one
-                failures.tell(f"reading a route table for {self.table}", error, "its sender is told ERR")
+            except Exception as error:  # the next text must not wait forever behind this one
+                failures.tell(f"reading a route table for {self.table}", error, "its sender gets ERR")
                 stream.give_up(f"{type(error).__name__} in the router, whose log says more")
         self._left = [stream for stream in self._left if not stream.finished]
         if self.client is not None:
@@ -193,21 +199,21 @@ class ManagerSession:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do at once."""
+        """Whether there is work to do before the core sleeps."""
         streams = (*self._streams.values(), *self._left)
         return any(stream.busy for stream in streams) or (self.server is not None and self.server.busy)
 
     def _may_ask(self, host: str) -> bool:
-        """Whether an application at this address gets tables."""
+        """Whether an application at this address may have tables."""
         address = address_of(host)
         if address is None:
             return False
         return any(address in one for one in self._served) if self._served else not address.is_global
 
-    # ---- tables that come ----
+    # ---- tables from others ----
 
     def _look(self, peer: Peer) -> None:
-        """A connection counts when its links are there."""
+        """Start to use a connection once its links are attached."""
         if peer.up or not self._world.there(_address(peer.number)):
             return
         peer.up = True
@@ -231,7 +237,7 @@ class ManagerSession:
         stream.message(heard)
 
     def _origin(self, heard: words.Heard, peer: Peer) -> str:
-        """Who sends a table, as the log says it; empty: somebody who may not."""
+        """Return the sender of a table for the log, or an empty text if it may not send any."""
         host = host_of(peer.host)
         if host in self._manager_hosts:
             return f"manager {self.settings.manager}"
@@ -251,7 +257,7 @@ class ManagerSession:
 
         def told(heard: words.Heard, table_id: str, reason: str) -> None:
             nonlocal said
-            if reason and not said:  # of what got as far as that, whoever installs has said it
+            if reason and not said:  # otherwise the installer has logged it
                 self._refused(heard, table_id, reason)
             said = False
             if manager and self.client is not None:
@@ -277,18 +283,18 @@ class ManagerSession:
                 return self.send(_address(peer.number), said)
         return False
 
-    # ---- the server's outlet ----
+    # ---- the server's port ----
 
     def room(self, connection: str) -> int:
-        """Messages that may be sent there now."""
+        """Return how many messages may be sent to a connection now."""
         return MOST_ON_THEIR_WAY - self._world.waiting(connection)
 
     def send(self, connection: str, said: words.Said) -> bool:
-        """Send one; False: nobody is there."""
+        """Send a message. Return False if the connection is gone."""
         return self._world.send(connection, sealed(said, self.settings.me))
 
     def reach(self, place: str, wanted: bool) -> None:
-        """Connect to a control port, or no longer."""
+        """Connect to a control port, or stop."""
         self._world.dial(place, wanted)
 
     def _told(self, event: Event) -> None:
@@ -305,7 +311,7 @@ class ManagerSession:
                 self._world.count("table_acks_late")
                 LOGGER.warning("Route table %s: %s has not acknowledged %s", self.table, who, event.about)
             case "restart":
-                LOGGER.info("Route table %s: %s asks again; it ran %s", self.table, who, event.about)
+                LOGGER.info("Route table %s: %s requests a table; it ran %s", self.table, who, event.about)
 
 
 def _address(number: int) -> str:
@@ -313,9 +319,10 @@ def _address(number: int) -> str:
 
 
 def _dial(how: str, host: str, control: str) -> str:
-    """Where an application that asked from an address is connected to later; empty: nowhere.
+    """Return where the router connects to an application later, or an empty text for nowhere.
 
-    A message may name any host: by default the router goes back to where it came from, and nowhere else.
+    A message may name any host, so by default the router connects only to the address that the request came
+    from.
     """
     if how == "name":
         return control

@@ -1,4 +1,4 @@
-"""All dealings with Route Managers and applications, joined with the core: messages, connections, tables."""
+"""All manager sessions, connected with the core's messages, connections and tables."""
 
 import hashlib
 import time
@@ -27,7 +27,7 @@ from shm.contract.payloads import ConnectionOpened
 from shm.contract.tables import CONNECTION, TableSetup, connections
 from shm.stats import COUNTERS
 
-CONTROL: Final = "$rm"  # behind a table's address: where its control messages go
+CONTROL: Final = "$rm"  # follows a table's address: where its control messages go
 REFUSED: Final = COUNTERS["tables_refused"].place
 APPLICATIONS: Final = COUNTERS["table_applications"].place
 IN_STEP: Final = COUNTERS["table_applications_ok"].place
@@ -35,7 +35,7 @@ LOOK_NS: Final = 1_000_000_000
 
 
 class _Around:
-    """What one liaison has around it (``core.rmr.manager_session.World``)."""
+    """The surroundings of one manager session (``core.rmr.manager_session.World``)."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class _Around:
         self._clock = clock
 
     def seconds(self) -> int:
-        """UNIX time."""
+        """Return UNIX time in seconds."""
         return int(self._clock())
 
     def _address(self, name: str) -> str:
@@ -65,45 +65,48 @@ class _Around:
         return self._plan.prefix + name
 
     def send(self, address: str, content: bytes) -> bool:
-        """Send a message; False: nobody is there."""
+        """Send a message. Return False if nobody receives it."""
         return self._local.send(self._address(address), content)
 
     def waiting(self, address: str) -> int:
-        """Messages on their way."""
+        """Return the number of messages on their way."""
         return self._local.waiting(self._address(address))
 
     def there(self, address: str) -> bool:
-        """Whether somebody receives."""
+        """Whether an address has a receiver."""
         return self._local.reaches(self._address(address))
 
     def dial(self, name: str, wanted: bool) -> None:
-        """Be connected to host:port, or no longer."""
+        """Connect to host:port, or stop."""
         self._dialling.control(self._plan, name, wanted)
 
     def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None:
-        """Take something into use; when that is done, or why it is not."""
+        """Take a table or map into use. ``done`` gets the reason if that fails, else an empty text."""
         feed = self._plan.feed(origin, lambda outcomes: done(outcomes[0].reason))
         self._tables.take(feed, value)
 
     def origin(self) -> str:
-        """Where the table in use came from."""
+        """Return the origin of the table in use."""
         return self._plan.history.origin
 
     def refused(self, what: str, reason: str) -> None:
-        """Something was not even given to be installed."""
+        """Record something that was refused before installation."""
         self._forwarder.count(REFUSED)
         self._plan.history.refused += 1
         self._plan.history.last_error = f"{what}: {reason}"
 
     def count(self, what: str) -> None:
-        """One more."""
+        """Add one to a counter."""
         self._forwarder.count(COUNTERS[what].place)
 
 
 class ManagerSessions(Plane):
-    """One for each table that is configured. ``seed`` is that of the core, another one in each life;
-    ``router_id`` is in the addresses of this router's connections; ``snapshot_store`` gives the file in which
-    applications are remembered for the next core, by a name; empty: nowhere."""
+    """The manager sessions, one for each configured table.
+
+    ``seed`` is the core's and differs in each run. ``router_id`` is part of the addresses of this router's
+    connections. ``snapshot_store`` maps a name to the file that remembers applications for the next core;
+    empty: none.
+    """
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class ManagerSessions(Plane):
     # ---- configuration ----
 
     def configure(self, change: msgspec.Struct) -> None:
-        """The tables are others, perhaps."""
+        """Apply a `SetTables`: begin and end sessions."""
         if not isinstance(change, SetTables):
             return
         known: dict[str, Known] = {}

@@ -1,11 +1,11 @@
-"""When senders to a route table get their first credit: not before its endpoints are there.
+"""When senders to a route table get their first credit: not before its endpoints are connected.
 
-    closed --it begins with a table, or cannot--> connecting --each endpoint is there, or cannot be--> open
-                                                      '------ after LONGEST ----------------------->
+    closed --first table, or none--> connecting --all endpoints connected or failed--> open
+                                               '---- after LONGEST_NS --------------------->
 
-What an RMR application sends is read as soon as there is credit, and nobody can tell it that an endpoint was
-not connected yet. After an earlier core's death the applications are there before the endpoints are, and have
-been writing all the time. A table that begins with nothing is open from the start.
+The router reads an RMR application's messages once there is credit, and cannot tell it that an endpoint was
+not connected yet. After a core's death applications are there before the endpoints, and have gone on writing.
+A table that begins empty is open from the start.
 """
 
 from typing import Final
@@ -18,11 +18,11 @@ from core.rmr.dialling import Dialling
 from core.rmr.route_tables import Plan, RouteTables
 from shm.contract.payloads import Endpoint
 
-LONGEST_NS: Final = 3_000_000_000  # for a host that does not answer at all
+LONGEST_NS: Final = 3_000_000_000  # for a host that does not answer
 
 
 class Openings(Plane):
-    """Opens tables. Time is an argument, nanoseconds."""
+    """Opens tables. Times are in nanoseconds."""
 
     def __init__(self, tables: RouteTables, dialling: Dialling) -> None:
         self._tables = tables
@@ -31,7 +31,7 @@ class Openings(Plane):
         tables.changed = self._changed
 
     def attached(self, link: Link) -> None:
-        """Somebody receives, perhaps from an endpoint's address."""
+        """Record an endpoint whose receiver is attached."""
         if not link.outgoing or link.address is None:
             return
         for plan in self._tables:
@@ -39,7 +39,7 @@ class Openings(Plane):
                 self._answered(plan, name)
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
-        """A worker could not connect to an endpoint."""
+        """Record an endpoint that a worker could not connect to."""
         if not isinstance(message, Endpoint) or message.open:
             return False
         plan = self._tables.find(message.table)
@@ -48,7 +48,7 @@ class Openings(Plane):
         return True
 
     def step(self, now: int) -> None:
-        """Wait no longer for those that do not answer."""
+        """Open tables whose endpoints have not answered in time."""
         self._since = {
             plan: self._since.get(plan, now) for plan in self._tables if plan.closed and plan.begun
         }

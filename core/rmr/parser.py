@@ -1,7 +1,7 @@
-"""The parser of route tables: text in pieces of any size, tables and maps out (spec, Table framing).
+"""The parser of route tables: text in pieces of any size goes in, tables and maps come out.
 
-Nothing is installed here. A table begins with its start record and counts when its end record agrees with it;
-whatever is wrong in between spoils that table alone, and the next start record begins anew.
+The parser installs nothing. A table begins with its start record and is valid if its end record agrees with
+it. An error in between spoils only that table, and the next start record begins a new one.
 """
 
 import re
@@ -15,23 +15,23 @@ from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
 from core.rmr.warning import BadTableError, TableWarning
 from shm.contract.text import printable
 
-MEID_LIMIT: Final = 127  # of one record; the library loses the rest
+MEID_LIMIT: Final = 127  # per record; the library loses the rest
 MEID_LENGTH: Final = 31  # octets
-MARK: Final = "\ufeff"  # in front of texts that some editors write
+MARK: Final = "\ufeff"  # begins texts that some editors write
 
 _END_OF_RECORD: Final = re.compile(r"\r\n|\n|\r")
 _BLANKS: Final = re.compile(r"[ \t]+")
-_NAMES: Final = {"n": "newrt", "u": "updatert", "r": "rte", "d": "del"}  # by the first letter, facts rmr 4
+_NAMES: Final = {"n": "newrt", "u": "updatert", "r": "rte", "d": "del"}  # as the library does
 
 Result = Table | MeidMap | BadTableError
 
 
 class Parser:
-    """Reads the records of one source, which may be any number of tables and maps one behind the other.
+    """Parses the records of one source, which may contain any number of tables and maps.
 
-    ``compatible``: read as the RMR library does (facts rmr 4) and only note what is odd; otherwise what is
-    odd makes a table bad. ``warnings`` are those of the last result and of the records before it, ``outside``
-    those of records that no result has followed yet.
+    ``compatible`` parses as the RMR library does and only warns of what is odd, which otherwise spoils a
+    table. ``warnings`` are those of the last result and of the records before it, ``outside`` those of
+    records that no result has followed yet.
     """
 
     def __init__(self, compatible: bool = False) -> None:
@@ -46,14 +46,14 @@ class Parser:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has begun that is not finished."""
+        """Whether no table, map or record has begun."""
         return self._open is None and not self._rest
 
     def feed(self, text: str) -> Iterator[Result]:
-        """Another piece of text; yields what it completes."""
+        """Take a piece of text. Yield the tables and maps that it completes."""
         if not self._compatible and not self._line and not self._rest:
             text = text.removeprefix(MARK)
-        seen = max(0, len(self._rest) - 1)  # no end is in front of it
+        seen = max(0, len(self._rest) - 1)  # no line ends before it
         text = self._rest + text
         at = 0
         while True:
@@ -62,22 +62,22 @@ class Parser:
                 self._line += taken
             end = _END_OF_RECORD.search(text, max(at, seen))
             if end is None or (end[0] == "\r" and end.end() == len(text)):
-                break  # a newline that belongs to it may follow
+                break  # its newline may follow
             self._line += 1
             if (result := self._record(text[at : end.start()])) is not None:
                 yield result
             at = end.end()
         self._rest = text[at:]
-        if len(self._rest) > border.LONGEST_RECORD + 2:  # it is refused when it ends; no more need be kept
+        if len(self._rest) > border.LONGEST_RECORD + 2:  # refused at its end, so no more is kept
             self._rest = self._rest[: border.LONGEST_RECORD + 1] + ("\r" if text.endswith("\r") else "")
 
     def finish(self) -> Iterator[Result]:
-        """No more text follows: a record or a table cut short is said so."""
+        """End the text. Yield errors for a record or table that is cut short."""
         rest, self._rest = self._rest, ""
         if rest.strip():
             self._line += 1
             if not rest.endswith("\r"):
-                self._odd(rest, "the last record has no line end, so it may be cut short")
+                self._odd(rest, "the last record has no line end and may be cut short")
             if (result := self._record(rest)) is not None:
                 yield result
         if self._open is not None:
@@ -115,12 +115,12 @@ class Parser:
             case _ if line.startswith(MARK):
                 self._odd(line, "a byte order mark, behind which the RMR library reads no record")
             case _:
-                self._odd(line, "no record of a route table")
+                self._odd(line, "this is no record of a route table")
         return None
 
     @staticmethod
     def _stray(name: str, fields: list[str]) -> str:
-        """What is no text in a record; managed entities may have any octets, and so may comments."""
+        """Return a text on octets that are not UTF-8. Managed entities and comments may have any octets."""
         at = {"mme_ar": 2, "mme_del": 1}.get(name, len(fields))
         return next((why for one in (*fields[:at], *fields[at + 1 :]) if (why := border.stray(one))), "")
 
@@ -130,7 +130,7 @@ class Parser:
         return _NAMES.get(word[:1], "") if self._compatible else ""
 
     def _frame(self, name: str, fields: list[str], line: str, why: str) -> Result | None:
-        """A start or an end; ``why``: what is no text in it."""
+        """Handle a start or end record. ``why`` tells what is not UTF-8 in it."""
         verb = fields[1] if len(fields) > 1 else ""
         if verb == "end":
             if why:
@@ -148,7 +148,7 @@ class Parser:
             else OpenTable(table_id, name == "newrt", self._compatible)
         )
         if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
-            self._reader.odd.append(f"{verb!r} stands where start or end belongs")
+            self._reader.odd.append(f"{verb!r} stands in place of start or end")
         if why := border.fault(table_id, border.LONGEST_ID) or why:
             self._reader.fatal.append(f"the start record or its id {why}")
         self._take_warnings(line)
@@ -160,7 +160,7 @@ class Parser:
             self._odd(line, "an end record without its start record")
             return None
         if isinstance(open_, OpenTable) and open_.complete != (name == "newrt"):
-            self._odd(line, f"{name}|end closes what another record has opened")
+            self._odd(line, f"{name}|end ends what another kind of record has started")
         self._check_md5(open_, fields[3:4], line)
         self._take_warnings(line)
         if open_.broken is not None:
@@ -197,7 +197,7 @@ class Parser:
         least = 4 if name == "mse" else 3
         if len(fields) < least:
             table.count += name == "rte"
-            self._odd(line, f"{name} has {least} fields or more, this has {len(fields)}")
+            self._odd(line, f"{name} needs {least} fields or more and has {len(fields)}")
             return
         table.count += 1
         read = self._reader
@@ -211,7 +211,7 @@ class Parser:
         else:
             subscription = read.number(fields[2], "subscription id")
         if len(fields) > (3 if name == "del" else 4):
-            read.odd.append("fields that nobody reads")
+            read.odd.append("surplus fields")
         self._take_warnings(line)
         if groups is None or groups.members or groups.by_meid:
             table.add(kind, subscription, groups, self._line)
@@ -242,7 +242,7 @@ class Parser:
                 self._odd(line, f"MEID {printable(meid, 80)!r} is longer than {MEID_LENGTH} octets")
         map_.change(owner, found)
 
-    # ---- oddities ----
+    # ---- warnings ----
 
     def _odd(self, line: str, reason: str) -> None:
         self._reader.odd.append(reason)

@@ -1,4 +1,4 @@
-"""The planes that route tables consist of, made for a core."""
+"""The planes of route tables."""
 
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def planes(core: "Core", links: "Links") -> list[Plane]:
-    """All of them, in the order in which they hear. Without something that wakes the core up, tables are
-    built in its own thread."""
+    """Build the planes, in the order in which they see events.
+
+    Without a function that wakes the core, its own thread builds tables.
+    """
     forwarder, setup = core.forwarder, core.setup
     intake = Intake() if core.wake is None else Aside(core.wake)
     tables = RouteTables(forwarder, core.addresses, intake, links, core.snapshot_store, core.served)

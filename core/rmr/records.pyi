@@ -1,4 +1,4 @@
-"""Types of the extension for entries of route tables while they come."""
+"""Types of the extension that holds a route table's entries while they arrive."""
 
 from array import array
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Entries of a route table while they come: columns, filled natively by records that are plain (plain_records.c)."""
+"""The entries of a route table while they arrive: columns, filled natively by simple records (plain_records.c)."""
 
 from array import array
 from cpython.array cimport array as Array, clone
@@ -39,7 +39,7 @@ cdef Array UNSIGNED = array("I")
 
 
 cdef Array copied(Array kind, const record_column *column):
-    """The column as an array."""
+    """Return the column as an array."""
     cdef Array made = clone(kind, column.count, False)
     if column.count:
         memcpy(made.data.as_chars, column.at, column.count * sizeof(uint32_t))
@@ -47,7 +47,7 @@ cdef Array copied(Array kind, const record_column *column):
 
 
 cdef tuple named(const record_names *names):
-    """All of them, by number."""
+    """Return all names, by number."""
     cdef uint32_t i
     return tuple([
         PyUnicode_DecodeUTF8(<const char *> names.text + name_start(names, i), name_length(names, i), "surrogateescape")
@@ -56,13 +56,13 @@ cdef tuple named(const record_names *names):
 
 
 cdef class Records:
-    """Entries of one table. ``seed`` of the hashes inside; ``compatible``: blanks around names are odd.
+    """The entries of one table. ``seed`` is for its hashes; ``compatible``: blanks around names are odd.
 
-    Whatever is called raises MemoryError when there is no more, and then what is here is no table.
+    Every method raises MemoryError when memory is exhausted; the entries are then invalid.
     """
 
     cdef record_table table
-    cdef dict given                    # lists of senders by their number, as `add` was given them
+    cdef dict given                    # lists of senders by row, as given to `add`
 
     def __cinit__(self, uint64_t seed, bint compatible):
         self.table.compatible = compatible
@@ -76,8 +76,10 @@ cdef class Records:
         return self.table.type.count
 
     def take(self, str text not None, size_t at, uint32_t line) -> tuple[int, int]:
-        """Take records that are plain from ``text[at]`` on, the first of them in that line: where the first one
-        begins that is not, or not in this text to its end; and how many were taken."""
+        """Take simple records from ``text[at]`` on; the first stands in ``line``.
+
+        Return where the first record begins that is not simple or not complete, and how many were taken.
+        """
         cdef size_t length = len(text)
         cdef uint32_t before = self.table.type.count
         if not PyUnicode_IS_ASCII(text) or at >= length:
@@ -88,7 +90,7 @@ cdef class Records:
         return at, self.table.type.count - before
 
     def target(self, tuple members not None) -> int:
-        """A new target: groups of names; none: by MEID."""
+        """Return a new target: groups of names; none means by MEID."""
         cdef uint32_t target = record_new_target(&self.table)
         cdef bint kept = target != NAME_NONE and column_add(&self.table.word, <uint32_t> len(members))
         for group in members:
@@ -107,23 +109,23 @@ cdef class Records:
         return found
 
     def add(self, int32_t type, int32_t subscription, tuple senders not None, uint32_t target, uint32_t line) -> None:
-        """An entry; ``target`` is one of ``target()``, or what says that the key is deleted."""
+        """Add an entry. ``target`` is one of ``target()``, or the value that deletes the key."""
         if senders:
             self.given[self.table.type.count] = senders
         if not record_row(&self.table, type, subscription, target, line):
             raise MemoryError("a route table")
 
     def columns(self) -> tuple[Array, Array, Array, Array]:
-        """Types, subscriptions, targets and lines."""
+        """Return types, subscriptions, targets and lines."""
         cdef record_table *t = &self.table
         return copied(SIGNED, &t.type), copied(SIGNED, &t.subscription), copied(UNSIGNED, &t.target), copied(UNSIGNED, &t.line)
 
     def destinations(self) -> tuple[Array, Array, tuple[str, ...]]:
-        """By target: where in words it begins; the words, as table.c has them; and the names of endpoints."""
+        """Return where each target begins in words, the words as core/rmr/table.c reads them, and the endpoints' names."""
         return copied(UNSIGNED, &self.table.place), copied(UNSIGNED, &self.table.word), named(&self.table.endpoint)
 
     def senders(self) -> dict[int, tuple[str, ...]]:
-        """Those of the rows that are not for everybody."""
+        """Return the senders of each row that is not for all senders."""
         cdef record_table *t = &self.table
         cdef tuple names = named(&t.sender)
         cdef uint32_t i, k, at

@@ -1,4 +1,4 @@
-"""Applications in a file: they ask for a table once, so the next life of this router has to know of them."""
+"""The file of known applications, which request a table only once: the router reads it when it starts."""
 
 import logging
 import os
@@ -12,13 +12,13 @@ from core.rmr.fields import is_endpoint
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-# Endpoint, empty: not known; control port; where it may be connected to, empty: nowhere. Each is host:port.
+# Endpoint (empty: unknown), control port, and where to connect (empty: nowhere). Each is host:port.
 Known = list[tuple[str, str, str]]
-_Row = Annotated[list[str], msgspec.Meta(min_length=2, max_length=3)]  # the third is younger than the others
+_Row = Annotated[list[str], msgspec.Meta(min_length=2, max_length=3)]  # older files lack the third
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE: Final = 0o600
-LONGEST: Final = 4 << 20  # octets: 10,000 applications have less
+LONGEST: Final = 4 << 20  # octets; 10,000 applications have less
 
 
 def _known(row: list[str]) -> tuple[str, str, str]:
@@ -27,9 +27,9 @@ def _known(row: list[str]) -> tuple[str, str, str]:
 
 
 class Remembered:
-    """The file; an empty path: there is none. What goes wrong with it is said once, and nothing else.
+    """The file of applications; an empty path means none. Its errors are logged once.
 
-    A file that holds something else stays as it is: its path was given by mistake, or by a stranger.
+    A file with other content stays as it is, because its path was given by mistake or by a stranger.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,28 +39,28 @@ class Remembered:
         self._foreign = False
 
     def load(self) -> Known:
-        """Those of before."""
+        """Return the applications in the file."""
         if self._path is None:
             return []
         try:
             found = self._path.stat()
             if found.st_uid not in (0, os.geteuid()):
-                raise PermissionError("it belongs to another user")
+                raise PermissionError("the file belongs to another user")
             if found.st_size > LONGEST:
-                raise ValueError(f"it is longer than {LONGEST} octets")
-            if found.st_size:  # a crash of the machine leaves it empty
+                raise ValueError(f"the file is longer than {LONGEST} octets")
+            if found.st_size:  # a crash of the machine leaves an empty file
                 found_there = msgspec.json.decode(self._path.read_bytes(), type=list[_Row])
                 self._saved = self._checked([_known(row) for row in found_there])
         except FileNotFoundError:
             pass
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
             self._foreign = True
-            stays = "it stays as it is, and no application is remembered: move it away, or give another path"
+            stays = "the file stays as it is and nothing is remembered; move it or configure another path"
             self._complain("read", f"{error}; {stays}")
         return self._saved
 
     def _checked(self, found: Known) -> Known:
-        """Those that may have been written here: anybody may have changed the file."""
+        """Return the valid applications, because anybody may have changed the file."""
         known = [
             one
             for one in found
@@ -71,7 +71,7 @@ class Remembered:
         return known
 
     def save(self, known: Known) -> None:
-        """These from now on."""
+        """Write the applications if they have changed."""
         if self._path is None or self._foreign or known == self._saved:
             return
         self._saved = known

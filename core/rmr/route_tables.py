@@ -1,8 +1,8 @@
-"""The route tables of a running router: what is in use, where it came from, and who is at which endpoint.
+"""The route tables of a running router: what is in use, its origin, and the receivers at each endpoint.
 
-    text --Intake--> Made --RouteTables.step--> in use; the former one is let go of when its counts have moved
+    text --Intake--> Made --RouteTables.step--> in use; the former table is freed once its counts have moved
 
-An endpoint's address is the table's, a slash, and the endpoint's name. Whoever receives from it is it.
+An endpoint's address is the table's, a slash and the endpoint's name. Its receivers are the endpoint.
 """
 
 import logging
@@ -35,13 +35,13 @@ TABLE_ENTRIES: Final = COUNTERS["table_entries"].place
 
 
 class History(msgspec.Struct):
-    """What is told of a table beside its entries. ``installed`` is in seconds since 1970."""
+    """What management shows of a table besides its entries. ``installed`` is in seconds since 1970."""
 
     table_id: str = ""
     map_id: str = ""
     origin: str = ""
     installed: int = 0
-    stamp: tuple[int, ...] = ()  # of the seed that is in use as it is; empty: something else is
+    stamp: tuple[int, ...] = ()  # of the seed that is in use unchanged; empty: something else is
     refused: int = 0
     last_error: str = ""
 
@@ -52,9 +52,9 @@ class Plan:
     def __init__(self, forwarder: Forwarder, address: Address, setup: TableSetup) -> None:
         self.setup = setup
         self.address = address
-        self.closed = True  # its senders get no credit yet: opening.py
-        self.begun = False  # what it begins with, a seed or what was kept, is in use or cannot be
-        self.answered: set[str] = set()  # of a closed one: endpoints that are there, or could not be reached
+        self.closed = True  # senders get no credit yet (opening.py)
+        self.begun = False  # its seed or snapshot is in use, or has failed
+        self.answered: set[str] = set()  # while closed: endpoints that are connected or have failed
         self.native = Routes(forwarder, address.handle)
         self.native.set_skip_dead(setup.skip_dead)
         self.values = Values(self.native.seed)
@@ -65,38 +65,38 @@ class Plan:
 
     @property
     def prefix(self) -> str:
-        """What the addresses of its endpoints begin with."""
+        """The beginning of its endpoints' addresses."""
         return f"{self.setup.address}/"
 
     @property
     def numberings(self) -> list[dict[str, int]]:
-        """The endpoints of the table in use, and of the map."""
+        """The endpoint numbers of the table and of the map in use."""
         return [one.endpoints for one in (self.table, self.owners) if one is not None]
 
     def names(self) -> Iterator[str]:
-        """All endpoints there are, those of the table first."""
+        """Yield all endpoints, those of the table first."""
         for at, numbering in enumerate(self.numberings):
             yield from (one for one in numbering if not at or one not in self.numberings[0])
 
     def endpoint_of(self, address: Address) -> str | None:
-        """The endpoint whose address that is."""
+        """Return the endpoint with this address, or None."""
         if address.key[0] != "M" or not address.key.startswith(self.prefix, 2):
             return None
         return address.key[2 + len(self.prefix) :]
 
     def numbers(self, name: str) -> tuple[int, int]:
-        """Of an endpoint, in the table and among the owners; -1: it is not there."""
+        """Return an endpoint's numbers in the table and among the owners; -1: not there."""
         in_table = -1 if self.table is None else self.table.endpoints.get(name, -1)
         return in_table, -1 if self.owners is None else self.owners.endpoints.get(name, -1)
 
     def open(self) -> None:
-        """Let senders have their credit."""
+        """Give senders their credit."""
         self.closed = False
         self.answered.clear()
         self.native.open()
 
     def bind(self, name: str) -> None:
-        """Let the forwarder know where an endpoint's messages go."""
+        """Tell the forwarder where an endpoint's messages go."""
         known = self.live.get(name)
         self.native.bind(*self.numbers(name), 0 if known is None else known.handle)
 
@@ -107,12 +107,12 @@ class Plan:
         stamp: tuple[int, ...] = (),
         wanted: Kept | None = None,
     ) -> Feed:
-        """A new source of records for it, perhaps its seed, or its stash."""
+        """Return a new source of records, such as its seed or snapshot."""
         return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted)
 
     @property
     def kept(self) -> Use:
-        """What is in use, to be kept."""
+        """What is in use, for the snapshot."""
         now = self.history
         about = Kept(self.setup.name, now.table_id, now.map_id, now.origin, now.installed, now.stamp)
         table = None if self.table is None else self.table.value
@@ -120,10 +120,10 @@ class Plan:
 
 
 class RouteTables(Plane):
-    """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
+    """All route tables of this router. ``changed`` is called when a table's endpoints may have changed.
 
-    ``snapshot_store`` gives the file in which one without a stash is kept, by its name; empty: nowhere.
-    ``served`` is told of addresses that are a table's from now on (1), or no longer (-1).
+    ``snapshot_store`` maps the name of a table without `stash` to its snapshot's file; empty: none.
+    ``served`` is told of addresses that become (1) or stop being (-1) a table's.
     """
 
     def __init__(
@@ -145,20 +145,20 @@ class RouteTables(Plane):
         self._former: list[tuple[Plan, list[object]]] = []
         self.intake = intake
         self.changed: Callable[[Plan], None] = lambda _: None
-        self.installed: list[Callable[[Plan, Made], None]] = []  # who hears of tables in use
+        self.installed: list[Callable[[Plan, Made], None]] = []  # called for each table taken into use
         addresses.watch = self._watch
 
     def __iter__(self) -> Iterator[Plan]:
         return iter(self._plans.values())
 
     def find(self, name: str) -> Plan | None:
-        """The table of that name."""
+        """Return the table of this name, or None."""
         return self._plans.get(name)
 
     # ---- configuration ----
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Have others from now on. Senders to what became a table, or is none any more, attach again."""
+        """Apply a `SetTables`. Senders to addresses that became or stopped being a table's attach again."""
         if not isinstance(change, SetTables):
             return
         touched = {address.handle for address in self._use(change.tables)}
@@ -168,7 +168,7 @@ class RouteTables(Plane):
                 self._forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
 
     def _use(self, setups: Iterable[TableSetup]) -> list[Address]:
-        """Have these tables. Addresses that are a table's now, or are no longer, come back."""
+        """Use these tables. Return the addresses that became or stopped being a table's."""
         wanted = {one.name: one for one in setups}
         touched: list[Address] = []
         for name, plan in list(self._plans.items()):
@@ -225,20 +225,20 @@ class RouteTables(Plane):
         return plan.setup.stash or self._snapshot_store(plan.setup.name)
 
     def _move_stash(self, plan: Plan, before: TableSetup) -> None:
-        """What is in use is kept elsewhere from now on."""
+        """Keep the snapshot in another file from now on."""
         if former := before.stash or self._snapshot_store(before.name):
             self.intake.keep(former, None)
         if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
             self.intake.keep(path, plan.kept)
 
     def _restore(self, plan: Plan, path: Path) -> None:
-        """Begin with what was in use before; only if that cannot be, with the seed."""
+        """Begin with the snapshot, or if that fails with the seed."""
         name = plan.setup.name
 
         def done(outcomes: list[Outcome]) -> None:
             bad = [one.reason for one in outcomes if not one.ok]
             if bad:
-                LOGGER.warning("Route table %s: what was kept in %s is not used: %s", name, path, bad[0])
+                LOGGER.warning("Route table %s: the snapshot in %s is not used: %s", name, path, bad[0])
                 if plan.setup.seed and self.find(name) is plan:
                     self._seed(plan)
 
@@ -249,13 +249,13 @@ class RouteTables(Plane):
     # ---- texts ----
 
     def take(self, feed: Feed, text: Text, last: bool = False) -> None:
-        """Records for a table; ``last``: no more follow. Who made the feed hears what becomes of them."""
+        """Take records of a feed. ``last`` means that no more follow. Its ``done`` gets the result."""
         self.intake.put(feed, text, last)
 
     def step(self, now: int) -> None:
-        """Put into use what has been made, and let go of what that replaces."""
+        """Take finished tables into use, and free those that they replace."""
         self._turn()
-        while self.intake.made:  # by what has just been put into use, or was not
+        while self.intake.made:  # results of what was just taken into use or refused
             self._turn()
 
     def _turn(self) -> None:
@@ -278,11 +278,11 @@ class RouteTables(Plane):
 
     @property
     def restless(self) -> bool:
-        """Whether there is something left to do at once."""
+        """Whether there is work to do before the core sleeps."""
         return bool(self._former or self._waiting or self.intake.made)
 
     def close(self) -> None:
-        """Write down what is kept for the next core."""
+        """Write the snapshots for the next core."""
         self.intake.close()
 
     def _install(self, plan: Plan, made: Made) -> None:
@@ -314,12 +314,12 @@ class RouteTables(Plane):
             self.changed(plan)
 
     def _tell(self, plan: Plan, made: Made) -> None:
-        """One line in the log for each table and map, whatever became of it."""
+        """Log one line for each table and map."""
         name, origin, history = plan.setup.name, made.feed.origin, plan.history
         restored = made.feed.wanted is not None
         for one in made.outcomes:
             if restored and not one.ok:
-                continue  # whoever wanted it says so
+                continue  # `_restore` logs it
             table_id = one.table_id or "<id-missing>"
             if not one.ok:
                 history.refused += 1
@@ -349,7 +349,7 @@ class RouteTables(Plane):
     # ---- endpoints ----
 
     def _watch(self, address: Address, there: bool) -> None:
-        """An address has come, or is about to go."""
+        """Bind or unbind an endpoint whose address has come or is about to go."""
         for plan in self._plans.values():
             name = plan.endpoint_of(address)
             if name is None:
@@ -362,7 +362,7 @@ class RouteTables(Plane):
 
 
 def _recall(history: History, kept: Kept, origin: str) -> None:
-    """What was told of a table before."""
+    """Restore a table's history from its snapshot."""
     history.table_id, history.map_id = kept.table_id, kept.map_id
     history.installed, history.stamp = kept.installed, kept.stamp
     history.origin = kept.origin if kept.stamp else f"{origin}, which had it from {kept.origin}"

@@ -1,7 +1,7 @@
-"""The router as Route Manager: gives applications their tables and maps, and knows who runs which.
+"""The router as Route Manager: it gives applications their tables and maps, and tracks which they run.
 
-What is in use here has a revision; each application is brought to it (``core.rmr.application``). A change
-is sent as such to those that run what it changes, and everything to the others.
+What is in use has a revision, and each application is brought to it (``core.rmr.application``). Applications
+that run the former revision get only the change, all others everything.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,30 +16,30 @@ from core.rmr.table import MeidMap, Table
 from core.rmr.writing import PIECE, Text
 from shm.contract.hosts import host_of
 
-MOST_CHANGES: Final = 100  # that are remembered; who is behind by more gets everything
+MOST_CHANGES: Final = 100  # changes kept; an application further behind gets everything
 MOST_TEXTS: Final = 16
-WRITES: Final = 3  # parts of a text before others have their turn: about 2 ms each
-IMPATIENCE: Final = a.SECOND  # who asks again within it has not seen yet what is under way
-LOOK: Final = a.SECOND // 10  # between two looks at all applications
-FORGOTTEN: Final = 24 * 3600 * a.SECOND  # without a connection
-UNANSWERED: Final = "it has not acknowledged {} within {} s"
+WRITES: Final = 3  # parts of a text per turn, about 2 ms each
+IMPATIENCE: Final = a.SECOND  # a repeated request within it crossed with the answer
+LOOK: Final = a.SECOND // 10  # interval between checks of all applications
+FORGOTTEN: Final = 24 * 3600 * a.SECOND  # time without a connection after which an application is forgotten
+UNANSWERED: Final = "it did not acknowledge {} within {} s"
 
 
 class Port(Protocol):
-    """The way to the applications."""
+    """The connections to the applications."""
 
     def room(self, connection: str) -> int:
-        """How many messages may be sent there now; 0 or less: none."""
+        """Return how many messages may be sent to a connection now; 0 or less: none."""
 
     def send(self, connection: str, said: words.Said) -> bool:
-        """Send one; False: nobody is there."""
+        """Send a message. Return False if the connection is gone."""
 
     def reach(self, place: str, wanted: bool) -> None:
-        """Connect to a control port, host:port, and stay connected, or no longer."""
+        """Connect to a control port, host:port, and stay connected; or stop."""
 
 
 class Event(NamedTuple):
-    """Something that somebody may want to count or read: ``kind`` is request, restart, ok, err or late."""
+    """An event for counters and the log. ``kind`` is request, restart, ok, err or late."""
 
     kind: str
     application: Application
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many applications that nobody has configured are known: in all, and that one host has asked for."""
+    """The largest numbers of applications that are not configured: in all, and of one host."""
 
     all: int = 1000
     of_a_host: int = 100
@@ -57,15 +57,18 @@ DEFAULTS: Final = Limits()
 
 
 class _Change(NamedTuple):
-    """What an installation has changed; ``entries`` None: too much to be sent as a change."""
+    """What an installation changed. ``entries`` is None if it is too much to send as a change."""
 
     entries: tuple[str, ...] | None
     map: MeidMap | None
 
 
 class Server:
-    """``instance`` is in all ids, so that those of another life of this router are others. ``name`` is where
-    applications believe the manager to be; empty: acknowledgements come over the same connection."""
+    """The Route Manager of one table.
+
+    ``instance`` is part of all ids, so that they differ between runs of this router. ``name`` is where
+    applications expect the manager; if it is empty, acknowledgements use the same connection.
+    """
 
     def __init__(
         self,
@@ -82,29 +85,29 @@ class Server:
         self._told = told
         self._limits = limits
         self._piece = piece
-        self._messages = self._numbered = 0  # so many sent, and texts made
-        self._applications: dict[tuple[str, str], Application] = {}  # by endpoint and control
+        self._messages = self._numbered = 0  # sent messages, and texts made
+        self._applications: dict[tuple[str, str], Application] = {}  # by endpoint and control port
         self._use = Installed()
         self._table = self._map = 0  # revisions
-        self._changes: dict[int, _Change] = {}  # by the revision they lead to, of either
+        self._changes: dict[int, _Change] = {}  # by the revision that each led to
         self._revision = 0
         self._texts: dict[tuple[str, int, int], Text] = {}
-        self._writing: set[Application] = set()  # who is being sent something
-        self._look = 0  # when all of them are looked at next
-        self.changed = False  # somebody has come or gone
+        self._writing: set[Application] = set()  # applications that are being sent something
+        self._look = 0  # when all are checked next
+        self.changed = False  # an application has come or gone
 
     def __iter__(self) -> Iterator[Application]:
         return iter(list(self._applications.values()))
 
     @property
     def busy(self) -> bool:
-        """Whether there are tables to be written or sent on."""
+        """Whether there are tables to write or send."""
         return any(self._port.room(one.connection) > 0 for one in self._writing)
 
-    # ---- what happens ----
+    # ---- events ----
 
     def install(self, use: Installed, value: Table | MeidMap | None) -> None:
-        """Something has been installed here, which makes ``use`` of what was there. No value: all is new."""
+        """Record an installation, which led to ``use``. Without a value everything has changed."""
         before, self._use = self._use, use
         self._revision += 1
         if isinstance(value, MeidMap):
@@ -120,7 +123,7 @@ class Server:
         self._changes.pop(self._revision - MOST_CHANGES, None)
 
     def know(self, endpoint: str, control: str, dial: str, now: int, *, fixed: bool = False) -> None:
-        """An application that does not have to ask: it is configured, or was there before us."""
+        """Add an application that is configured or was known before, and need not send a request."""
         if any(one.control == control for one in self._applications.values()):
             return
         one = Application(endpoint, control, dial, fixed)
@@ -133,9 +136,10 @@ class Server:
             self._port.reach(one.dial, wanted)
 
     def requested(self, heard: words.Heard, dial: str, now: int) -> str:
-        """An application asks for its table: it has none, or none of ours that it would know of.
+        """Handle an application's request for its table.
 
-        ``dial`` is where it may be connected to later, empty: nowhere. Returns why it gets none, or nothing.
+        ``dial`` is where the router may connect to it later, empty for nowhere. Return why the request is
+        refused, or an empty text.
         """
         endpoint = words.requester(heard.payload)
         one = self._applications.get((endpoint, heard.source))
@@ -151,10 +155,10 @@ class Server:
         return ""
 
     def _full(self, peer: str) -> str:
-        """Why a host's application that nobody has heard of is one too many; empty: it is not."""
+        """Return why a host's new application exceeds a limit, or an empty text."""
         known = [one for one in self._applications.values() if not one.fixed]
         if len(known) >= self._limits.all:
-            return f"there are {self._limits.all} applications already (maxApplications)"
+            return f"the router knows {self._limits.all} applications already (maxApplications)"
         host = host_of(peer)
         if sum(one.host == host for one in known) >= self._limits.of_a_host:
             return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
@@ -177,7 +181,7 @@ class Server:
         self._go_on(one, now)
 
     def _adopt(self, endpoint: str, control: str) -> Application:
-        """One that nobody has heard of, or whose endpoint was not known."""
+        """Add an application that is new or whose endpoint was unknown."""
         one = self._applications.pop(("", control), None) or Application(endpoint, control, "")
         one.endpoint = endpoint
         self._applications[endpoint, control] = one
@@ -185,7 +189,7 @@ class Server:
         return one
 
     def answered(self, heard: words.Heard, now: int) -> None:
-        """A state message: by table id first, by transaction id else (M4)."""
+        """Handle a state message. It names its table, or else is matched by its transaction id."""
         state = words.state_of(heard.payload)
         mine = [one for one in self if heard.source in (one.control, one.endpoint)]
         mine = mine or [one for one in self if one.connection == heard.answer]
@@ -193,11 +197,11 @@ class Server:
             track = None if state is None else _meant(one, state, heard.xact)
             if state is None or track is None or track.text is None:
                 if state is not None and state.ok and one.sending is None and self._sent(state):
-                    one.begin(now)  # a former table, by a slower connection, has taken the place of the last
+                    one.begin(now)  # a former table, over a slower connection, has replaced the last one
                 continue
             if not state.ok:
                 reason = state.reason(track.text.table_id)
-                one.fail(a.ERR, reason or "it gave no reason", now)
+                one.fail(a.ERR, reason or "the application gave no reason", now)
                 self._told(Event("err", one, f"{track.text.table_id} {reason}"))
                 return
             self._told(Event("ok", one, track.text.table_id))
@@ -208,11 +212,11 @@ class Server:
             return
 
     def _sent(self, state: words.State) -> bool:
-        """Whether a table was ours, in this life."""
+        """Whether a state message is about a table of this run."""
         return f"@{self._instance}." in state.about
 
     def reached(self, place: str, connection: str, now: int) -> None:
-        """A connection to a control port that we have asked for: whoever is there gets everything."""
+        """Send everything to the application behind a control connection that this router requested."""
         for one in self:
             if one.dial == place and not one.connection:
                 one.connection, one.dialled = connection, True
@@ -220,17 +224,17 @@ class Server:
                 self._go_on(one, now)
 
     def lost(self, connection: str, now: int) -> None:
-        """A connection is gone. An application asks only once: it is looked for at its control port."""
+        """Record a lost connection and connect to the control port, as applications request only once."""
         for one in self:
             if one.connection == connection:
                 one.connection, one.gone = "", now
-                one.fail(a.UNKNOWN, "its connection was lost", now)
+                one.fail(a.UNKNOWN, "the connection was lost", now)
                 self._reach(one, True)
 
-    # ---- what is due ----
+    # ---- time ----
 
     def step(self, now: int) -> None:
-        """Send what there is room for, and look who has not answered."""
+        """Send what there is room for, and check for missing acknowledgements. ``now`` is in nanoseconds."""
         for one in list(self._writing):
             self._send(one, now)
         if now >= self._look:
@@ -252,11 +256,11 @@ class Server:
             one.fail(a.UNKNOWN, UNANSWERED.format(what, a.TIMEOUT // a.SECOND), now)
 
     def _go_on(self, one: Application, now: int) -> None:
-        """What an application needs next; nothing: it runs what we do."""
+        """Send an application what it needs next, unless it is up to date."""
         if now < one.due or not one.connection or one.sending is not None:
             return
         if self._use.table is None:
-            one.be(a.PENDING, now, "there is no table yet")
+            one.be(a.PENDING, now, "no table is in use yet")
         elif not self._has_table(one):
             self._begin(one, one.table, self._table, self._table_text(one), now)
         elif not self._has_map(one):
@@ -268,7 +272,7 @@ class Server:
         return one.table.acknowledged >= self._table
 
     def _has_map(self, one: Application) -> bool:
-        """Who was never sent a map needs none if there is nothing in it."""
+        """Whether an application has the map. One that never had any needs no empty one."""
         if one.map.acknowledged == a.NOTHING:
             return not self._use.owners and not one.owned
         return one.map.acknowledged >= self._map
@@ -281,7 +285,7 @@ class Server:
         self._send(one, now)
 
     def _send(self, one: Application, now: int) -> None:
-        """More of what is under way, piece by piece."""
+        """Send more of the current text, piece by piece."""
         text = None if one.sending is None else one.sending.text
         if text is None or one.deadline:
             self._writing.discard(one)
@@ -311,7 +315,10 @@ class Server:
         return self._text("update", since, lambda name: writing.update_lines(entries, name))
 
     def _map_text(self, one: Application) -> Text:
-        """Managed entities that it may know and that nobody owns any more are taken from it."""
+        """Return the map for an application.
+
+        It loses entities that it may know and that have no owner now.
+        """
         since, owners = one.map.acknowledged, self._use.owners
         changes = self._since(since)
         if changes is None:
@@ -326,13 +333,13 @@ class Server:
         return self._text("map", since, partial(writing.map_lines, some, met - owners.keys()))
 
     def _since(self, revision: int) -> list[_Change] | None:
-        """What has changed since a revision; None: nobody knows any more."""
+        """Return the changes since a revision, or None if they are not kept any more."""
         if revision == a.NOTHING or self._revision - revision > len(self._changes):
             return None
         return [change for number, change in self._changes.items() if number > revision]
 
     def _text(self, kind: str, since: int, lines: Callable[[str], Iterator[str]]) -> Text:
-        """What brings an application from one revision to that in use; the same for all of them."""
+        """Return the text that leads from a revision to the one in use. All applications share it."""
         key = kind, since, self._revision
         if (text := self._texts.get(key)) is None:
             text = self._texts[key] = self._new(kind, lines)
@@ -348,7 +355,10 @@ class Server:
 
 
 def _meant(one: Application, state: words.State, xact: bytes) -> Track | None:
-    """What a state message is about. One about what is still being sent is about an earlier attempt."""
+    """Return what a state message is about.
+
+    A text that is still being sent was meant in an earlier attempt.
+    """
     tracks = [
         track for track in (one.table, one.map) if track.text is not None and state.names(track.text.table_id)
     ]
@@ -358,7 +368,7 @@ def _meant(one: Application, state: words.State, xact: bytes) -> Track | None:
 
 
 def _entries(before: Installed, use: Installed, value: Table | None) -> tuple[str, ...] | None:
-    """The records that make one table of the other."""
+    """Return the records that turn one table into the other, or None if they are too many."""
     if value is not None and not value.complete:
         return tuple(writing.entries(value)) if len(value) <= writing.LONGEST_UPDATE else None
     if before.table is None or use.table is None:

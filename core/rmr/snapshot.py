@@ -1,8 +1,8 @@
-"""What is in use of a route table, kept in a file: the next core, and the router's next life, begin with it.
+"""Snapshots: files that keep the route table in use for the next core and the router's next start.
 
-The file is a route table and a MEID map as the parser reads them, so it can also be a seed. Two comments are
-around them: the first says what it is (``Kept``), the last has a digest of all that is in front of it, so a
-file that was cut short or changed is known. It takes the former one's place in one step.
+The file is a route table and a MEID map in the parser's format, so it can also serve as a seed. Its first
+line is a comment that describes it (``Kept``). The last is one with a digest of everything before it, which
+reveals a file that was cut short or changed. A new file replaces the former one in one step.
 """
 
 import hashlib
@@ -30,12 +30,15 @@ _MODE: Final = 0o600
 
 
 class SnapshotError(Exception):
-    """The file is not what was written; the text says why."""
+    """The file is no valid snapshot. The text says why."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What is told of a table in use beside its entries. ``stamp``: of the seed that it is, and nothing else
-    has changed it; empty: it was pushed, or came from a Route Manager. ``installed``: seconds since 1970."""
+    """What a snapshot says of itself.
+
+    ``stamp`` identifies the seed, if nothing has changed it; it is empty for a table that was pushed or came
+    from a Route Manager. ``installed`` is in seconds since 1970.
+    """
 
     table: str
     table_id: str = ""
@@ -46,14 +49,14 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """What is to be kept."""
+    """What a snapshot keeps."""
 
     about: Kept
     table: Table | None
     owners: Mapping[str, str]
 
     def text(self) -> Iterator[str]:
-        """The lines of the file but for the last; `PAUSE` where others may have their turn."""
+        """Yield the lines of the file except the last. At a `PAUSE` other work may run."""
         yield _HEAD + msgspec.json.encode(self.about).decode()
         if self.table is not None:
             yield from writing.table_lines(self.table, writing.clean_id(self.about.table_id))
@@ -62,29 +65,29 @@ class Use(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> tuple[Kept, str]:
-    """What a file says of itself, and its text. Raises StashError."""
+    """Return the description and text of a snapshot. Raises SnapshotError."""
     try:
         found = path.stat()
         if found.st_size > LIMIT:
-            raise SnapshotError(f"it is longer than {LIMIT} octets")
+            raise SnapshotError(f"the file is longer than {LIMIT} octets")
         if found.st_uid not in (0, os.geteuid()):
-            raise SnapshotError("it belongs to another user")
+            raise SnapshotError("the file belongs to another user")
         content = path.read_bytes()
     except OSError as error:
-        raise SnapshotError(f"it cannot be read: {error.strerror}") from error
+        raise SnapshotError(f"the file cannot be read: {error.strerror}") from error
     body, _, last = content.removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
     if last.decode("ascii", "replace") != _END + _digest(body).hexdigest():
-        raise SnapshotError("it is not as it was written: its digest is another one, or missing")
+        raise SnapshotError("the file was changed: its digest differs or is missing")
     head = body.partition(b"\n")[0].removeprefix(_HEAD.encode())
     try:
         return msgspec.json.decode(head, type=Kept), lossless(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(f"its first line makes no sense: {error}") from error
+        raise SnapshotError(f"its first line is invalid: {error}") from error
 
 
 class Keeper:
-    """Writes what is to be kept, piece by piece, one file after the other, the latest of each."""
+    """Writes snapshots piece by piece, one file after the other, and always the latest of each."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Use] = {}  # by path
@@ -97,7 +100,7 @@ class Keeper:
         return self._writing is not None or bool(self._waiting)
 
     def put(self, path: str, use: Use | None) -> None:
-        """Keep something; None: nothing any more."""
+        """Schedule a snapshot, or without a use remove it."""
         self._waiting.pop(path, None)
         if use is not None:
             self._waiting[path] = use
@@ -113,7 +116,7 @@ class Keeper:
             LOGGER.warning(text, path, error.strerror)
 
     def step(self) -> None:
-        """Write a piece. What goes wrong is said once for each file, and the one of before stays."""
+        """Write a piece. An error is logged once for each file, and the former file stays."""
         try:
             if self._writing is None:
                 path = next(iter(self._waiting))
@@ -121,26 +124,26 @@ class Keeper:
             if self._writing.write():
                 self._said.discard(self._writing.path)
                 self._writing = None
-        except Exception as error:  # what stays to be written would fail again and again
+        except Exception as error:  # writing the rest would fail again and again
             if not isinstance(error, (OSError, SnapshotError)):
-                failures.tell("keeping a route table", error, "the file of before stays")
+                failures.tell("keeping a route table", error, "the former file stays")
             failed, self._writing = self._writing, None
             path = path if failed is None else failed.path
             if failed is not None:
                 failed.leave()
             if path not in self._said:
-                text = "The route table in use cannot be kept in %s: %s; a new core will not know of it"
+                text = "The route table in use cannot be kept in %s: %s; a new core will not have it"
                 LOGGER.warning(text, path, getattr(error, "strerror", error))
             self._said.add(path)
 
     def flush(self) -> None:
-        """Write all there is."""
+        """Write everything that is scheduled."""
         while self.busy:
             self.step()
 
 
 class _File:
-    """One that is being written, beside the one of before."""
+    """A snapshot that is being written next to the former file."""
 
     def __init__(self, path: str, use: Use) -> None:
         self.path = path
@@ -148,12 +151,12 @@ class _File:
         self._text = writing.Text("", use.text())
         self._digest = _digest()
         if not (_ours(path) and _ours(self._beside)):
-            raise SnapshotError("it holds something else, which stays: give another file, or move it away")
+            raise SnapshotError("the file is no snapshot and stays; configure another file or move it away")
         Path(self._beside).unlink(missing_ok=True)
         self._fd = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
 
     def write(self) -> bool:
-        """Another piece; True: it is there, and has taken the former one's place."""
+        """Write another piece. Return True once the file is complete and has replaced the former one."""
         text = self._text
         if not text.complete:
             text.write()
@@ -170,9 +173,9 @@ class _File:
         return True
 
     def leave(self) -> None:
-        """Give up on it."""
+        """Stop writing and remove the unfinished file."""
         fd, self._fd = self._fd, -1
-        with suppress(OSError):  # whoever gives up on it has said why
+        with suppress(OSError):  # the caller has logged why
             if fd >= 0:
                 os.close(fd)
         with suppress(OSError):
@@ -180,7 +183,7 @@ class _File:
 
 
 def _ours(path: str) -> bool:
-    """Whether a file may be replaced or removed: there is none, or an empty one, or it was written here."""
+    """Whether a file may be replaced or removed: it is missing, empty or a snapshot."""
     try:
         with open(path, "rb") as file:
             begin = file.read(len(_KIND))

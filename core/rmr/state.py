@@ -6,25 +6,28 @@ from typing import Final
 
 from core.rmr.table import NOWHERE, Table
 
-AT_ONCE: Final = 2000  # rows looked at before others have their turn
+AT_ONCE: Final = 2000  # rows examined before other work may run
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What is in use: a whole table, None: nothing yet; and who owns which managed entity."""
+    """The table in use, None if there is none yet, and the owners of managed entities."""
 
     table: Table | None = None
     owners: Mapping[str, str] = field(default_factory=dict)
 
 
 def in_force(table: Table) -> list[int]:
-    """Rows that a message may fall under, in their order: not those behind which one for everybody stands,
-    nor those that delete what is not there."""
+    """Return the rows in force, in order.
+
+    A row is not in force if a later one of its key is for all senders, or if it deletes a key that is not
+    there.
+    """
     return [at for some in force(table) for at in some][::-1]
 
 
 def force(table: Table) -> Iterator[list[int]]:
-    """As ``in_force``, the last row first, by and by."""
+    """Yield the rows of ``in_force`` in portions, the last row first."""
     closed: set[tuple[int, int]] = set()
     seen: set[tuple[int, int, tuple[str, ...]]] = set()
     found: list[int] = []

@@ -1,8 +1,7 @@
-"""Tables and maps that come in messages: one sender's, in their order (spec, Sending Tables To RMR).
+"""Tables and maps from one sender's messages, in order (RMR's Route Table Guide, Sending Tables To RMR).
 
-A table may come in any number of messages; it is installed when its end record agrees with it, by whoever is
-given as ``install``, and its sender is told. Whatever goes wrong, the table in use stays. Reading is done a
-slice at a time.
+A table may arrive in any number of messages. When its end record agrees with it, ``install`` takes it into
+use, and the sender gets the result. Whatever fails, the table in use stays. Each step parses one slice.
 
     idle --message--> reading --result--> installing --done--> reading --all read--> idle
 """
@@ -18,21 +17,21 @@ from core.rmr.warning import BadTableError
 from core.rmr.words import STATE, Heard, Said, records, state
 from shm.contract.text import printable
 
-SLICE: Final = 48 * 1024  # characters that are read before others have their turn
-LONGEST_TABLE: Final = 1 << 28  # octets, of the messages between two ends
-LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be read
+SLICE: Final = 48 * 1024  # characters parsed before other work may run
+LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends
+LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be parsed
 
 NO_BASE: Final = "the table in use is not from a Route Manager; send a whole table first"
-FULL: Final = "too much waits to be read"
+FULL: Final = "too many octets wait to be read"
 CUT: Final = "the connection was lost before the end of the table"
 
 Install = Callable[[Table | MeidMap, Callable[[str], None]], None]
 Answer = Callable[[Heard, Said], None]
-Verdict = Callable[[Heard, str, str], None]  # about which table, and what is wrong with it; empty: accepted
+Verdict = Callable[[Heard, str, str], None]  # message, table id, error; empty: accepted
 
 
 class Stream:
-    """What one connection sends. ``based``: whether the table in use can be updated."""
+    """The tables that one connection sends. ``based`` returns whether the table in use can be updated."""
 
     def __init__(
         self, install: Install, based: Callable[[], bool], answer: Answer, told: Verdict, compatible: bool
@@ -45,26 +44,26 @@ class Stream:
         self._parser = Parser(compatible)
         self._waiting: deque[tuple[Heard, str]] = deque()
         self._waiting_size = 0
-        self._at = 0  # read of the first that waits
-        self._size = 0  # of the table that is open
+        self._at = 0  # position in the first waiting message
+        self._size = 0  # of the unfinished table
         self._results: deque[Result] = deque()
         self._installing = False
-        self._answered = False  # the message at hand, once
+        self._answered = False  # the current message has been answered once
         self._lost = False
         self._last = Heard(0, "", b"", "")
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to read now."""
+        """Whether there is something to parse now."""
         return bool(self._waiting) and not self._installing
 
     @property
     def finished(self) -> bool:
-        """Whether its connection is gone, and nothing more will come of what it sent."""
+        """Whether the connection is gone and all its messages are finished."""
         return self._lost and not self._waiting
 
     def message(self, heard: Heard) -> None:
-        """Records have come."""
+        """Take a message with records."""
         text = records(heard.payload, self._compatible)
         heard = heard._replace(payload=b"")
         if self._waiting_size + len(text) > LONGEST_QUEUE:
@@ -75,7 +74,7 @@ class Stream:
         self._waiting_size += len(text)
 
     def step(self) -> None:
-        """Read a slice."""
+        """Parse a slice."""
         if not self.busy:
             return
         if not self._results:
@@ -84,7 +83,7 @@ class Stream:
         self._next()
 
     def give_up(self, reason: str) -> None:
-        """The message at hand cannot be read: go on behind it."""
+        """Skip the current message, which cannot be parsed."""
         heard, text = self._waiting.popleft()
         self._waiting_size -= len(text)
         self._at = self._size = 0
@@ -95,7 +94,7 @@ class Stream:
         self._answered = False
 
     def lost(self) -> None:
-        """Its connection is gone: what it sent is used, a table without its end is not."""
+        """Record that the connection is gone. Complete tables are still used."""
         self._lost = True
         if not self._waiting:
             self._cut()
@@ -104,7 +103,7 @@ class Stream:
         stop = (
             len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
         )
-        if not stop:  # a record that is longer than a slice
+        if not stop:  # the record is longer than a slice
             stop = text.find("\n", self._at) + 1
         self._results.extend(self._parser.feed(text[self._at : stop]))
         self._size += stop - self._at
@@ -116,16 +115,16 @@ class Stream:
             self._results.append(BadTableError("", f"the table has more than {LONGEST_TABLE} octets", []))
 
     def _next(self) -> None:
-        """Leave a message that has been read to its end."""
+        """Finish a message that has been parsed to its end."""
         if not self._waiting or self._results or self._installing or self._at < len(self._waiting[0][1]):
             return
         self._last, text = self._waiting.popleft()
         self._waiting_size -= len(text)
         self._at = 0
         if self._parser.idle:
-            if self._parser.outside and not self._answered:  # nothing else is said about it
+            if self._parser.outside and not self._answered:  # no other answer covers it
                 self._say(self._last, BadTableError("", str(self._parser.outside[0]), []))
-            self._parser = Parser(self._compatible)  # lines are counted from here
+            self._parser = Parser(self._compatible)  # line numbers start here
         self._answered = False
         if self._lost and not self._waiting:
             self._cut()
@@ -136,7 +135,7 @@ class Stream:
                 self._told(self._last, result.table_id, CUT)
 
     def _take(self) -> None:
-        """Use what has been read, in its order."""
+        """Use what has been parsed, in order."""
         if not self._results:
             return
         heard = self._waiting[0][0]
@@ -164,13 +163,15 @@ class Stream:
         self._install(value, done)
 
     def _say(self, heard: Heard, error: BadTableError) -> None:
-        """A table was not used, and why."""
+        """Report that a table was not used, and why."""
         self._told(heard, error.table_id, error.reason)
         self._reply(heard, state(error.named, error.reason, bad=True))
 
     def _reply(self, heard: Heard, payload: bytes) -> None:
-        """Only the first answer to a message ends a blocking call: another one would be taken for that of the
-        next call (facts rmr 3)."""
+        """Answer a message. Only the first answer carries the number of a blocking call.
+
+        A second one would be taken for the answer to the next call.
+        """
         if not self._lost:
             call = 0 if self._answered else heard.call
             self._answer(heard, Said(STATE, payload, xact=heard.xact, call=call))

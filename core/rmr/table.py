@@ -1,6 +1,6 @@
-"""Route tables and MEID maps as values: built by the parser, never changed, exchanged as a whole.
+"""Route tables and MEID maps as values: the parser builds them, and they never change.
 
-A table may have a million entries, so they stand in columns (arrays), in the order in which they came.
+A table may have a million entries, so they are stored in columns (arrays), in the order of their records.
 """
 
 from array import array
@@ -11,11 +11,11 @@ from typing import NamedTuple, overload
 from core.rmr.fields import Groups
 
 ANY_SUBSCRIPTION = -1
-NOWHERE = 0xFFFFFFFF  # in the column of targets: the entry deletes its key
+NOWHERE = 0xFFFFFFFF  # a target that means: the entry deletes its key
 
 
 class Entry(NamedTuple):
-    """One entry: what it is for, and where it leads."""
+    """One entry: its key, and its destinations."""
 
     message_type: int
     subscription: int
@@ -30,10 +30,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Destinations(Sequence[Groups]):
-    """Where entries lead, by target, as the forwarder has them (table.c).
+    """The destinations of entries, by target, as the forwarder stores them (core/rmr/table.c).
 
-    ``places`` says where in ``words`` a target begins; there stand the number of groups (0: by MEID), and of
-    each group its size and its members, which are indices into ``endpoints``.
+    ``places`` says where in ``words`` a target begins. There stands the number of groups (0: by MEID), and
+    for each group its size and its members, which are indices into ``endpoints``.
     """
 
     places: "array[int]" = field(default_factory=lambda: array("I"))
@@ -60,14 +60,14 @@ class Destinations(Sequence[Groups]):
         return Groups(tuple(groups), by_meid=not groups)
 
     def __add__(self, others: "Destinations") -> "Destinations":
-        """These, and others behind them."""
+        """Return these destinations followed by others."""
         numbers = {name: number for number, name in enumerate(self.endpoints)}
         places, words = self.places[:], self.words[:]
         others._copy(range(len(others)), numbers, places, words)
         return Destinations(places, words, tuple(numbers))
 
     def chosen(self, targets: Iterable[int]) -> "Destinations":
-        """Some of them, in that order."""
+        """Return the destinations of some targets, in their order."""
         numbers: dict[str, int] = {}
         places, words = array("I"), array("I")
         self._copy(targets, numbers, places, words)
@@ -76,7 +76,7 @@ class Destinations(Sequence[Groups]):
     def _copy(
         self, targets: Iterable[int], numbers: dict[str, int], places: "array[int]", words: "array[int]"
     ) -> None:
-        """Put some of them behind others, whose endpoints have those numbers."""
+        """Append destinations of some targets to columns. ``numbers`` are the columns' endpoints."""
         for target in targets:
             places.append(len(words))
             place = self.places[target]
@@ -91,9 +91,9 @@ class Destinations(Sequence[Groups]):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A route table. ``types``, ``subscriptions``, ``targets`` and ``lines`` are columns of the same length.
+    """A route table. ``types``, ``subscriptions``, ``targets`` and ``lines`` are columns of equal length.
 
-    ``targets`` are indices into ``groups``; ``senders`` has the rows that are not for everybody.
+    ``targets`` are indices into ``groups``; ``senders`` has an item for each row that is not for all senders.
     """
 
     table_id: str
@@ -109,7 +109,7 @@ class Table:
         return len(self.types)
 
     def row(self, at: int) -> Entry:
-        """The entry at one place."""
+        """Return the entry of a row."""
         target = self.targets[at]
         return Entry(
             self.types[at],
@@ -120,11 +120,11 @@ class Table:
         )
 
     def rows(self) -> Iterator[Entry]:
-        """All entries in their order."""
+        """Return all entries in order."""
         return map(self.row, range(len(self)))
 
     def of_key(self, key: tuple[int, int]) -> list[Entry]:
-        """Entries of a message type and subscription, those that win over others last."""
+        """Return the entries of a message type and subscription. Later ones win over earlier ones."""
         message_type, subscription = key
         return [
             self.row(at)
@@ -135,9 +135,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class MeidMap:
-    """Who owns which managed entity: changes to the map in use (spec, MEID endpoint selection).
+    """Changes to the owners of managed entities (RMR's Route Table Guide, MEID endpoint selection).
 
-    ``owners``: endpoint by MEID; ``deleted``: MEIDs that nobody owns from now on.
+    ``owners`` maps MEIDs to endpoints; ``deleted`` are MEIDs without an owner from now on.
     """
 
     table_id: str

@@ -9,11 +9,11 @@ cdef extern from "core/rmr/active_tables.h" nogil:
         uint32_t count
     bint route_busiest_step(const route_table *, route_busiest *)
 
-NO_TARGET = ROUTE_NONE     # in a column of targets: the entry was deleted; in `moved`: that endpoint is gone
+NO_TARGET = ROUTE_NONE     # as a target: the entry was deleted; in `moved`: the endpoint is gone
 
 
 cdef class Column:
-    """An array of the interpreter's, held as long as native code reads it."""
+    """A Python array, held while native code reads it."""
 
     cdef Py_buffer held
     cdef bint holds
@@ -33,7 +33,7 @@ cdef class Column:
 
 
 cdef bytes fill_endpoints(route_endpoints *to, uint64_t seed, list names):
-    """Names of endpoints; returns their text, which must stay."""
+    """Fill in the names of endpoints. Return their text, which must outlive them."""
     cdef bytes text = b"".join(names)
     cdef uint32_t at = 0, i, length
     cdef const uint8_t *bytes_of = <const uint8_t *> PyBytes_AS_STRING(text)
@@ -48,9 +48,9 @@ cdef bytes fill_endpoints(route_endpoints *to, uint64_t seed, list names):
 
 
 cdef class RouteTable:
-    """A route table for the forwarder, built in any thread; the interpreter lock is released meanwhile.
+    """A route table for the forwarder. Any thread may build it; the interpreter lock is released meanwhile.
 
-    ``given`` are TableColumns, ``names`` those of endpoints.
+    ``given`` are TableColumns, ``names`` the endpoints'. Raises ValueError and MemoryError.
     """
 
     cdef route_table *table
@@ -95,11 +95,11 @@ cdef class RouteTable:
 
     @property
     def entries(self) -> int:
-        """How many are in force."""
+        """The number of entries in force."""
         return self.table.entries
 
     def turns(self, int32_t type, int32_t subscription, list senders not None, uint64_t seed) -> int:
-        """How many messages have taken the entry of a key that is for just these senders (none: for everybody)."""
+        """Return how many messages took the entry of a key for exactly these senders; none means all senders."""
         cdef route_slot *s = route_slot_of(self.table, type, subscription)
         if s is NULL:
             return 0
@@ -114,15 +114,17 @@ cdef class RouteTable:
         return 0
 
     def busiest(self) -> list[tuple[int, int, int]] | None:
-        """Look at a portion of the table. At the end of a pass: type, subscription and messages of the keys that most messages had; None:
-        ask again."""
+        """Examine a portion of the table.
+
+        Return type, subscription and messages of the busiest keys at the end of a pass, else None.
+        """
         cdef route_busiest *b = &self.most
         if not route_busiest_step(self.table, b):
             return None
         return [(b.row[i].type, b.row[i].subscription, b.row[i].turns) for i in range(b.count)]
 
     def probe(self, types, subscriptions, uint32_t rounds) -> int:
-        """For measurements: looks all of these keys up, so often; how many were found. A column of each."""
+        """Look up all keys of two columns ``rounds`` times, for measurements. Return how many were found."""
         keys = Column(types, 4), Column(subscriptions, 4)
         cdef const int32_t *type = <const int32_t *> (<Column> keys[0]).held.buf
         cdef const int32_t *subscription = <const int32_t *> (<Column> keys[1]).held.buf
@@ -139,8 +141,11 @@ cdef class RouteTable:
 
 
 cdef class RouteOwners:
-    """Who owns which managed entity, for the forwarder. ``starts`` says where in ``text`` each MEID begins, and where the
-    last one ends; ``owners`` are indices into ``names``."""
+    """The owners of managed entities, for the forwarder.
+
+    ``starts`` says where in ``text`` each MEID begins and has one item more, the end; ``owners`` are indices
+    into ``names``.
+    """
 
     cdef route_owners *owners
     cdef list held
@@ -165,7 +170,10 @@ cdef class RouteOwners:
 
 
 cdef class Routes:
-    """The route table of one address, in a forwarder's tables: what is in use, and what it has counted. It is closed to begin with."""
+    """The route table of one address in the forwarder's tables: what is in use, and its counts.
+
+    It begins closed.
+    """
 
     cdef Forwarder forwarder
     cdef core_routes routes
@@ -182,53 +190,59 @@ cdef class Routes:
         address_set_routes(forwarder.core, self.routes.address, &self.routes)
 
     def open(self) -> None:
-        """Grant credit to its senders from now on."""
+        """Grant credit to the table's senders."""
         self.routes.closed = False
         address_set_routes(self.forwarder.core, self.routes.address, &self.routes)
 
     def close(self) -> None:
-        """The address is a route table's no more; its keyed links find nothing from now on."""
+        """End the address's use as a route table. Its links to the table find no entries any more."""
         address_set_routes(self.forwarder.core, self.routes.address, NULL)
 
     @property
     def seed(self) -> int:
-        """Of the hashes of texts; what is built for another one finds nothing here."""
+        """The seed of text hashes. Tables built with another one do not work here."""
         return self.forwarder.core.aliases.seed
 
     def set_skip_dead(self, bint skip) -> None:
-        """Whether members of groups that nobody is connected to are passed over."""
+        """Set whether members of groups without a receiver are skipped."""
         self.routes.skip_dead = skip
 
     def use_table(self, RouteTable table not None, moved) -> "RouteTable | None":
-        """Take a table into use. ``moved``: by endpoint of the former one, which it is now; to be called when ``settle`` has
-        been true. Returns the former table, which is to be kept until ``settle`` is true again."""
+        """Take a table into use. Return the former one, which must be kept until ``settle`` returns True.
+
+        ``moved`` maps each endpoint of the former table to its present number. Call it only after ``settle``
+        has returned True. Raises ValueError.
+        """
         if self.routes.former is not NULL:
-            raise ValueError("the table before is not settled yet")
+            raise ValueError("the former table is not settled yet")
         column = Column(moved, 4)
         if self.table is not None and column.count() != self.table.table.endpoints.count:
-            raise ValueError("of each endpoint of the former table it must be said where it is now")
+            raise ValueError("each endpoint of the former table needs its present number")
         self.former, self.table, self.moved = self.table, table, column
         routes_use_table(&self.routes, table.table, <const uint32_t *> column.held.buf)
         return self.former
 
     def use_owners(self, RouteOwners owners not None, moved) -> None:
-        """As ``use_table``, of the map of managed entities; it is settled at once."""
+        """Take a MEID map into use; it is settled at once. Raises ValueError."""
         column = Column(moved, 4)
         if self.owners is not None and column.count() != self.owners.owners.endpoints.count:
-            raise ValueError("of each owner of the former map it must be said where it is now")
+            raise ValueError("each owner of the former map needs its present number")
         routes_use_owners(&self.routes, owners.owners, <const uint32_t *> (<Column> column).held.buf)
         self.owners = owners
 
     def settle(self) -> bool:
-        """Move a portion of what the former table has counted; True: that was all."""
+        """Move a portion of the former table's counts. Return True when all have been moved."""
         if not routes_settle(&self.routes):
             return False
         self.former = None
         return True
 
     def bind(self, int endpoint, int owner, uint64_t address) -> None:
-        """Somebody receives, or did, from an endpoint: number of an endpoint, number of an owner (-1: it is none), and the
-        handle of its address, 0: that is gone."""
+        """Bind an endpoint to an address.
+
+        ``endpoint`` and ``owner`` are its numbers, or -1. ``address`` is a handle, or 0 if the address is
+        gone.
+        """
         cdef core_address *a = self.forwarder.address(address) if address else NULL
         if endpoint >= 0 and self.table is not None and <uint32_t> endpoint < self.table.table.endpoints.count:
             self.table.table.endpoints.at[endpoint].address = a
@@ -236,11 +250,11 @@ cdef class Routes:
             self.owners.owners.endpoints.at[owner].address = a
 
     def counts(self) -> tuple[int, int, int, int, int]:
-        """Messages routed, without entry, without endpoint, without owner, and refused."""
+        """Return the messages routed, without entry, without endpoint, without owner, and refused."""
         return self.routes.routed, self.routes.no_entry, self.routes.no_endpoint, self.routes.no_owner, self.routes.refused
 
     def nowhere(self) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
-        """Messages without entry, without endpoint, without owner; and the type and subscription of the last one of them."""
+        """Return the messages without entry, endpoint or owner, each with the key of the last one."""
         cdef core_routes *p = &self.routes
         return (
             (p.no_entry, p.nowhere[ROUTES_NO_ENTRY].type, p.nowhere[ROUTES_NO_ENTRY].subscription),
@@ -249,7 +263,10 @@ cdef class Routes:
         )
 
     def endpoint(self, int endpoint, int owner) -> tuple[int, int]:
-        """Messages sent to an endpoint, and those that found nobody there; numbers as of ``bind``."""
+        """Return the messages sent to an endpoint and those that found no receiver.
+
+        Numbers are as for ``bind``.
+        """
         cdef uint64_t sent = 0, missed = 0
         if endpoint >= 0 and self.table is not None and <uint32_t> endpoint < self.table.table.endpoints.count:
             sent += self.table.table.endpoints.at[endpoint].sent

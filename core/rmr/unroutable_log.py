@@ -1,4 +1,4 @@
-"""Why messages to route tables are released, for the log: AMQP has no place for a reason in that outcome."""
+"""Logs why messages to route tables are released, because AMQP's outcome released carries no reason."""
 
 import logging
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 LOOK_NS: Final = 1_000_000_000
 PERIOD_NS: Final = 60_000_000_000
 REASONS: Final = (
-    "no entry is for them",
-    "nobody is at any endpoint of their entry",
-    "nobody owns their managed entity",
+    "no entry applies to them",
+    "no endpoint of their entry has a receiver",
+    "their managed entity has no owner",
 )
 
 
 class UnroutableLog(Plane):
-    """Says it once for each table and reason in a minute, with the key of the last one."""
+    """Logs each table and reason once a minute, with the key of the last message."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:
         self._plans = plans
         self._looked = 0
-        self._said: dict[tuple[str, int], tuple[int, int]] = {}  # how many there were, and when
+        self._said: dict[tuple[str, int], tuple[int, int]] = {}  # count and time of the last line
 
     def step(self, now: int) -> None:
-        """Look, if it is time to."""
+        """Check the counts once a second. ``now`` is in nanoseconds."""
         if now - self._looked < LOOK_NS:
             return
         self._looked = now
@@ -39,11 +39,11 @@ class UnroutableLog(Plane):
 
     def _tell(self, table: str, reason: int, count: int, key: list[int], now: int) -> None:
         before, then = self._said.get((table, reason), (0, -PERIOD_NS))
-        if count < before:  # another table of that name
+        if count < before:  # of a former table of that name
             before = 0
         if count == before or now - then < PERIOD_NS:
             return
         self._said[table, reason] = count, now
         last = "message type {}, subscription {}".format(*key)
-        text = "Route table %s: %d of its messages went nowhere: %s; the last one had %s"
+        text = "Route table %s: %d of its messages were released: %s; the last one had %s"
         LOGGER.info(text, table, count - before, REASONS[reason], last)

@@ -1,8 +1,8 @@
-"""What is odd about a route table: said with line, record and reason.
+"""Warnings about a route table, each with line, record and reason.
 
-The grammar is lenient in ways that hide mistakes (facts rmr 4): what the RMR library drops without a word, or
-reads as something else, is an oddity here. Strict reading refuses a table for one; compatible reading goes on
-as the library does.
+The grammar is lenient in ways that hide mistakes. What the RMR library silently drops or reads as something
+else is a warning here. Strict parsing refuses a table with one; compatible parsing goes on as the library
+does.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ from shm.contract.text import printable
 
 
 class Weight(IntEnum):
-    """What an oddity does to its table: nothing, spoil it when it is read strictly, spoil it in any case."""
+    """The effect of a warning on its table: none, spoils it if parsed strictly, or spoils it always."""
 
     HARMLESS = 0
     ODD = 1
@@ -22,7 +22,7 @@ class Weight(IntEnum):
 
 
 class TableWarning(msgspec.Struct, frozen=True):
-    """One odd place of a table; ``line`` counts from 1."""
+    """One suspect place of a table. ``line`` counts from 1."""
 
     line: int
     record: str
@@ -39,9 +39,9 @@ class TableWarning(msgspec.Struct, frozen=True):
 
 
 class BadTableError(ValueError):
-    """A table that cannot be used; ``warnings`` say why, ``table_id`` whose it is (empty: none was given).
+    """A table that cannot be used. ``warnings`` say why; ``table_id`` is empty if none was given.
 
-    ``named`` are the octets of that id as they came: its sender knows the table by them.
+    ``named`` are the original octets of that id, by which the sender knows the table.
     """
 
     def __init__(self, table_id: str, reason: str, warnings: list[TableWarning]) -> None:

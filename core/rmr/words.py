@@ -1,6 +1,6 @@
-"""What is said between a Route Manager and applications (spec, Route Manager Communications; facts rmr 3).
+"""Messages between a Route Manager and applications (RMR's Route Table Guide, Route Manager Communications).
 
-Octets of a peer become text by core.rmr.border alone.
+Only core.rmr.border decodes a peer's octets to text.
 """
 
 import re
@@ -11,12 +11,12 @@ from core.rmr.warning import BadTableError
 from shm.contract.text import printable
 
 TABLE: Final = 20  # records of tables and maps
-REQUEST: Final = 21  # an application wants its table
-STATE: Final = 22  # what has become of a table
+REQUEST: Final = 21  # an application requests its table
+STATE: Final = 22  # what became of a table
 NO_ID: Final = "<id-missing>"
 REASON_LENGTH: Final = 400
-LONGEST_WORDS: Final = 2048  # octets of a request or a state message; there is no sense in more
-COUNT_REASON: Final = "missing table records"  # this one brings a line end of its own
+LONGEST_WORDS: Final = 2048  # octets of a request or state message that are examined
+COUNT_REASON: Final = "missing table records"  # this reason ends with a line end of its own
 
 _START: Final = re.compile(
     rb"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M
@@ -24,10 +24,10 @@ _START: Final = re.compile(
 
 
 class Heard(NamedTuple):
-    """A control message. ``answer`` is the address of the connection it came on, ``host`` its peer's ip:port.
+    """A control message. ``answer`` is the address of its connection, ``host`` the peer's ip:port.
 
-    ``source`` is what the message says its sender is; ``call``: the id of a blocking call, 0: none. With a
-    ``fault`` the header cannot be used, and ``source`` is only for people.
+    ``source`` is the sender's name in the message; ``call`` is the id of a blocking call, or 0. With a
+    ``fault`` the header is unusable, and ``source`` is only for display.
     """
 
     kind: int
@@ -41,7 +41,7 @@ class Heard(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A control message of our own; ``source`` empty: answers come back on the same connection."""
+    """A control message of this router. With an empty ``source`` answers use the same connection."""
 
     kind: int
     payload: bytes
@@ -52,33 +52,36 @@ class Said(NamedTuple):
 
 
 class State(NamedTuple):
-    """A state message: ``about`` is a table id, and a reason behind it."""
+    """A state message. ``about`` is a table id, followed by a reason."""
 
     ok: bool
     about: str
 
     def names(self, table_id: str) -> bool:
-        """Whether it is about this table. An id may have blanks in it, so it is compared, not cut out."""
+        """Whether it is about this table.
+
+        The id is compared and not cut out, because it may contain blanks.
+        """
         return self.about == table_id or self.about.startswith(table_id + " ")
 
     def reason(self, table_id: str) -> str:
-        """What it says beside the id."""
+        """Return its text after the id."""
         return self.about.removeprefix(table_id).strip()
 
 
 def request(endpoint: str, seconds: int) -> bytes:
-    """The payload of a request by the application that listens at ``endpoint``; a UNIX time."""
+    """Encode a request of the application that listens at ``endpoint``, with UNIX time in seconds."""
     return f"{endpoint} ts={seconds}\n\0".encode()
 
 
 def requester(payload: bytes) -> str:
-    """Where the application that asks listens; empty: it does not say. Raises BorderError."""
+    """Return where the requesting application listens, or an empty text. Raises BorderError."""
     words = border.lossless(_words(payload)).split()
     return border.name(words[0], "the request's first word") if words else ""
 
 
 def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
-    """The payload that says what has become of a table, whose sender knows it by the octets that it gave."""
+    """Encode what became of a table, by the id as its sender gave it."""
     named = table_id if isinstance(table_id, bytes) else border.octets_of(table_id)
     end = "\n" if reason.startswith(COUNT_REASON) else ""
     reason = printable(" ".join(reason.split()), REASON_LENGTH) + end
@@ -86,23 +89,23 @@ def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
 
 
 def state_of(payload: bytes) -> State | None:
-    """What a state message says, for people; None: it is none."""
+    """Decode a state message for display. Return None if it is none."""
     word, _, rest = border.lossless(_words(payload)).partition(" ")
     about = printable(rest.strip(), border.LONGEST_ID + REASON_LENGTH)
     return State(word == "OK", about) if word in ("OK", "ERR") else None
 
 
 def refusal(payload: bytes, reason: str) -> BadTableError:
-    """The error about a table that is not even read; its id is looked up in its start record."""
+    """Return the error for a table that is refused unread. Its id comes from its start record."""
     found = _START.search(payload.partition(b"\0")[0])
     named = found[1].strip()[: border.LONGEST_ID] if found else b""
     return BadTableError(border.lossless(named), reason, [])
 
 
 def records(payload: bytes, compatible: bool) -> str:
-    """The records in a message, the last one ended: none goes on in the next message (facts rmr 4).
+    """Return the records of a message. The last one is ended, because none continues in the next message.
 
-    A NUL ends the text for the RMR library; read strictly, only those at its end are no part of it.
+    For the RMR library a NUL ends the text; strict parsing only ignores those at its end.
     """
     text = border.lossless(payload)
     text = text.partition("\0")[0] if compatible else text.rstrip("\0")

@@ -1,7 +1,7 @@
-"""Tables and maps as records, for applications on the RMR library (facts rmr 11, M3, M8, M9).
+"""Writes tables and maps as records for RMR applications (docs/route-tables.md).
 
-Records are written a piece at a time, so that a table of a million entries holds nobody up, and are kept for
-the next application that needs the same.
+Records are written in pieces, so that a table of a million entries delays nothing else, and are kept for the
+next application that needs the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,16 +12,16 @@ from core.rmr.parser import MEID_LIMIT
 from core.rmr.state import AT_ONCE, force, in_force
 from core.rmr.table import NOWHERE, Table
 
-PIECE: Final = 64 * 1024  # octets of one message, as far as records allow; the library takes any
-LONGEST_UPDATE: Final = 10_000  # entries of tables that are compared: longer ones are sent whole
+PIECE: Final = 64 * 1024  # octets of one message, records permitting; the library takes any size
+LONGEST_UPDATE: Final = 10_000  # entries of tables that are compared; longer tables are sent whole
 
-PAUSE: Final = ""  # among lines: nothing to write yet, go on another time
+PAUSE: Final = ""  # a line that means: nothing to write yet, go on later
 
 _UNFIT: Final = str.maketrans(dict.fromkeys("|#\r\n\t\0", "_"))
 
 
 class Text:
-    """The records of one table, update or map, in pieces, written by and by."""
+    """The records of one table, update or map, written in pieces."""
 
     def __init__(self, table_id: str, lines: Iterable[str], piece: int = PIECE) -> None:
         self.table_id = table_id
@@ -33,7 +33,7 @@ class Text:
         self._size = 0
 
     def write(self) -> None:
-        """Another piece, or some of the work before it can be written."""
+        """Write another piece, or do part of the work before it."""
         for line in self._lines:
             if line == PAUSE:
                 return
@@ -49,12 +49,12 @@ class Text:
 
 
 def clean_id(text: str) -> str:
-    """A text that can stand in a record as part of an id."""
+    """Return a text that can be part of an id in a record."""
     return text.translate(_UNFIT).strip()
 
 
 def table_lines(table: Table, table_id: str) -> Iterator[str]:
-    """A whole table."""
+    """Yield the records of a whole table."""
     yield f"newrt|start|{table_id}"
     rows: list[int] = []
     for some in force(table):
@@ -66,16 +66,16 @@ def table_lines(table: Table, table_id: str) -> Iterator[str]:
 
 
 def update_lines(entries: Iterable[str], table_id: str) -> Iterator[str]:
-    """An update."""
+    """Yield the records of an update."""
     yield f"updatert|start|{table_id}"
     count = 0
-    for count, entry in enumerate(entries, 1):  # noqa: B007  it counts
+    for count, entry in enumerate(entries, 1):  # noqa: B007  the number is used after the loop
         yield entry
     yield f"updatert|end|{count}"
 
 
 def map_lines(owners: Mapping[str, str], gone: Iterable[str], table_id: str) -> Iterator[str]:
-    """Owners of managed entities, and managed entities that have none any more."""
+    """Yield the records of a map: owners, and managed entities without an owner now."""
     yield f"meid_map|start|{table_id}"
     count = 0
     owned: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ def map_lines(owners: Mapping[str, str], gone: Iterable[str], table_id: str) -> 
 
 
 def entries(update: Table) -> Iterator[str]:
-    """All records of an update, also those that delete."""
+    """Yield all records of an update, including deletions."""
     return _entries(update, range(len(update)))
 
 
@@ -110,7 +110,7 @@ def _entries(table: Table, rows: Iterable[int]) -> Iterator[str]:
 
 
 def difference(old: Table, new: Table) -> list[str] | None:
-    """The records that make the new table of the old one; None: it is shorter to send it whole."""
+    """Return the records that turn the old table into the new one, or None if it is shorter sent whole."""
     if max(len(old), len(new)) > LONGEST_UPDATE:
         return None
     before, after = _by_key(old), _by_key(new)
@@ -118,7 +118,7 @@ def difference(old: Table, new: Table) -> list[str] | None:
     for key in before.keys() | after.keys():
         if (records := after.get(key)) == before.get(key):
             continue
-        if records is None or records[0][0]:  # the first is for some senders: what others have goes
+        if records is None or records[0][0]:  # the first is for some senders, so an older one for all must go
             found.append(f"del|{key[0]}|{key[1]}")
         for senders, groups in records or ():
             head = ",".join((str(key[0]), *senders))

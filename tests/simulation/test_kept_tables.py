@@ -64,7 +64,7 @@ def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(
         keeper.flush()
         keeper.put(path, None)
         assert foreign.read_bytes() == b"somebody else's"
-        assert f"cannot be kept in {path}: it holds something else, which stays" in caplog.text
+        assert f"cannot be kept in {path}: the file is no snapshot and stays" in caplog.text
     assert sorted(one.name for one in tmp_path.iterdir()) == ["kept.new", "users.sasldb"]
 
 
@@ -126,7 +126,7 @@ def test_a_damaged_stash_is_not_used(damage, tmp_path: Path, seed: Path, caplog)
     with caplog.at_level(logging.WARNING, "ROUTER_CORE"):
         one = site(tmp_path, seed)
     assert in_use(one)[0] == ["mse|1000|-1|seed:1"]
-    assert f"what was kept in {path} is not used: it is not as it was written" in caplog.text
+    assert f"the snapshot in {path} is not used: the file was changed" in caplog.text
     one.table(PUSHED)
     assert in_use(site(tmp_path, seed)) == in_use(one)
 

@@ -138,20 +138,20 @@ def test_the_log_says_why_messages_went_nowhere(caplog: pytest.LogCaptureFixture
     def said(now: int) -> list[str]:
         caplog.clear()
         nowhere.step(now * second)
-        return [one.partition(" went nowhere: ")[2] for one in caplog.messages]
+        return [one.partition(" were released: ")[2] for one in caplog.messages]
 
     for number, (kind, subscription) in enumerate([(1000, 6), (1000, 7), (3000, -1), (1001, 5)]):
         site.give(link, number, kind, subscription)
     assert said(100) == [
-        "no entry is for them; the last one had message type 3000, subscription -1",
-        "nobody is at any endpoint of their entry; the last one had message type 1000, subscription 7",
-        "nobody owns their managed entity; the last one had message type 1001, subscription 5",
+        "no entry applies to them; the last one had message type 3000, subscription -1",
+        "no endpoint of their entry has a receiver; the last one had message type 1000, subscription 7",
+        "their managed entity has no owner; the last one had message type 1001, subscription 5",
     ]
     site.give(link, 9, 4000)
     site.give(link, 10, 4001)
     assert said(130) == []
-    assert said(170) == ["no entry is for them; the last one had message type 4001, subscription -1"]
-    assert "2 of its messages went" in caplog.text
+    assert said(170) == ["no entry applies to them; the last one had message type 4001, subscription -1"]
+    assert "2 of its messages were released" in caplog.text
     assert said(300) == []
 
 
@@ -245,7 +245,7 @@ def test_turns_survive_updates_of_other_entries() -> None:
         (table("mse|1000|-1|b:1").replace("end|1", "end|2"), "missing table records: expected 2 got 1"),
         ("newrt|start|t\nmse|1000|-1|b:1\n", "table not complete"),
         (table("mse|x|-1|b:1"), "message type is no number"),
-        ("", "there is no table"),
+        ("", "the text contains no table and no map"),
         ("meid_map|start|m\nmme_ar|b:1|m\nmeid_map|end|1|00\n", "MD5"),
     ],
 )

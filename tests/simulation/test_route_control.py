@@ -264,7 +264,7 @@ def test_applications_are_found_again_after_the_core_or_the_router_has_started_a
     assert table.payload.startswith(b"newrt|start|t1@")
     again.close(1)
     again.run(1)
-    assert again.applications[0].reason == "its connection was lost"
+    assert again.applications[0].reason == "the connection was lost"
 
 
 def test_the_next_core_finds_applications_again_without_a_file_of_theirs(tmp_path: Path) -> None:

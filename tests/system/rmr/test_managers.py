@@ -199,7 +199,7 @@ def test_two_managers_at_once(router: RunningRouter, manager: Application) -> No
     manager.links.append(foreign)
     manager.send_on(link, TABLE, b"newrt|start|first\nmse|1000|-1|a:1\n")
     manager.send_on(other, TABLE, b"newrt|start|second\nmse|1000|-1|b:1\nmse|1001|-1|b:1\n")
-    assert answer(manager, foreign, GOOD % b"third").payload.startswith(b"ERR third this sender may not give")
+    assert answer(manager, foreign, GOOD % b"third").payload.startswith(b"ERR third this sender may not send")
     assert answer(manager, other, b"newrt|end|2\n").payload == b"OK second \n\0"
     assert in_use(router) == ("second", 2)
     assert answer(manager, link, b"newrt|end|1\n").payload == b"OK first \n\0"

@@ -12,7 +12,7 @@ def test_a_host_and_all_hosts_together_have_so_many_applications() -> None:
     asked = [bed.ask(f"c{number}", f"app:{number}", f"app:{number}") for number in range(1, 5)]
     assert asked == ["", "", "", "its host has 3 applications already (maxApplicationsPerHost)"]
     assert bed.ask("c1", "app:1", "app:1") == ""
-    for number, why in ((5, ""), (6, "there are 4 applications already (maxApplications)")):
+    for number, why in ((5, ""), (6, "the router knows 4 applications already (maxApplications)")):
         heard = Heard(REQUEST, f"b:{number}", request(f"b:{number}", 1), f"c{number}", "10.0.0.2:40000")
         assert bed.server.requested(heard, heard.source, bed.now) == why
     assert len(list(bed.server)) == 4

@@ -335,7 +335,7 @@ def test_who_may_ask_for_tables(
     world.say(1, REQUEST, b"app:1 ts=5\n\0", source="app:2")
     assert world.session.server is not None
     assert len(list(world.session.server)) == known
-    assert ("asked for a table and gets none: serveTo" in caplog.text) == (not known)
+    assert ("requested a table and gets none: serveTo" in caplog.text) == (not known)
 
 
 def test_one_host_that_asks_by_many_names_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -128,7 +128,7 @@ def test_a_manager_without_a_table_does_not_answer() -> None:
     bed.ask()
     bed.later(1)
     assert bed.sent == []
-    assert (bed.app.state, bed.app.reason) == (a.PENDING, "there is no table yet")
+    assert (bed.app.state, bed.app.reason) == (a.PENDING, "no table is in use yet")
     bed.install(table("mse|1|-1|a:1"))
     bed.later(1)
     assert bed.take() == ["newrt|start", "mse|1|-1|a:1", "newrt|end|1"]

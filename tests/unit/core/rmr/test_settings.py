@@ -170,7 +170,7 @@ def test_a_file_that_makes_no_sense_stays_as_it_is(
     remembered = Remembered(str(path))
     assert remembered.load() == []
     assert f"{path} cannot be read" in caplog.text
-    assert "it stays as it is, and no application is remembered: move it away" in caplog.text
+    assert "the file stays as it is and nothing is remembered; move it" in caplog.text
     remembered.save([("a:1", "a:2", "")])
     assert path.read_bytes() == content
     path.write_bytes(b"")
@@ -189,7 +189,7 @@ def test_a_file_of_somebody_else_is_not_read(
     assert path.stat().st_mode & 0o777 == 0o600
     os.chown(path, 12345, -1) if os.geteuid() == 0 else monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert Remembered(str(path)).load() == []
-    assert "cannot be read: it belongs to another user" in caplog.text
+    assert "cannot be read: the file belongs to another user" in caplog.text
 
 
 def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,7 +38,7 @@ def routed(content: bytes, compatible: bool) -> bool:
     ("content", "said"),
     [
         (of("rte|5|a:1"), "2: message types 0 to 99 are reserved for RMR itself: messages of type 5 are"),
-        (of("rte|100|a:1").replace("|start", "|anything"), "1: 'anything' stands where start or end belongs"),
+        (of("rte|100|a:1").replace("|start", "|anything"), "1: 'anything' stands in place of start or end"),
         (of("rte|100|a:1;;b:1"), "2: an empty group"),
         (of("rte|100|a:1;"), "2: an empty group"),
         (of("rte|100|a:1,,b:1"), "2: an empty endpoint"),
