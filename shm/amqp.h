@@ -1,13 +1,12 @@
-/* AMQP 1.0 values as octets (part 1, section 1.6): one place knows constructors, sizes and the order of octets.
+/* The codec of AMQP 1.0 values (AMQP 1.0 part 1.6): the only code with constructors, sizes and byte order.
  *
- *   amqp_size     measures the value that begins at a place
- *   amqp_take     delimits a value that is there as a whole; amqp_next: the next item of a list or map
- *   the readers   interpret an amqp_value, which lies inside of what it was taken from: none of them steps outside
- *   the writers   put a value where the caller has room for it, and return the place behind; the caller knows that
- *                 room from AMQP_HEAD_MAX and amqp_*_size
+ *   amqp_size     measures the value at a place
+ *   amqp_take     delimits a complete value; amqp_next: the next item of a list or map
+ *   the readers   interpret an amqp_value and never read outside it
+ *   the writers   put a value where the caller has room for it, and return the end; the caller knows the needed room
+ *                 from AMQP_HEAD_MAX and amqp_*_size
  *
- * Nothing is allocated, and no state is kept between calls.  RMR's transport, WebSocket and CBOR have their numbers in
- * the same order.
+ * The functions allocate nothing and keep no state.  RMR's transport, WebSocket and CBOR have the same byte order.
  */
 #ifndef ROUTERD_SHM_AMQP_H
 #define ROUTERD_SHM_AMQP_H
@@ -17,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Constructors.  The upper half says how long the content is, so an unknown one can be passed over. */
+/* Constructors.  The upper four bits give the content's length, so an unknown constructor can be skipped. */
 enum amqp_code {
     AMQP_DESCRIBED = 0x00,             /* a descriptor and a value follow */
     AMQP_NULL = 0x40, AMQP_TRUE = 0x41, AMQP_FALSE = 0x42, AMQP_UINT0 = 0x43, AMQP_ULONG0 = 0x44, AMQP_LIST0 = 0x45,
@@ -36,12 +35,12 @@ enum amqp_code {
 
 #define AMQP_WRONG SIZE_MAX            /* no value begins here */
 #define AMQP_DEPTH 2                   /* descriptors of descriptors, in a list or map */
-#define AMQP_HEAD_MAX 9u               /* octets in front of a content, or of a value of a fixed width up to 8 */
+#define AMQP_HEAD_MAX 9u               /* octets before a content, or of a value of a fixed width up to 8 */
 #define AMQP_SHORT_MAX 255u            /* octets of content, or items, that a short form holds */
 
-typedef struct { const uint8_t *at, *end; } amqp_cursor;               /* items that are still to be read */
-typedef struct { const uint8_t *at; size_t size; } amqp_value;         /* with its constructor; none: `at` is NULL */
-typedef struct { const uint8_t *at; uint32_t size; } amqp_octets;      /* its content; of another type: `at` is NULL */
+typedef struct { const uint8_t *at, *end; } amqp_cursor;               /* the items still to be read */
+typedef struct { const uint8_t *at; size_t size; } amqp_value;         /* with its constructor; `at` NULL: none */
+typedef struct { const uint8_t *at; uint32_t size; } amqp_octets;      /* a value's content; `at` NULL: wrong type */
 
 /* ---- numbers, highest octet first ---- */
 
@@ -73,7 +72,7 @@ static inline uint8_t *be64_put(uint8_t *to, uint64_t n)
     return be32_put(be32_put(to, (uint32_t) (n >> 32)), (uint32_t) n);
 }
 
-/* Numbers of 1, 2, 4 or 8 octets; none is written of width 0. */
+/* Numbers of 1, 2, 4 or 8 octets; be_put writes nothing for width 0. */
 static inline uint64_t be_of(const uint8_t *p, uint32_t width)
 {
     return width == 1 ? *p : width == 2 ? be16(p) : width == 4 ? be32(p) : be64(p);
@@ -92,7 +91,7 @@ static inline uint8_t *be_put(uint8_t *to, uint64_t n, uint32_t width)
 
 /* ---- constructors ---- */
 
-/* Octets behind a constructor of a fixed width. */
+/* Octets after a constructor of a fixed width. */
 static const uint8_t amqp_width[16] = { [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16 };
 
 static inline bool amqp_is_fixed(uint8_t code) { return code >= AMQP_NULL && code < AMQP_BINARY8; }
@@ -110,15 +109,15 @@ static inline bool amqp_is_octets(uint8_t code) { return amqp_is_binary(code) ||
 static inline bool amqp_is_list(uint8_t code) { return code == AMQP_LIST0 || amqp_short_code(code) == AMQP_LIST8; }
 static inline bool amqp_is_map(uint8_t code) { return amqp_short_code(code) == AMQP_MAP8; }
 
-/* Octets in front of the content of a string, symbol or binary. */
+/* Octets before the content of a string, symbol or binary. */
 static inline uint32_t amqp_head(uint8_t code) { return code & AMQP_WIDE ? 5 : 2; }
 
 /* ---- values as a whole ---- */
 
 static size_t amqp_described_size(const uint8_t *p, const uint8_t *end, int depth);
 
-/* Octets of the value at p, with its constructor; they may reach behind `end`.  0: more octets are needed to know;
- * AMQP_WRONG: it is none.  `depth`: of descriptors inside each other. */
+/* The size of the value at p with its constructor, which may exceed `end`.  0: more octets are needed to know;
+ * AMQP_WRONG: there is no value.  `depth` bounds nested descriptors. */
 __attribute__((always_inline)) static inline size_t amqp_size(const uint8_t *p, const uint8_t *end, int depth)
 {
     if (p >= end) return 0;
@@ -129,7 +128,7 @@ __attribute__((always_inline)) static inline size_t amqp_size(const uint8_t *p, 
     return end - p < 2 ? 0 : (size_t) 2 + p[1];
 }
 
-/* The same of a descriptor and its value. */
+/* The size of a descriptor and its value, as in amqp_size. */
 __attribute__((noinline, cold)) static size_t amqp_described_size(const uint8_t *p, const uint8_t *end, int depth)
 {
     if (!depth) return AMQP_WRONG;
@@ -140,7 +139,7 @@ __attribute__((noinline, cold)) static size_t amqp_described_size(const uint8_t 
     return v == 0 || v == AMQP_WRONG ? v : 1 + d + v;
 }
 
-/* The value at p, if all of it is there. */
+/* The value at p, if it is complete. */
 static inline amqp_value amqp_take(const uint8_t *p, const uint8_t *end, int depth)
 {
     size_t n = amqp_size(p, end, depth);
@@ -148,7 +147,7 @@ static inline amqp_value amqp_take(const uint8_t *p, const uint8_t *end, int dep
     return (amqp_value) { p, n };
 }
 
-/* Where none is, it stays: what follows is none, either. */
+/* The next item; the cursor stays where there is none, so all further calls return none. */
 static inline amqp_value amqp_next(amqp_cursor *items)
 {
     amqp_value v = amqp_take(items->at, items->end, AMQP_DEPTH);
@@ -156,12 +155,12 @@ static inline amqp_value amqp_next(amqp_cursor *items)
     return v;
 }
 
-/* ---- what a value says; none says nothing ---- */
+/* ---- readers, which accept none ---- */
 
-/* Its constructor; of none that of a described one, which is of no type below. */
+/* A value's constructor; for none that of a described value, which matches no type below. */
 static inline uint8_t amqp_code_of(amqp_value v) { return v.at ? *v.at : AMQP_DESCRIBED; }
 
-/* Of a string, symbol or binary. */
+/* The content of a string, symbol or binary. */
 static inline amqp_octets amqp_content(amqp_value v)
 {
     uint32_t head = amqp_head(*v.at);
@@ -179,7 +178,7 @@ static inline amqp_octets amqp_text(amqp_value v) { return amqp_content_if(v, am
 static inline amqp_octets amqp_binary(amqp_value v) { return amqp_content_if(v, amqp_is_binary(amqp_code_of(v))); }
 static inline amqp_octets amqp_any_octets(amqp_value v) { return amqp_content_if(v, amqp_is_octets(amqp_code_of(v))); }
 
-/* A whole number of any type.  False: it is none, or beyond 64 bits with a sign; *n is then 0. */
+/* An integer of any type.  False, and *n is 0: it is no integer, or exceeds INT64_MAX. */
 static inline bool amqp_integer(amqp_value v, int64_t *n)
 {
     uint8_t code = amqp_code_of(v);
@@ -203,7 +202,7 @@ static inline bool amqp_integer(amqp_value v, int64_t *n)
     }
 }
 
-/* An uint in any of its forms. */
+/* A uint in any of its forms. */
 static inline bool amqp_uint(amqp_value v, uint32_t *n)
 {
     switch (amqp_code_of(v)) {
@@ -223,7 +222,7 @@ static inline bool amqp_boolean(amqp_value v, bool *truth)
 
 /* ---- lists, maps, arrays ---- */
 
-/* What is in a compound of that kind; `count`: as it says.  False: it is of another one. */
+/* The items of a compound of that kind and its stated `count`.  False: it is of another kind. */
 static inline bool amqp_items(amqp_value v, uint8_t short_code, amqp_cursor *items, uint32_t *count)
 {
     if (amqp_short_code(amqp_code_of(v)) != short_code) return false;
@@ -257,7 +256,7 @@ static inline bool amqp_array(amqp_value v, amqp_cursor *elements, uint32_t *cou
     return true;
 }
 
-/* The content of an array's next element; `at` NULL: it is cut off, or of no type that can be read. */
+/* The content of an array's next element; `at` NULL: it is truncated, or of a compound type. */
 static inline amqp_octets amqp_element(amqp_cursor *elements, uint8_t code)
 {
     size_t left = (size_t) (elements->end - elements->at), head = amqp_is_fixed(code) ? 0 : amqp_head(code) - 1, size;
@@ -271,14 +270,14 @@ static inline amqp_octets amqp_element(amqp_cursor *elements, uint8_t code)
 
 /* ---- writing ---- */
 
-/* A value of a fixed width up to 8 octets: `bits` at the right. */
+/* A value of a fixed width up to 8 octets from the low bits of `bits`. */
 static inline uint8_t *amqp_put(uint8_t *to, uint8_t code, uint64_t bits)
 {
     *to = code;
     return be_put(to + 1, bits, amqp_width[code >> 4]);
 }
 
-/* The descriptor of a type of AMQP's own, whose number takes one octet. */
+/* The descriptor of an AMQP type, whose number takes one octet. */
 static inline uint8_t *amqp_put_descriptor(uint8_t *to, uint8_t number)
 {
     const uint8_t octets[3] = { AMQP_DESCRIBED, AMQP_SMALLULONG, number };
@@ -286,10 +285,10 @@ static inline uint8_t *amqp_put_descriptor(uint8_t *to, uint8_t number)
     return to + 3;
 }
 
-/* A string, symbol or binary by its short constructor, as long as it gets. */
+/* The size of a string, symbol or binary of `size` octets in its shortest form. */
 static inline uint32_t amqp_octets_size(uint32_t size) { return size + (size > AMQP_SHORT_MAX ? 5 : 2); }
 
-/* What stands in front of so many octets: in the form of `code`, or in the shortest one. */
+/* The constructor and size before `size` octets: in the form of `code`, or in the shortest one. */
 static inline uint8_t *amqp_put_head(uint8_t *to, uint8_t code, uint32_t size)
 {
     *to = code;

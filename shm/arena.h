@@ -1,20 +1,20 @@
-/* Arenas: the blocks that messages (and control payloads) live in.
+/* Arenas: shared memory in which messages and control payloads are kept as blocks.
  *
- * One arena per worker and one for the core.  Only its owner allocates, writes and frees blocks; everybody else reads
- * them in place.  Who may still read a chain is known to the core alone (it counts references); the owner frees a chain
- * when the core hands its head back.  Layout of a segment:
+ * Each worker and the core own an arena.  Only its owner allocates, writes and frees blocks; other processes read them
+ * in place.  The core counts the readers of a chain; the owner frees a chain when the core returns its head.  Layout
+ * of a segment:
  *
  *   | header, 4096 bytes | in_use map, one byte per block | small blocks | large blocks |
  *
- * A chain is a head block followed by `next` blocks.  Every block but the last is full, so a reader finds its way with
- * offsets alone.  The head carries the content header: how much is published, whether it is complete or aborted, and
- * where the sections begin (offsets count from the first byte of the message).
+ * A chain is a head block followed by `next` blocks.  Every block but the last is full, so offsets suffice to find a
+ * byte.  The head has the content header: how much is published, whether it is complete or aborted, and where the
+ * sections begin (offsets count from the first byte of the message).
  *
  *   owner: writes bytes, then links a new block (release), then publishes `length` (release)
  *   reader: loads `length` (acquire), then reads at most that much, bounds-checking every `next`
  *
- * The free lists are the owner's private memory, most recently used first.  When an owner died, the core marks the
- * blocks still in use in the in_use map and the next owner starts with the others.
+ * The free lists are the owner's private memory, most recently used first.  After an owner's death, the core marks the
+ * blocks still in use in the in_use map, and the next owner starts with the others.
  */
 #ifndef ROUTERD_SHM_ARENA_H
 #define ROUTERD_SHM_ARENA_H
@@ -43,7 +43,7 @@ typedef struct {
 
 typedef struct {
     _Atomic uint32_t next;     /* block index, ROUTERD_NIL at the end */
-    uint32_t note[2];          /* of a head block, its owner's own business: a worker notes the link that fills it */
+    uint32_t note[2];          /* of a head block, private to the owner: a worker keeps the link that fills it */
     uint32_t reserved;
     uint8_t data[];
 } arena_block;
@@ -54,7 +54,7 @@ _Static_assert(sizeof(arena_block) + offsetof(arena_content, routed) < 64,
 
 #define ARENA_BLOCK_BYTES(large) ((large) ? ARENA_LARGE_BYTES : ARENA_SMALL_BYTES)
 
-typedef struct {               /* what any process knows of an arena it has mapped; counts are private copies */
+typedef struct {               /* any process's view of a mapped arena; counts are private copies */
     uint8_t *base;
     uint32_t small_count, large_count;
     size_t small_offset, large_offset;
@@ -64,7 +64,7 @@ typedef struct {               /* the owner's side */
     arena_view view;
     uint32_t *free_list[2];
     uint32_t free_count[2];
-    uint8_t *is_free;          /* a byte per block: freeing what is free already is refused, whoever asks for it */
+    uint8_t *is_free;          /* a byte per block: no block is freed twice */
 } arena_owner;
 
 static inline size_t arena_map_bytes(uint64_t blocks) { return (size_t) ((blocks + 4095u) & ~(uint64_t) 4095u); }
@@ -83,7 +83,7 @@ static inline void arena_format(void *base, uint32_t small_count, uint32_t large
     h->magic = ARENA_MAGIC;
 }
 
-/* False if what is mapped at base is not an arena that fits in `bytes`. */
+/* False if there is no arena of at most `bytes` at base. */
 static inline bool arena_attach(arena_view *v, void *base, size_t bytes)
 {
     const arena_header *h = (const arena_header *) base;
@@ -105,7 +105,7 @@ static inline uint64_t arena_data_bytes(const arena_view *v)
 static inline bool arena_is_large(const arena_view *v, uint32_t index) { return index >= v->small_count; }
 static inline uint8_t *arena_in_use(const arena_view *v) { return v->base + ARENA_HEADER_BYTES; }
 
-/* NULL for an index that names no block: every index read from shared memory comes through here. */
+/* NULL for an index that names no block: every index from shared memory has to be checked here. */
 static inline arena_block *arena_at(const arena_view *v, uint32_t index)
 {
     if (index < v->small_count) return (arena_block *) (v->base + v->small_offset + (size_t) index * ARENA_SMALL_BYTES);
@@ -114,7 +114,7 @@ static inline arena_block *arena_at(const arena_view *v, uint32_t index)
     return NULL;
 }
 
-/* Bytes a block holds behind its own header; a head block loses the content header. */
+/* Bytes that a block holds after its own header; a head block also has the content header. */
 static inline uint32_t arena_capacity(const arena_view *v, uint32_t index, bool head)
 {
     return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - (uint32_t) sizeof(arena_block)
@@ -127,8 +127,7 @@ static inline arena_content *arena_content_of(const arena_view *v, uint32_t head
     return b ? (arena_content *) b->data : NULL;
 }
 
-/* A head block that another process has written and that will be read soon: its headers, and the beginning of the
- * message. */
+/* Prefetches the headers and the message's beginning of a head block that another process has written. */
 static inline void arena_fetch(const arena_view *v, uint32_t head)
 {
     const uint8_t *at = (const uint8_t *) arena_at(v, head), *bytes = at + sizeof(arena_block) + sizeof(arena_content);
@@ -147,7 +146,7 @@ static inline void arena_disown(arena_owner *o)
     memset(o, 0, sizeof *o);
 }
 
-/* Takes every block that the in_use map does not hold back.  False: no memory. */
+/* Takes every block without a mark in the in_use map.  False: no memory. */
 static inline bool arena_own(arena_owner *o, const arena_view *v)
 {
     o->view = *v;
@@ -169,7 +168,7 @@ static inline bool arena_own(arena_owner *o, const arena_view *v)
     return true;
 }
 
-/* A block of the wanted class, of the other class when that is used up, or ROUTERD_NIL. */
+/* A block of the wanted class, or of the other class if that is used up, or ROUTERD_NIL. */
 static inline uint32_t arena_alloc(arena_owner *o, enum arena_class want)
 {
     int c = o->free_count[want] ? (int) want : !want;
@@ -180,7 +179,7 @@ static inline uint32_t arena_alloc(arena_owner *o, enum arena_class want)
     return index;
 }
 
-/* False: no block of ours, or free already. */
+/* False: there is no such block, or it is free already. */
 static inline bool arena_free_one(arena_owner *o, uint32_t index)
 {
     if (index >= arena_blocks(&o->view) || o->is_free[index]) return false;
@@ -211,11 +210,11 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     return index;
 }
 
-/* Frees a chain and its key block; returns how many blocks came back (0: not a block of ours, or free already).
- * Ends on any chain: no block is freed twice, so a loop of `next` stops where it began. */
+/* Frees a chain and its key block; returns the number of freed blocks (0: no such block, or free already).
+ * It terminates on any chain: no block is freed twice, so it stops at the start of a cycle. */
 static inline uint32_t arena_free_chain(arena_owner *o, uint32_t head)
 {
-    if (head >= arena_blocks(&o->view) || o->is_free[head]) return 0;   /* its header is not to be believed */
+    if (head >= arena_blocks(&o->view) || o->is_free[head]) return 0;   /* its header is not valid */
     uint32_t freed = arena_free_one(o, arena_content_of(&o->view, head)->key_block);
     for (uint32_t index = head; index < arena_blocks(&o->view);) {
         uint32_t next = atomic_load_explicit(&arena_at(&o->view, index)->next, memory_order_relaxed);
@@ -231,8 +230,8 @@ static inline uint32_t arena_free_chain(arena_owner *o, uint32_t head)
 typedef struct {
     uint32_t head, tail;       /* first and last block */
     uint32_t tail_used;        /* bytes written in the last block */
-    uint64_t written;          /* bytes written in all; published by chain_publish */
-    uint64_t trimmed;          /* bytes that stood in blocks between the head and its present `next`, see chain_trim */
+    uint64_t written;          /* total bytes written; published by chain_publish */
+    uint64_t trimmed;          /* bytes of the freed blocks after the head, see chain_trim */
 } arena_writer;
 
 static inline bool chain_begin(arena_owner *o, arena_writer *w, enum arena_class want)
@@ -243,7 +242,7 @@ static inline bool chain_begin(arena_owner *o, arena_writer *w, enum arena_class
     return w->head != ROUTERD_NIL;
 }
 
-/* Where the next bytes go and how many fit there; adds a block when the last one is full.  NULL: no block left. */
+/* The place of the next bytes and its size; adds a block when the last one is full.  NULL: no block is left. */
 static inline uint8_t *chain_room(arena_owner *o, arena_writer *w, enum arena_class want, uint32_t *room)
 {
     bool head = w->tail == w->head;
@@ -276,7 +275,7 @@ static inline void chain_publish(arena_owner *o, const arena_writer *w, enum con
     atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
-/* Copies bytes into the chain; false (with what fitted written) when the arena is used up. */
+/* Copies bytes into the chain; false, after a part of them, if the arena is used up. */
 static inline bool chain_write(arena_owner *o, arena_writer *w, enum arena_class want, const void *bytes, size_t size)
 {
     const uint8_t *from = (const uint8_t *) bytes;
@@ -293,9 +292,9 @@ static inline bool chain_write(arena_owner *o, arena_writer *w, enum arena_class
     return true;
 }
 
-/* Frees the blocks of a message still being received whose bytes every reader has behind it; the head stays, it holds
- * the content header. `consumed` is the slowest reader's position. A reader that stands exactly at a block's end still
- * needs the block's `next`, so a block goes when a byte behind it has been read.  Returns how many blocks came back. */
+/* Frees the blocks of a stream that every reader has read; the head stays, because it has the content header.
+ * `consumed` is the slowest reader's position.  A reader at a block's end still needs the block's `next`, so a block
+ * is freed only after a byte of the next one has been read.  Returns the number of freed blocks. */
 static inline uint32_t chain_trim(arena_owner *o, arena_writer *w, uint64_t consumed)
 {
     arena_block *head = arena_at(&o->view, w->head);
@@ -319,9 +318,9 @@ static inline uint32_t chain_trim(arena_owner *o, arena_writer *w, uint64_t cons
 /* ---- reading a chain (anybody) ---- */
 
 typedef struct {
-    uint32_t head, block;      /* block: the one the next byte is in */
+    uint32_t head, block;      /* block: the one with the next byte */
     uint32_t offset;           /* bytes already read of it */
-    uint64_t position;         /* bytes read in all */
+    uint64_t position;         /* total bytes read */
 } arena_reader;
 
 static inline void chain_open(arena_reader *r, uint32_t head)
@@ -340,9 +339,9 @@ static inline uint32_t chain_state(const arena_content *c)
     return atomic_load_explicit(&c->state, memory_order_acquire);
 }
 
-/* The next run of contiguous bytes below `limit` (a published length); *size = 0 and NULL when there is none.
- * NULL with *size = 1: the chain is broken. More unread bytes than the arena has room for cannot be true, so reading to
- * any limit, in a chain that loops too, ends after at most one arena's bytes. */
+/* The next run of contiguous bytes below `limit` (a published length); NULL and *size = 0 if there is none.
+ * NULL and *size = 1: the chain is broken.  A limit beyond the arena's size is an error, so reading a cyclic chain ends
+ * after at most one arena's bytes. */
 static inline const uint8_t *chain_read(const arena_view *v, arena_reader *r, uint64_t limit, uint32_t *size)
 {
     *size = 0;
@@ -377,7 +376,7 @@ static inline void chain_advance(arena_reader *r, uint32_t bytes)
 
 static inline void arena_mark_none(const arena_view *v) { memset(arena_in_use(v), 0, arena_blocks(v)); }
 
-/* Marks a chain as in use; stops at the first index that makes no sense or was marked already. */
+/* Marks a chain as in use; stops at the first index that is invalid or marked already. */
 static inline uint32_t arena_mark_chain(const arena_view *v, uint32_t head)
 {
     uint8_t *used = arena_in_use(v);

@@ -1,12 +1,12 @@
-/* The board: what the core shows everybody, as a whole, replaced now and then: bytes of MessagePack (shm/board.py).
+/* The board: a MessagePack page that the core replaces as a whole from time to time (shm/board.py).
  *
- * A sequence lock: one writer, any number of readers that never delay it.
+ * It is a sequence lock: one writer, any number of readers that never delay it.
  *
  *   version even: the bytes are whole; odd: they are being replaced, or the writer died while it did so
  *   even --board_write begins--> odd --board_write ends--> even + 2
  *
- * A writer that finds it odd follows one that died and goes on from there. Prohibited: two writers; using what was read
- * while the version was odd or changed: board_read answers 0 then, and the reader looks again later.
+ * A writer that finds it odd succeeds a dead one and continues from there.  Prohibited: two writers; using bytes read
+ * while the version was odd or changed: board_read then returns 0, and the reader retries later.
  */
 #ifndef ROUTERD_SHM_BOARD_H
 #define ROUTERD_SHM_BOARD_H
@@ -31,7 +31,7 @@ static inline void board_write(shared_board *b, const uint8_t *bytes, uint32_t l
 {
     uint32_t version = atomic_load_explicit(&b->version, memory_order_relaxed) | 1u;
     atomic_store_explicit(&b->version, version, memory_order_relaxed);
-    /* partner: the acquire fence in board_read; whoever sees a word below sees the odd version too */
+    /* partner: the acquire fence in board_read; a reader that sees a word below also sees the odd version */
     atomic_thread_fence(memory_order_release);
     for (uint32_t at = 0; at < length; at += 8) {
         uint64_t word = 0;
@@ -43,7 +43,7 @@ static inline void board_write(shared_board *b, const uint8_t *bytes, uint32_t l
     atomic_store_explicit(&b->version, version + 1, memory_order_release);
 }
 
-/* Copies what stands there into BOARD_ROOM bytes; how much it is.  0: nothing, or nothing whole. */
+/* Copies the content into BOARD_ROOM bytes and returns its length; 0: nothing, or nothing whole. */
 static inline uint32_t board_read(const shared_board *b, uint8_t *bytes)
 {
     /* partner: the last, releasing store in board_write */

@@ -1,7 +1,6 @@
-/* The content header: what is known of a message whose bytes stand in a chain of blocks (arena.h).
+/* The content header: the description of a message in a chain of blocks (arena.h).
  *
- * Its writer is the worker that the message came to; the core and the workers that send it read. Lengths and offsets
- * are checked by their readers.
+ * The receiving worker writes it; the core and the sending workers read it.  Readers check lengths and offsets.
  */
 #ifndef ROUTERD_SHM_CONTENT_H
 #define ROUTERD_SHM_CONTENT_H
@@ -13,13 +12,12 @@
 
 enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
 
-typedef struct {               /* for the flow log, if the record of the message says so (F_DIGEST); offsets: 0 where
-                                  there is none */
-    uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: it has none */
-    uint32_t body;             /* offset of the first body section; 0: it had not come yet */
+typedef struct {               /* the flow extract, valid if the message's record has F_DIGEST; offset 0: absent */
+    uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: there is none */
+    uint32_t body;             /* offset of the first body section; 0: it has not arrived yet */
     uint32_t trace;            /* text of a W3C traceparent */
     uint32_t transaction;      /* the 32 octets of RMR's transaction id */
-    uint32_t onward, back;     /* the routes of a source route, as lists */
+    uint32_t onward, back;     /* onward and return route, as lists */
     uint16_t delivery_count;   /* of the header, at most INT16_MAX */
     uint16_t reserved;
 } content_digest;
@@ -33,25 +31,23 @@ typedef struct {               /* stands at the start of a head block's data */
     uint32_t to_length;
     /* message offsets of the sections found by the scan, ARENA_NO_OFFSET where absent */
     uint32_t delivery_annotations, message_annotations, properties, application_properties;
-    uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and
+    uint32_t annotations_end;  /* the place of new annotations: the offset after header, delivery- and
                                   message-annotations */
-    uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 3.2.1) */
-    uint8_t annotations;       /* enum content_annotations: which form of router annotations the message came with */
+    uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 1.0 part 3.2.1) */
+    uint8_t annotations;       /* enum content_annotations: the form of the received router annotations */
     uint8_t phase;             /* of the address, 0..9 */
     uint8_t routed;            /* enum content_routed */
-    /* Up to here a sender of a message without router annotations reads, in the cache line that it has from
-       `length`. */
-    uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
-    uint32_t section_flags;    /* flags of a router-annotations section, all bits: unknown ones are passed on */
+    /* A sender of a message without router annotations reads no further; all that is in the cache line of `length`. */
+    uint32_t body;             /* offset of the first section after properties (or of the message's end) */
+    uint32_t section_flags;    /* all flags of a router-annotations section; unknown ones are forwarded */
     uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
-    uint32_t section_end;      /* bytes of a router-annotations section in front of everything else, 0: none */
+    uint32_t section_end;      /* bytes of a router-annotations section before all others, 0: none */
     uint32_t user_from, user_to, user_count;   /* message annotations: the encoded entries that are not the routers',
-                                                  and how many values */
-    /* What routers on the way have said, as offsets from the start of the message. Valid where `annotations` is not
-       NONE. */
-    uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: not named */
+                                                  and the number of values */
+    /* The router annotations, as offsets from the start of the message.  Valid where `annotations` is not NONE. */
+    uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: absent */
     uint32_t trace, trace_length, trace_count; /* encoded entries of the trace list */
-    uint32_t tail, tail_length, tail_count;    /* encoded fields of a section behind those we know */
+    uint32_t tail, tail_length, tail_count;    /* encoded fields of a section after the known ones */
     content_digest digest;
 } arena_content;
 
@@ -61,10 +57,9 @@ enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATION
 enum content_routed {
     ROUTED_STREAM = 1,         /* marked as streaming by an earlier router */
     ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to; the
-                                  address of a link with a target wins over both, but over none that a worker of source
-                                  routes has set (record.h, enum deliver_origin) */
-    ROUTED_IGNORED = 4         /* there are router annotations that this sender may not make: no reader heeds them, and
-                                  they are not passed on */
+                                  address of a link with a target wins over both, but not over one that a route worker
+                                  has set (record.h, enum deliver_origin) */
+    ROUTED_IGNORED = 4         /* this sender may not set router annotations: readers ignore and remove them */
 };
 
 #endif

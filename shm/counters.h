@@ -1,9 +1,9 @@
-/* Counters, gauges and histograms of a statistics page (stats.h).  One line makes the number for C, the name for
- * Python (stats.py) and the sentence for the metrics page (routerd/exporter/catalogue.py names some metrics otherwise).
+/* Counters, gauges and histograms of a statistics page (stats.h).  One line defines the number for C, the name for
+ * Python (stats.py) and the sentence for the metrics page (routerd/exporter/catalogue.py renames some metrics).
  *
- * A place stays with its name: a restarted process goes on counting in the page of the one before.  Whoever writes a
- * number shows it from the start: WORKER, CORE, RECORDER, SUPERVISOR; ROUTING: workers and core; ANY: these and the
- * recorder; WHEN_SET: nobody.
+ * A name keeps its place, because a restarted process continues the counters of its predecessor.  The exporter shows a
+ * number from the start for the processes that write it: WORKER, CORE, RECORDER, SUPERVISOR; ROUTING: workers and core;
+ * ANY: these and the recorder; WHEN_SET: none before it is set.
  */
 #ifndef ROUTERD_SHM_COUNTERS_H
 #define ROUTERD_SHM_COUNTERS_H

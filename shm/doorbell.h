@@ -1,14 +1,14 @@
-/* Waking a consumer that sleeps, and only then.
+/* Doorbells: flags by which a producer wakes its consumer only if that sleeps.
  *
  *   consumer                                 producer
  *   awake --doorbell_sleep()--> drowsy       publish records
- *   drowsy: look at every ring once more     doorbell_should_ring(): true at most once per sleep
+ *   drowsy: check every ring once more       doorbell_should_ring(): true at most once per sleep
  *   nothing there --> asleep (blocks)        ring: sem_post or a write to the eventfd
  *   something there, or woken --doorbell_wake()--> awake
  *
- * Prohibited: blocking without the second look; publishing after doorbell_should_ring() said no.
- * Either the consumer's second look sees the records or the producer sees the flag: both sides put a full fence between
- * their store and their load (store-buffering pattern), so they cannot both miss.
+ * Prohibited: blocking without the second check; publishing after doorbell_should_ring() returned false.
+ * Either the consumer's second check sees the records or the producer sees the flag: both sides put a full fence
+ * between their store and their load (store-buffering pattern), so they cannot both miss.
  */
 #ifndef ROUTERD_SHM_DOORBELL_H
 #define ROUTERD_SHM_DOORBELL_H

@@ -1,10 +1,9 @@
-/* Records of telemetry as columns: what the recorder makes Arrow arrays of.
+/* Columns of telemetry records, from which the recorder builds Arrow arrays.
  *
  *   ring --64 at a time--> rows that make sense --a column at a time--> columns, ids as codes
  *
- * A column of ids holds codes: places in the list of the ids that came, in the order in which they did, so that what is
- * looked up for these is looked up for all rows. An id whose place was used again meanwhile stands there twice, at most
- * once per row.
+ * A column of ids holds codes: indices into the list of distinct ids in the order of their arrival, so that one lookup
+ * per id serves all rows.  An id whose place was reused meanwhile is in the list again, at most once per row.
  */
 #ifndef ROUTERD_SHM_FLOW_COLUMNS_H
 #define ROUTERD_SHM_FLOW_COLUMNS_H
@@ -12,16 +11,16 @@
 #include "shm/record.h"
 #include "shm/telemetry.h"
 
-#define FLOW_ROWS 64u                  /* that are taken at a time: they stay in the nearest cache */
-#define FLOW_PLACES (1u << 16)         /* of ids */
+#define FLOW_ROWS 64u                  /* rows taken at a time: they fit in the first-level cache */
+#define FLOW_PLACES (1u << 16)         /* places of ids */
 
 typedef struct {
-    uint32_t id, code;         /* the last one with this place; its code plus 1, 0: there was none */
+    uint32_t id, code;         /* the last id with this place; its code plus 1, or 0 */
 } flow_code;
 
 typedef struct {
     int32_t *column;
-    uint32_t *id;              /* by code; as many as there are rows */
+    uint32_t *id;              /* by code, with room for one per row */
     flow_code *place;
     uint32_t count;
 } flow_codes;
@@ -29,19 +28,19 @@ typedef struct {
 enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD,
                   CODED_BACK, FLOW_CODED };
 
-typedef struct {               /* -1: not known */
+typedef struct {               /* -1: unknown */
     int64_t *ts, *seq, *bytes, *latency, *settle, *queue, *starved, *message, *body, *delivery;
     int32_t *mtype, *sub_id, *weight, *pieces;
     int16_t *worker, *hops, *deliveries;
     int8_t *kind, *outcome, *treatment, *priority, *settled, *known;
     uint8_t *trace, *span, *transaction;       /* 16, 8 and 32 octets of a row, if `known` says so */
     flow_codes codes[FLOW_CODED];
-    /* `seq` by worker; highest 0: it has none */
+    /* `seq` by worker; highest 0: no rows */
     int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];
     uint32_t count, room;
 } flow_columns;
 
-typedef struct {               /* rows on their way */
+typedef struct {               /* rows that are being copied */
     telemetry_said said[FLOW_ROWS];
     uint32_t onward[FLOW_ROWS], back[FLOW_ROWS];
     uint32_t count;
@@ -54,7 +53,7 @@ static inline bool flow_sound(const telemetry_said *r)
            && m->worker <= ROUTERD_MAX_WORKERS;
 }
 
-/* One that makes sense, copied already; `more`: what few have. */
+/* Keeps a valid record, which has been copied already; `more` are its optional values. */
 static inline void flow_rows_keep(flow_rows *rows, flow_columns *c, const telemetry_more *more)
 {
     uint32_t i = rows->count++, at = c->count + i, known = rows->said[i].of.known;
@@ -98,7 +97,7 @@ static inline int64_t flow_since(uint64_t time, uint64_t arrived)
     return time && time >= arrived ? (int64_t) (time - arrived) : -1;
 }
 
-/* A column at a time: rows at a time would write to forty places that share a few lines of the cache. */
+/* Fills a column at a time: filling a row at a time would write to forty places that compete for cache lines. */
 #define FLOW_FILL(column, value) do { \
         __typeof__(c->column) restrict to = c->column + c->count; \
         for (uint32_t i = 0; i < rows->count; i++) { \
@@ -176,8 +175,8 @@ static inline void flow_fill(flow_columns *c, const flow_rows *rows, uint64_t of
     c->count += rows->count;
 }
 
-/* Appends up to FLOW_ROWS records, as far as there is room, of one core only, which is `generation`; how many are read,
- * and of these how many were `bad`. */
+/* Appends up to FLOW_ROWS records of the core of `generation`, as far as there is room; returns the number of records
+ * read and adds the number of malformed ones to `bad`. */
 static inline uint32_t flow_take(flow_columns *c, telemetry_consumer *from, uint64_t waiting, uint32_t generation,
                                  uint64_t offset, uint64_t *bad)
 {
@@ -187,7 +186,8 @@ static inline uint32_t flow_take(flow_columns *c, telemetry_consumer *from, uint
     for (; read < most && read < waiting; read++) {
         const telemetry_record *place = &from->view.record[(from->next + read) & (TELEMETRY_RECORDS - 1)];
         telemetry_said *said = &rows.said[rows.count];
-        *said = place->said;                                    /* a copy: what is checked is used */
+        *said = place->said;                                    /* a copy, so that no writer changes it after the check
+                                                                   */
         if (said->of.generation != generation) break;
         if (flow_sound(said)) flow_rows_keep(&rows, c, &place->more);
         else ++*bad;

@@ -1,4 +1,4 @@
-/* Where everything stands in the segments of one router (docs/memory-layout.md).
+/* The layout of one router's segments (docs/memory-layout.md).
  *
  *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor, recorder | board |
  *             journals: the same, exporter |
@@ -6,12 +6,12 @@
  *   flow      | see telemetry.h |
  *   arena-<i> | see arena.h; i in 0..places-1: the workers', i == places: the core's |
  *
- * There is a place for every worker that a running router may ever have: `places`. The first `workers` of them are
- * filled. The others are memory that nobody has touched, so they cost addresses only, and no process has to map
- * anything when a worker is added.
+ * The segments have `places` places, one for each worker that the router may ever have.  The first `workers` of them
+ * are filled.  The others are untouched memory, so they cost only addresses, and no process has to map anything when a
+ * worker is added.
  *
- * The supervisor formats the segments before any child exists; every offset follows from the number of places, which a
- * child knows from its set-up packet as well: what the header says is compared with it, never followed blindly.
+ * The supervisor formats the segments before any child exists.  Every offset follows from the number of places, which a
+ * child also knows from its Setup packet and compares with the header.
  */
 #ifndef ROUTERD_SHM_LAYOUT_H
 #define ROUTERD_SHM_LAYOUT_H
@@ -41,17 +41,17 @@
 #define LAYOUT_OTHERS 3u
 #define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 
-typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before
-                                  any child exists */
+typedef struct {               /* the first bytes of the control segment; all but the atomic ones are written once,
+                                  before any child exists */
     uint64_t magic;
     uint32_t places;
     uint32_t version;
     uint32_t ring_capacity;
     uint32_t supervisor;       /* pid */
     uint64_t arena_bytes;      /* size of each worker's arena segment */
-    _Atomic uint32_t workers;  /* places filled, from the first: the supervisor's to change */
-    _Atomic uint32_t connections;  /* the number of the router's last connection: whoever opens one takes the next */
-    _Atomic uint32_t most;     /* the most that `workers` has been: those behind it have never counted anything */
+    _Atomic uint32_t workers;  /* the number of filled places, from the first; only the supervisor changes it */
+    _Atomic uint32_t connections;  /* the number of the router's last connection */
+    _Atomic uint32_t most;     /* the maximum of `workers`: later places have never counted anything */
 } layout_control;
 
 _Static_assert(sizeof(layout_control) <= LAYOUT_CORE_DOORBELL, "the header ends before the doorbells");
@@ -87,7 +87,7 @@ static inline uint32_t layout_next_connection(layout_control *c)
     return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu;
 }
 
-/* Anybody may ask at any time: these two are only told, nothing else hangs on them. */
+/* Any process may read these two at any time: no other memory depends on them. */
 static inline uint32_t layout_workers(const layout_control *c)
 {
     return atomic_load_explicit(&c->workers, memory_order_relaxed);
@@ -110,12 +110,12 @@ static inline size_t layout_action_ring(uint32_t worker) { return (size_t) worke
 static inline size_t layout_work_ring(uint32_t worker) { return layout_action_ring(worker) + layout_ring_stride(); }
 static inline size_t layout_rings_bytes(uint32_t places) { return layout_action_ring(places); }
 
-/* A ring is formatted as the layout wants it: what ring_produce and ring_consume read from it stays in the segment. */
+/* Whether a ring has the layout's capacity, so that ring_produce and ring_consume stay in the segment. */
 static inline bool layout_ring_valid(const routerd_ring *ring) { return ring->capacity == LAYOUT_RING_CAPACITY; }
 
 /* ---- arenas ---- */
 
-/* How a segment of `bytes` is divided: a third of the blocks' bytes in small ones, the rest in large ones. */
+/* Divides a segment of `bytes`: small blocks get a third of the blocks' bytes, large ones the rest. */
 static inline void layout_arena_split(size_t bytes, uint32_t *small_count, uint32_t *large_count)
 {
     size_t map = arena_map_bytes(bytes / ARENA_SMALL_BYTES);      /* an upper bound: as if all blocks were small */

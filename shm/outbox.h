@@ -1,8 +1,8 @@
-/* A producer that never waits: a ring, and a private queue behind it for when the ring is full.
+/* A producer that never waits: a ring, and a private queue for records that find the ring full.
  *
- * Records keep their order: while anything is queued, new records are queued behind it. The owner calls
- * outbox_publish() once per batch; it moves what fits from the queue into the ring. `waiting` says how much is queued,
- * so that the owner can stop taking in work that would add to it.
+ * Records keep their order: while the queue has records, new ones join it.  The owner calls outbox_publish() once per
+ * batch, which moves records from the queue into the ring.  `waiting` is the queue's length, so that the owner can stop
+ * accepting work that would add to it.
  */
 #ifndef ROUTERD_SHM_OUTBOX_H
 #define ROUTERD_SHM_OUTBOX_H
@@ -15,7 +15,7 @@ typedef struct {
     routerd_producer ring;
     routerd_record *queue;      /* [first, first + waiting) */
     size_t first, waiting, size;
-    bool failed;                /* out of memory: a record was lost, the process must give up */
+    bool failed;                /* out of memory: a record was lost, and the process must exit */
 } routerd_outbox;
 
 static inline bool outbox_attach(routerd_outbox *o, routerd_ring *ring)
@@ -32,7 +32,7 @@ static inline void outbox_detach(routerd_outbox *o)
 
 static inline bool outbox_grow(routerd_outbox *o)
 {
-    if (o->first > o->size / 2) {           /* at least as many left as there are to move: each record moves once */
+    if (o->first > o->size / 2) {           /* more free places than records to move: each record moves once */
         memmove(o->queue, o->queue + o->first, o->waiting * sizeof *o->queue);
         o->first = 0;
         return true;
@@ -45,7 +45,7 @@ static inline bool outbox_grow(routerd_outbox *o)
     return true;
 }
 
-/* A zeroed record to fill in before the next call; it counts at once. */
+/* A zeroed record, posted already, which the caller fills in before the next call. */
 static inline routerd_record *outbox_post(routerd_outbox *o)
 {
     static routerd_record lost;

@@ -1,12 +1,11 @@
-/* The 64-byte records of the rings: everything a worker and the core say to each other.
+/* The 64-byte records of the rings between a worker and the core (docs/memory-layout.md, Rings).
  *
- * A worker posts ACTIONS (worker -> core, the `action_list` of the IPC note); the core posts WORK (core -> worker,
- * what the note calls a link's `work_list`).  A record never holds a pointer.  What it names, it names by index and
- * generation, so that what a dead process said, or is still owed, can be recognised and dropped:
+ * A worker posts ACTIONS (worker -> core); the core posts WORK (core -> worker).  A record holds no pointer.  It names
+ * table entries by index and generation, so a reader recognises and drops records about entries of a dead process:
  *
  *   link, link_gen   a link in the WORKER's link table, in both directions
  *   delivery         a handle of the process that READS the record (0 where it has none yet)
- *   peer             a handle of the process that WROTE it, to be given back in answers
+ *   peer             a handle of the process that WROTE it, which answers return
  *   arena, block     a chain of blocks: message content, or a payload (see arena.h)
  *
  * A handle is index | generation << 32, generation never 0; 0 is "no handle".
@@ -47,21 +46,21 @@ _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one c
 enum routerd_action {          /* worker -> core */
     A_NONE = 0,
     A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time. Presettled: peer
-                                  0 unless incomplete. Of a keyed link also `state`, `delivery`, `extra`, `credit`: the
+                                  0 unless incomplete. On a keyed link also `state`, `delivery`, `extra`, `credit`: the
                                   key, see enum deliver_key */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
     A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail
                                   payload, flags SETTLED. Outgoing, sent: `time` of its last byte, microseconds of
                                   writing in `credit`; nanoseconds without credit in `length`, but for RECEIVED */
-    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more
-                                  will be said of it; times as UPDATE */
+    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); no other
+                                  action about it follows; times as UPDATE */
     A_PROGRESS = 5,            /* delivery = core's outgoing handle: `length` bytes have been read */
     A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
     A_FREE = 8,                /* block of the core's arena that the worker has read */
-    A_CREDIT = 9,              /* link (outgoing, routed): its receiver gives `credit` more; 0: it wants no drain any
-                                  more */
-    A_WAITS = 13,              /* delivery = core's outgoing handle: it came settled and waits for its receiver, who
+    A_CREDIT = 9,              /* link (outgoing, of a link-route pair): its receiver grants `credit` more; 0: it ends
+                                  its drain */
+    A_WAITS = 13,              /* delivery = core's outgoing handle: it is presettled and waits, because its receiver
                                   takes none at present */
     A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */
 };
@@ -74,31 +73,31 @@ enum routerd_work {            /* core -> worker */
                                   grew / COMPLETE / ABORTED */
     W_UPDATE = 3,              /* delivery = worker's handle (incoming if IN), state, extra, arena+block = detail, flags
                                   SETTLED RELEASE; credit */
-    W_RELEASE = 4,             /* block = head of a chain of the worker's own arena that nobody needs any more;
-                                  link+credit may replenish */
-    W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes; free
-                                  what lies before */
+    W_RELEASE = 4,             /* block = head of a chain of the worker's own arena without readers; link+credit may
+                                  replenish */
+    W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes, which
+                                  may be freed */
     W_FLOW = 6,                /* link (incoming): grant `credit` more */
     W_DRAIN = 7,               /* link (incoming): take back the sender's credit (answer: A_DRAINED) */
-    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's
-                                  drain. Routed: `credit` came back */
+    W_DRAINED = 8,             /* link (outgoing): no more deliveries follow; answer the receiver's drain. In a
+                                  link-route pair: `credit` came back */
     W_ACCEPTED = 9,            /* delivery = worker's incoming handle: the core knows it as `peer` (for later
                                   A_CONTINUE, A_UPDATE) */
     W_CONTROL = 16             /* state = control kind, arena+block = MessagePack payload; handled in Python */
 };
 
 enum routerd_record_flag {
-    F_SETTLED = 1,             /* DELIVER/SEND: presettled.  UPDATE: the one who speaks has settled */
+    F_SETTLED = 1,             /* DELIVER/SEND: presettled. UPDATE: the writer has settled */
     F_COMPLETE = 2,            /* the whole message has been published */
     F_ABORTED = 4,             /* the message will never be complete */
     F_IN = 8,                  /* UPDATE: the handle is an incoming delivery's */
     F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
-    F_BRIEF = 64,              /* DELIVER: the record has all that the flow log wants to know: `delivery` is the hash of
-                                  the message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
-                                  Not of a keyed link */
-    F_DIGEST = 128             /* DELIVER: the content header has it */
+    F_BRIEF = 64,              /* DELIVER: the record itself is the flow extract: `delivery` is the hash of the
+                                  message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
+                                  Never on a keyed link */
+    F_DIGEST = 128             /* DELIVER: the content header has the flow extract */
 };
 
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
@@ -107,22 +106,20 @@ enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.c */
 };
 
-/* `state` of a keyed link's DELIVER: what its worker has found of the message's route key.
+/* `state` of a keyed link's DELIVER: the route key that the worker has found in the message.
  *
  *   delivery   message type | subscription id << 32, each as 32 bits; no subscription: -1
- *   extra      where the text of the MEID stands in the message | its length << 32; 0: it has none
- *   credit     where the text of the source (name:port) stands, which the octet before tells the length of; 0: it has
- *              none */
+ *   extra      offset of the MEID's text in the message | its length << 32; 0: there is none
+ *   credit     offset of the source's text (name:port), whose length is the octet before it; 0: there is none */
 enum deliver_key {
-    KEY_NONE = 0,              /* it has none */
+    KEY_NONE = 0,              /* the message has no key */
     KEY_FOUND = 1
 };
 
-enum deliver_origin {          /* `state` of DELIVER: workers of source routes have had it. Its `to` wins over its
-                                  link's target */
-    DELIVER_OF_LINK = 16,      /* it has passed none of them: the link's rights count */
-    DELIVER_OF_WORKER = 32,    /* a worker sends it */
-    DELIVER_COPY = 64          /* it is one more than its sender has sent: no credit belongs to it */
+enum deliver_origin {          /* `state` of DELIVER: a source-routed message. Its `to` wins over its link's target */
+    DELIVER_OF_LINK = 16,      /* it has passed no route worker: the link's rights count */
+    DELIVER_OF_WORKER = 32,    /* a route worker sends it */
+    DELIVER_COPY = 64          /* a copy made by a route worker (tee): it does not count against the sender's credit */
 };
 
 enum routerd_send_routed {     /* `state` of SEND */
@@ -139,23 +136,21 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_DETACH = 5,              /* both directions: the link is closed, with or without error */
     C_CLOSE = 6,               /* core -> worker: close a connection */
     C_OPEN_LINK = 7,           /* core -> worker: attach a link to a peer */
-    C_LINK_REFUSED = 8,        /* worker -> core: the peer would not have it */
-    C_LOOK = 9,                /* core -> worker: how are these links? */
-    C_SEEN = 10,               /* worker -> core: so */
-    C_DENIED = 11,             /* worker -> core: the policy of a vhost denied something */
-    C_TRACE = 12,              /* core -> worker: log the frames of a connection, or not */
-    C_CONNECTOR = 13,          /* worker -> core: how a connector does */
-    C_COST = 14,               /* worker -> core: the way to another router costs something else */
-    C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or do so no
-                                  longer */
-    C_ROUTE_REACH = 24,        /* core -> worker: which workers of source routes a link under vhost policy may send
-                                  to */
-    C_ROUTE_COUNTS = 25,       /* worker -> core: what workers of source routes have counted */
-    C_PRESENTED = 29           /* worker -> core: a new core has heard of all its links; core -> worker: of those of
-                                  all, messages flow */
+    C_LINK_REFUSED = 8,        /* worker -> core: the link cannot be opened */
+    C_LOOK = 9,                /* core -> worker: a poll of links */
+    C_SEEN = 10,               /* worker -> core: the answer to C_LOOK */
+    C_DENIED = 11,             /* worker -> core: a vhost's policy denied something */
+    C_TRACE = 12,              /* core -> worker: log the frames of a connection or do not */
+    C_CONNECTOR = 13,          /* worker -> core: the state of a connector */
+    C_COST = 14,               /* worker -> core: the new cost of a connection to another router */
+    C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or end it */
+    C_ROUTE_REACH = 24,        /* core -> worker: the route workers that a link may send to */
+    C_ROUTE_COUNTS = 25,       /* worker -> core: the increments of route workers' counts */
+    C_PRESENTED = 29           /* worker -> core: all its links are presented; core -> worker: those of all workers are,
+                                  so messages flow */
 };
 
-/* AMQP 1.0 part 3.4: the delivery states the router looks at. */
+/* The delivery states that the router reads (AMQP 1.0 part 3.4, part 4.5). */
 enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27,
        S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };
 

@@ -8,9 +8,8 @@
  *
  * A producer writes any number of records and publishes them with one store of `head`.  Prohibited: writing a slot at
  * or beyond tail + capacity (the consumer may still read it); moving an index backwards (the other side's arithmetic
- * would read old records as new).  A process that dies between writing and publishing leaves nothing half-said: what is
- * not published does not exist. Indices read from shared memory are checked: `head - tail > capacity` is never acted
- * on.
+ * would read old records as new).  The records that a process has not published before its death do not exist.  Readers
+ * check indices from shared memory and ignore a ring with `head - tail > capacity`.
  */
 #ifndef ROUTERD_SHM_RING_H
 #define ROUTERD_SHM_RING_H
@@ -23,7 +22,7 @@
 
 #include "shm/record.h"
 
-#define RING_AHEAD 4u          /* how many records ahead a producer fetches the line that it will write */
+#define RING_AHEAD 4u          /* a producer prefetches the slot so many records ahead */
 
 typedef struct {
     _Alignas(64) _Atomic uint64_t head;   /* records ever published; written by the producer */
@@ -36,7 +35,7 @@ typedef struct {
     routerd_ring *ring;
     uint64_t next;        /* index of the next record to write; [ring->head, next) is written but not published */
     uint64_t tail_seen;
-    uint64_t capacity;    /* a private copy: shared memory is not trusted twice */
+    uint64_t capacity;    /* a private copy: shared memory may change after the check */
 } routerd_producer;
 
 typedef struct {
@@ -60,7 +59,7 @@ static inline bool ring_format(routerd_ring *ring, uint64_t capacity)
     return true;
 }
 
-/* Both sides may attach to a ring in use: a restarted process goes on where the published indices stand. */
+/* Both sides may attach to a ring in use: a restarted process continues at the published indices. */
 static inline bool ring_produce(routerd_producer *p, routerd_ring *ring)
 {
     uint64_t c = ring->capacity;
@@ -83,7 +82,7 @@ static inline bool ring_consume(routerd_consumer *c, routerd_ring *ring)
     return c->head_seen - c->next <= n;
 }
 
-/* Between two looks at what another CPU will change: it leaves this one's means to the thread beside it. */
+/* To be called between two polls of memory that another CPU writes: it frees resources for the sibling thread. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -93,7 +92,7 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* A line that will be written soon: it is in the cache of another CPU, or in none. */
+/* Prefetches a cache line that will be written soon. */
 static inline void ring_fetch(const void *line)
 {
 #if defined(__x86_64__)
@@ -103,8 +102,7 @@ static inline void ring_fetch(const void *line)
 #endif
 }
 
-/* The slot for the next record, or NULL when the ring is full. ring_push() makes it count; ring_publish() makes it
- * seen. */
+/* The slot of the next record, or NULL if the ring is full; ring_push() completes it, ring_publish() publishes it. */
 static inline routerd_record *ring_slot(routerd_producer *p)
 {
     if (p->next - p->tail_seen >= p->capacity) {
@@ -133,7 +131,7 @@ static inline const routerd_record *ring_peek(routerd_consumer *c)
     if (c->next == c->head_seen) {
         /* partner: the release store in ring_publish */
         uint64_t head = atomic_load_explicit(&c->ring->head, memory_order_acquire);
-        if (head - c->next > c->capacity) return NULL;   /* a broken index: see nothing rather than old records */
+        if (head - c->next > c->capacity) return NULL;   /* a broken index: no records rather than old ones */
         c->head_seen = head;
         if (c->next == head) return NULL;
     }
@@ -150,15 +148,15 @@ static inline void ring_return(routerd_consumer *c)
         atomic_store_explicit(&c->ring->tail, c->next, memory_order_release);
 }
 
-/* Is there anything to read?  For the second look before sleeping: partner is the fence in doorbell.h.
- * Says no to a broken index, as ring_peek does: a consumer would otherwise never sleep and never read. */
+/* Whether there is a record to read; for the second check before sleeping: partner is the fence in doorbell.h.
+ * It is false for a broken index, as in ring_peek: a consumer would otherwise never sleep and never read. */
 static inline bool ring_pending(const routerd_consumer *c)
 {
     uint64_t ahead = atomic_load_explicit(&c->ring->head, memory_order_seq_cst) - c->next;
     return ahead != 0 && ahead <= c->capacity;
 }
 
-/* How many published records wait, for onlookers: a broken index counts as none. */
+/* The number of published records that wait, for observers; 0 for a broken index. */
 static inline uint64_t ring_waiting(const routerd_ring *ring)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -166,7 +164,7 @@ static inline uint64_t ring_waiting(const routerd_ring *ring)
     return waiting <= ring->capacity ? waiting : 0;
 }
 
-/* Forget what a dead consumer had not read: done by the producer on its behalf. */
+/* Drops what a dead consumer has not read; the producer calls this on its behalf. */
 static inline void ring_discard(routerd_producer *p)
 {
     atomic_store_explicit(&p->ring->head, p->next, memory_order_release);

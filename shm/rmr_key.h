@@ -1,13 +1,13 @@
-/* The key of a message for a route table: message type, subscription id, managed entity, and who sent it.
+/* The key of a message for a route table: message type, subscription id, managed entity and sender.
  *
  *   application property   message annotation     type
  *   rmr.mt                 x-opt-rmr.mt           any whole number of 32 bits
- *   rmr.sub-id             x-opt-rmr.sub-id       the same; absent: -1, no subscription
- *   rmr.meid               x-opt-rmr.meid         string, symbol; binary where it is no UTF-8
- *   rmr.source             x-opt-rmr.source       the same: name:port
+ *   rmr.sub-id             x-opt-rmr.sub-id       any whole number of 32 bits; absent: -1, no subscription
+ *   rmr.meid               x-opt-rmr.meid         string, symbol; binary if it is not UTF-8
+ *   rmr.source             x-opt-rmr.source       name:port as string, symbol or binary
  *
- * Where both are there the annotation counts. Workers look at messages on links to a route table; the core at those
- * that come to one in another way.
+ * The annotation wins over the property.  Workers read the keys of messages on links to a route table, the core those
+ * of messages that reach one otherwise (docs/route-tables.md, In a running router).
  */
 #ifndef ROUTERD_SHM_RMR_KEY_H
 #define ROUTERD_SHM_RMR_KEY_H
@@ -15,7 +15,7 @@
 #include "shm/record.h"
 #include "shm/scan.h"
 
-#define RMR_RESERVED 100               /* message types below, from 0, are RMR's own */
+#define RMR_RESERVED 100               /* RMR reserves the message types from 0 to below this */
 #define RMR_NO_SUBSCRIPTION (-1)
 
 static const char rmr_key_prefix[] = "x-opt-";
@@ -29,7 +29,7 @@ typedef struct {
     uint32_t found;                    /* mask of enum rmr_key_found */
     int32_t mt, sid;
     uint32_t meid, meid_length;        /* offset of the text in the message */
-    uint32_t source, source_length;    /* the same; at most 255 octets, and the octet before them says how many */
+    uint32_t source, source_length;    /* the same; at most 255 octets, with the length in the octet before */
 } rmr_key;
 
 static inline void rmr_key_none(rmr_key *key) { *key = (rmr_key) { .sid = RMR_NO_SUBSCRIPTION }; }
@@ -48,7 +48,7 @@ static inline bool rmr_key_is(const uint8_t *name, size_t length, const char *wa
     return length == size && !memcmp(name, wanted, size);
 }
 
-/* One entry of a map; a key of ours whose value is of a wrong type counts as not there. */
+/* Reads one entry of a map; a known key with a value of a wrong type counts as absent. */
 static inline void rmr_key_entry(rmr_key *key, const uint8_t *start, const uint8_t *name, size_t length,
                                  amqp_value value)
 {
@@ -73,7 +73,7 @@ static inline void rmr_key_entry(rmr_key *key, const uint8_t *start, const uint8
     }
 }
 
-/* A section that is a map, or null as value; `prefix`: what its keys have in front.  False: it is no map in order. */
+/* Reads a section whose keys have a prefix.  False: it is no valid map. */
 static inline bool rmr_key_map(rmr_key *key, const uint8_t *start, amqp_value map, const char *prefix)
 {
     size_t before = strlen(prefix);
@@ -90,8 +90,7 @@ static inline bool rmr_key_map(rmr_key *key, const uint8_t *start, amqp_value ma
     return true;
 }
 
-/* Are the application properties there as a whole? Of a message whose scan is DONE; that ends with the properties if
- * there are some. */
+/* Checks, after a scan that is DONE, whether the application properties have arrived completely. */
 static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
     if (found->application_properties == SCAN_ABSENT) {
@@ -109,7 +108,7 @@ static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, 
     return SCAN_DONE;
 }
 
-/* The key of a message whose scan is DONE and whose application properties are there. */
+/* Reads the key of a message after a scan that is DONE, with complete application properties. */
 static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, scan_found *found, rmr_key *key)
 {
     rmr_key_none(key);
@@ -122,7 +121,7 @@ static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, s
     return SCAN_DONE;
 }
 
-/* What the core is told of it (record.h, enum deliver_key). */
+/* Writes the key into a record for the core (record.h, enum deliver_key). */
 static inline void rmr_key_post(const rmr_key *key, routerd_record *r)
 {
     r->state = key->found & RMR_KEY_MT ? KEY_FOUND : KEY_NONE;

@@ -1,15 +1,14 @@
-/* The scan of an arriving message: which sections there are and what the router needs of them (AMQP 1.0 part 3.2).
+/* The scan of an arriving message: it finds the sections and the values that the router needs (AMQP 1.0 part 3.2).
  *
- * Passes over a router-annotations section in front of the others (what it says, annotations_in.h reads), then reads
- * header, delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind
- * properties, and at bytes that begin no section of a message: they go on as they are, as other message formats than 0
- * do (2.8.11). A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
- * scanned again from its start when there is more of it.
+ * The scan skips a leading router-annotations section (annotations_in.c reads it), then reads header, delivery-
+ * annotations, message-annotations and properties up to `to`.  It stops at the first section after properties, and at
+ * bytes that begin no section: the router forwards them unchanged, like messages of formats other than 0 (AMQP 1.0 part
+ * 2.8.11).  The scan keeps no state: a message that has arrived in part is scanned again from its start later.
  *
- * Sections are known by their numbers, of either width, and by their names.
+ * The scan accepts section descriptors as numbers of either width and as symbols.
  *
- *   SCAN_DONE   everything the router needs is known
- *   SCAN_MORE   the bytes so far are in order, but do not reach far enough
+ *   SCAN_DONE   all that the router needs is known
+ *   SCAN_MORE   the bytes so far are valid but not enough
  *   SCAN_BAD    no continuation of these bytes is a message; `why` says what is wrong
  */
 #ifndef ROUTERD_SHM_SCAN_H
@@ -25,7 +24,7 @@
 #include "shm/sections.h"
 
 #define SCAN_ABSENT UINT32_MAX
-#define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: numbers of router annotations have their long form only */
+#define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: the descriptor is always a long ulong */
 #define SCAN_NAME_MAX 31u              /* bytes of a section's name */
 #define SCAN_DESCRIPTOR_MAX (6u + SCAN_NAME_MAX)
 
@@ -35,16 +34,16 @@ static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { AMQP_DESC
     '-', '-', 'R', 'A' };
 
 enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
-enum { SECTION_ROUTERS = 2 };          /* no number of AMQP's: the name of router annotations */
+enum { SECTION_ROUTERS = 2 };          /* not a number of AMQP: router annotations by symbolic descriptor */
 
 typedef struct {
     uint32_t delivery_annotations, message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
     uint32_t annotations_end;      /* offset behind header and both annotation sections */
-    uint32_t body;                 /* offset of what stands behind properties: sections, or anything */
+    uint32_t body;                 /* offset of the bytes after properties */
     uint32_t to, to_length;        /* offset of the text of properties.to, SCAN_ABSENT when null or absent */
     uint8_t priority;              /* clipped to 9; 4 when absent */
-    uint8_t section;               /* the form of the router annotations in front (enum content_annotations) */
-    uint32_t section_end;          /* offset behind them; 0: there are none */
+    uint8_t section;               /* the form of leading router annotations (enum content_annotations) */
+    uint32_t section_end;          /* offset after them; 0: there are none */
     const char *why, *condition;   /* of BAD; condition NULL: amqp:decode-error */
 } scan_found;
 
@@ -87,7 +86,7 @@ static inline enum scan_result scan_bad(scan_found *found, const char *why)
     return SCAN_BAD;
 }
 
-/* The same of a symbol. */
+/* The section's code by a symbolic descriptor, as in scan_descriptor. */
 __attribute__((noinline, cold)) static uint8_t scan_name(const uint8_t *p, const uint8_t *end, uint32_t *length)
 {
     static const char routers[] = "skupper:router-annotations";
@@ -104,8 +103,8 @@ __attribute__((noinline, cold)) static uint8_t scan_name(const uint8_t *p, const
     return 1;
 }
 
-/* The value of a section whose descriptor a scan has read. No name leads further than one has octets: who wrote it may
- * write it anew. */
+/* The value of a section whose descriptor a scan has read; the name's length is bounded again, as its writer may change
+ * it. */
 static inline const uint8_t *scan_value(const uint8_t *p)
 {
     if (__builtin_expect(p[1] == AMQP_SMALLULONG, 1)) return p + 3;
@@ -114,7 +113,7 @@ static inline const uint8_t *scan_value(const uint8_t *p)
     return p + 1 + amqp_head(p[1]) + (size < SCAN_NAME_MAX ? size : SCAN_NAME_MAX);
 }
 
-/* The same of one that begins at an offset, if all of it is there. */
+/* The value of the section at an offset, if it is complete. */
 static inline amqp_value scan_whole_value(const uint8_t *start, uint32_t at, size_t size)
 {
     return amqp_take(scan_value(start + at), start + size, 0);
@@ -137,7 +136,7 @@ static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint
     return !memcmp(p + 2, zeros, 7) && p[9] > 1 ? p[9] : 1;
 }
 
-/* Router annotations in front of everything else: DONE with section_end 0 when there are none. */
+/* Scans leading router annotations: DONE with section_end 0 if there are none. */
 static inline enum scan_result scan_routers(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
     uint32_t length = SCAN_ROUTERS_DESCRIPTOR;
@@ -157,7 +156,7 @@ static inline enum scan_result scan_routers(const uint8_t *start, size_t size, b
     return SCAN_DONE;
 }
 
-/* size: bytes at hand; complete: there will be no more. */
+/* `size`: bytes that have arrived; `complete`: no more will arrive. */
 static inline enum scan_result scan_message(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
     if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
@@ -183,7 +182,7 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         }
         uint8_t code = scan_descriptor(p, end, &descriptor);
         if (code == 0) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
-        /* the receiver's business */
+        /* the receiver judges it */
         if (code < SECTION_HEADER || code > SECTION_FOOTER) { found->body = here; return SCAN_DONE; }
         if (code <= previous && code < SECTION_DATA) return scan_bad(found, "the sections are out of order");
         if (code >= SECTION_APPLICATION_PROPERTIES) {
@@ -210,7 +209,7 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
             break;
         case SECTION_MESSAGE_ANNOTATIONS:
             if (!map) {
-                found->condition = "amqp:invalid-field";               /* facts 3.1 */
+                found->condition = "amqp:invalid-field";
                 return scan_bad(found, "message-annotations are not a map");
             }
             found->message_annotations = here;

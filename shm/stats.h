@@ -1,4 +1,4 @@
-/* Statistics pages: one per process, written by that process alone, read by anyone at any time.
+/* Statistics pages: each process writes its own, any process reads all at any time.
  *
  * Counters only grow and gauges move; both are single 64-bit words, so a reader never sees half a value. A histogram is
  * log-linear: 4 buckets for each power of two, from 1 upwards, so a value is known to within 25 %.
@@ -19,11 +19,10 @@
 
 typedef struct {
     uint32_t magic;
-    _Atomic uint32_t pid;      /* 0: no such process now */
+    _Atomic uint32_t pid;      /* 0: there is no such process now */
     _Atomic uint32_t generation;   /* of the process in this place */
     uint32_t reserved;
-    _Atomic uint64_t heartbeat;           /* loop turns; a page whose heartbeat stands still belongs to a hung
-                                             process */
+    _Atomic uint64_t heartbeat;           /* turns of the loop; the process hangs if it stops growing */
     uint64_t padding[5];
     _Atomic uint64_t counter[STATS_COUNTERS];
     struct { _Atomic uint64_t sum; _Atomic uint64_t bucket[STATS_BUCKETS]; } histogram[STATS_HISTOGRAMS];

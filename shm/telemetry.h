@@ -1,20 +1,20 @@
-/* Telemetry: what became of each delivery, from the core to the recorder, which makes the flow log of it (flow.py).
+/* Telemetry: the core's records of deliveries for the recorder, which writes them to the flow log (flow.py).
  *
  *   | header | ring of records of 192 bytes: core -> recorder | names: texts that records refer to | links |
  *
- * The ring keeps the rules of ring.h, with one difference: a full one makes the core drop the record and count it. Each
- * record has a number, so what was dropped shows as a gap.
+ * The ring follows the rules of ring.h, with one difference: the core drops and counts a record that finds it full.
+ * Each record has a number, so a dropped one leaves a gap.
  *
  *   role      writes                      reads
  *   core      records, head, names, links tail
  *   recorder  tail                        all else
  *
- * The recorder moves the tail when what it has read is in its spool (spool.py): what a killed one has not written is
- * still here.
+ * The recorder moves the tail after its spool has the records (spool.py), so the ring keeps what a killed recorder has
+ * not written.
  *
- * A name or link is known by its place and how often that place was used before: id = place | uses << 16. A place is
- * used again when all others have been, so an id that a record holds stays good for long; what is read with another id
- * is gone, never wrong. Prohibited: changing a text while its id stands; the core waiting for the recorder.
+ * The id of a name or link is its place and the number of earlier uses of that place: id = place | uses << 16.  A place
+ * is reused only after all others, so an id in a record stays valid for long. A reader that finds another id knows that
+ * the name is gone.  Prohibited: changing a text while its id is valid; the core waiting for the recorder.
  */
 #ifndef ROUTERD_SHM_TELEMETRY_H
 #define ROUTERD_SHM_TELEMETRY_H
@@ -29,7 +29,7 @@
 #define TELEMETRY_RECORDS (1u << 17)   /* a second of 130,000 deliveries: 24 MiB, touched when the flow log is on */
 #define TELEMETRY_NAMES (1u << 15)
 #define TELEMETRY_LINKS (1u << 16)
-#define TELEMETRY_TEXT 248u            /* octets of a name; of a longer one the beginning and a hash of all of it */
+#define TELEMETRY_TEXT 248u            /* octets of a name; a longer name is cut and ends in a hash of the whole */
 
 enum telemetry_kind { FLOW_DELIVERY = 0, FLOW_DROP = 2 };      /* KINDS of flow.py */
 enum telemetry_outcome {                                       /* OUTCOMES of flow.py */
@@ -42,35 +42,35 @@ enum telemetry_link_kind { FLOW_NORMAL = 0, FLOW_INTER_ROUTER = 1, FLOW_EDGE = 2
 enum telemetry_class { FLOW_MC = 0, FLOW_UC = 1, FLOW_BALANCED = 2, FLOW_ANYCAST = 3, FLOW_LINK = 4,
                        FLOW_NO_CLASS = 5 };
 
-typedef struct {               /* what is known once a message has come: a cache line, which all records of its copies
-                                  begin as */
+typedef struct {               /* known when a message arrives: a cache line with which the records of all its copies
+                                  begin */
     uint64_t delivery;         /* one number for all copies of a message */
-    uint64_t message;          /* hash of the message-id; 0: it has none */
+    uint64_t message;          /* hash of the message-id; 0: there is none */
     uint32_t from_link, address, path, meid;   /* a link and names; 0: none */
     uint32_t generation;       /* of the core */
     uint32_t weight;           /* one of so many is recorded */
     int32_t mtype, sub_id;
-    uint32_t front;            /* bytes in front of its body */
+    uint32_t front;            /* bytes before its body */
     uint16_t delivery_count;
-    uint16_t pieces;           /* that it came in, at most UINT16_MAX */
+    uint16_t pieces;           /* the pieces in which it arrived, at most UINT16_MAX */
     uint8_t worker, treatment, priority, hops;
     uint8_t known;             /* mask of enum telemetry_known */
-    uint8_t kind, outcome, presettled;     /* of these three only the record knows */
+    uint8_t kind, outcome, presettled;     /* these three are set only in the record */
 } telemetry_message;
 
-typedef struct {               /* times are nanoseconds of CLOCK_MONOTONIC; 0: it did not happen, or nobody knows */
+typedef struct {               /* times are nanoseconds of CLOCK_MONOTONIC; 0: it did not happen, or is unknown */
     telemetry_message of;
-    uint64_t number;           /* of the worker that it came to, from 1 */
+    uint64_t number;           /* the record's number in its receiving worker, from 1 */
     uint64_t arrived, settled, sent;
-    uint64_t queued;           /* nanoseconds from arrival until its first byte went out */
-    uint64_t starved;          /* of these without credit */
+    uint64_t queued;           /* nanoseconds from arrival until its first byte was sent */
+    uint64_t starved;          /* nanoseconds of these without credit */
     uint64_t bytes;
     uint32_t to_link, condition;   /* a link and a name; 0: none */
 } telemetry_said;
 
-typedef struct {               /* what few messages have; a line of its own, which the others leave alone */
+typedef struct {               /* values that few messages have, in a cache line that other records do not touch */
     uint8_t trace[16], span[8];
-    uint8_t transaction[32];   /* with zeros behind */
+    uint8_t transaction[32];   /* padded with zeros */
     uint32_t onward, back;     /* names */
 } telemetry_more;
 
@@ -79,7 +79,7 @@ typedef struct {
     telemetry_more more;
 } telemetry_record;
 
-enum telemetry_known {         /* what a record says beside what every one does */
+enum telemetry_known {         /* the optional values of a record that are valid */
     KNOWN_DIGEST = 1,          /* message, delivery_count */
     KNOWN_BODY = 2,            /* front */
     KNOWN_TRACE = 4,           /* in `more`: trace and span */
@@ -91,7 +91,7 @@ enum telemetry_known {         /* what a record says beside what every one does 
 #define KNOWN_MORE (KNOWN_TRACE | KNOWN_TRANSACTION | KNOWN_ROUTE)
 
 typedef struct {
-    _Atomic uint32_t id;       /* 0: there is none, or it is just being replaced */
+    _Atomic uint32_t id;       /* 0: there is none, or it is being replaced */
     uint32_t length;
     uint8_t text[TELEMETRY_TEXT];
 } telemetry_name;
@@ -107,10 +107,10 @@ typedef struct {
 
 typedef struct {
     uint32_t magic, records, names, links;
-    uint64_t started;          /* of the router, nanoseconds since 1970: tells its lives apart */
+    uint64_t started;          /* the router's start, nanoseconds since 1970: identifies its life */
     _Alignas(64) _Atomic uint64_t head;
     _Alignas(64) _Atomic uint64_t tail;
-    _Alignas(64) _Atomic uint64_t dropped;     /* by the living core: it had no room */
+    _Alignas(64) _Atomic uint64_t dropped;     /* records of the current core without room */
     uint64_t padding[7];
     uint8_t rest[4096 - 4 * 64];
 } telemetry_header;
@@ -173,30 +173,30 @@ typedef struct {
     uint64_t next, tail_seen, published;
 } telemetry_producer;
 
-/* A new core goes on where the one before it has published. */
+/* A new core continues where the previous one has published. */
 static inline void telemetry_produce(telemetry_producer *p, const telemetry_view *v)
 {
     p->header = v->header;
     p->record = v->record;
     p->next = p->published = atomic_load_explicit(&v->header->head, memory_order_acquire);
     p->tail_seen = atomic_load_explicit(&v->header->tail, memory_order_acquire);
-    /* full, until the recorder says otherwise */
+    /* full, until the recorder moves the tail */
     if (p->next - p->tail_seen > TELEMETRY_RECORDS) p->tail_seen = p->next - TELEMETRY_RECORDS;
 }
 
-/* The place of the next record, or NULL: there is no room. */
+/* The place of the next record, or NULL if there is no room. */
 static inline telemetry_record *telemetry_slot(telemetry_producer *p)
 {
     if (p->next - p->tail_seen >= TELEMETRY_RECORDS) {
         /* partner: the release store in telemetry_return */
         uint64_t tail = atomic_load_explicit(&p->header->tail, memory_order_acquire);
-        if (p->next - tail >= TELEMETRY_RECORDS) return NULL;      /* also: it makes no sense */
+        if (p->next - tail >= TELEMETRY_RECORDS) return NULL;      /* also for an invalid tail */
         p->tail_seen = tail;
     }
     return &p->record[p->next & (TELEMETRY_RECORDS - 1)];
 }
 
-/* Records that the recorder has not read, at most: the number is right where it is more than half of the ring. */
+/* An upper bound of the records that the recorder has not read; it is exact above half of the ring. */
 static inline uint64_t telemetry_behind(telemetry_producer *p)
 {
     if (p->next - p->tail_seen > TELEMETRY_RECORDS / 2) {
@@ -250,28 +250,28 @@ static inline void telemetry_consume(telemetry_consumer *c, const telemetry_view
     c->next = atomic_load_explicit(&v->header->tail, memory_order_acquire);
 }
 
-/* Records that can be read; 0 also where the indices make no sense. */
+/* The number of records that can be read; 0 also for invalid indices. */
 static inline uint64_t telemetry_waiting(const telemetry_consumer *c)
 {
     uint64_t ahead = atomic_load_explicit(&c->view.header->head, memory_order_acquire) - c->next;
     return ahead <= TELEMETRY_RECORDS ? ahead : 0;
 }
 
-/* Nothing of what waits is read: for a recorder that begins behind records of an earlier flow log. */
+/* Gives the room of the records read so far back to the core. */
 static inline void telemetry_return(telemetry_consumer *c)
 {
     /* partner: the acquire load in telemetry_slot */
     atomic_store_explicit(&c->view.header->tail, c->next, memory_order_release);
 }
 
-/* Records were copied behind those that wait, in memory that no core has. */
+/* Publishes records that were copied after those that wait, in memory that no core has. */
 static inline void telemetry_replayed(const telemetry_consumer *c, uint64_t count)
 {
     _Atomic uint64_t *head = &c->view.header->head;
     atomic_store_explicit(head, atomic_load_explicit(head, memory_order_relaxed) + count, memory_order_release);
 }
 
-/* Copies a name; its length, or -1: it is gone. */
+/* Copies a name and returns its length; -1: it is gone. */
 static inline int telemetry_read_name(const telemetry_view *v, uint32_t id, uint8_t *text)
 {
     uint32_t place = id & 0xffffu;

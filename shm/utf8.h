@@ -1,6 +1,7 @@
-/* Whether octets from outside are text: strict UTF-8, without surrogates, overlong forms, or anything above U+10FFFF.
+/* A check for strict UTF-8: no surrogates, overlong forms, or code points above U+10FFFF (RFC 3629).
  *
- * AMQP strings must be (1.6.20); octets that are not go as binary.  Eight ASCII characters are looked at together.
+ * AMQP strings have to be UTF-8 (AMQP 1.0 part 1.6.20); other octets are sent as binary.  The loop takes eight ASCII
+ * characters at a time.
  */
 #ifndef ROUTERD_SHM_UTF8_H
 #define ROUTERD_SHM_UTF8_H
