@@ -1,4 +1,4 @@
-# Included by forward.pyx: which addresses are the busiest.
+# Included by forward.pyx: the search for the busiest addresses.
 
 cdef extern from "core/forwarder/busiest.h" nogil:
     ctypedef struct core_busiest_row:
@@ -24,8 +24,11 @@ cdef class Busiest:
         busiest_open(forwarder.core, &self.state)
 
     def step(self) -> tuple[list[int], int] | None:
-        """Count a chunk. At the end of a pass: handles, busiest first, and the deliveries to all others; None before
-        that: call again. The next call begins a new pass."""
+        """Count a portion of the addresses.
+
+        Return None before the end of a pass, then the handles, busiest first, and the deliveries to all
+        others. The next call begins a new pass.
+        """
         cdef core_busiest *b = &self.state
         if not b.passing:
             busiest_begin(b)

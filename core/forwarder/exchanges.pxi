@@ -2,7 +2,7 @@
 
 
 cdef class Exchanges:
-    """Addresses whose messages go on to others by their subject, in a forwarder's tables."""
+    """Addresses that forward messages to others by subject, in a forwarder's tables."""
 
     cdef Forwarder forwarder
 
@@ -10,9 +10,12 @@ cdef class Exchanges:
         self.forwarder = forwarder
 
     def put(self, uint64_t address, bytes separator not None, nodes, bindings, hops, alternate=None) -> None:
-        """Make an address an exchange, or change what it does. ``nodes``: parent, kind and token of each place of the tree
-        of keys, the root first; ``bindings``: node, hop and how often it has matched so far; ``hops``: address and what
-        other routers are told of it; ``alternate``: number of the hop for what goes nowhere else."""
+        """Make an address an exchange, or change one.
+
+        ``nodes`` are parent, kind and token of each place in the tree of keys, the root first. ``bindings`` are node,
+        hop and matches so far. ``hops`` are an address and its text for other routers. ``alternate`` is the number of
+        the hop for messages that match nothing. Raises ValueError and MemoryError.
+        """
         cdef core_router *c = self.forwarder.core
         cdef core_address *a = self.forwarder.address(address)
         cdef core_exchange *x
@@ -21,7 +24,7 @@ cdef class Exchanges:
         if len(separator) != 1 or not nodes or any(not 0 <= parent < max(1, i) for i, (parent, _, _) in enumerate(nodes)):
             raise ValueError("an exchange needs one separator, and a tree of keys with parents before children")
         if any(not 0 <= node < len(nodes) or not 0 <= hop < len(hops) for node, hop, _ in bindings):
-            raise ValueError("a binding stands at no node, or leads to no hop")
+            raise ValueError("a binding has an invalid node or hop")
         if alternate is not None and not 0 <= alternate < len(hops):
             raise ValueError(f"there is no hop {alternate}")
         for handle, _ in hops:
@@ -29,7 +32,7 @@ cdef class Exchanges:
         for _, _, token in nodes:
             total += len(<bytes?> token)
         if total + len(nodes) + len(bindings) + len(hops) >= 1 << 28:
-            raise ValueError("the bindings of an exchange are too many")
+            raise ValueError("an exchange has too many bindings")
         x = exchange_new(c, (<bytes> separator)[0], <uint32_t> len(nodes), <uint32_t> len(bindings), <uint32_t> len(hops), <uint32_t> total)
         if x is NULL:
             raise MemoryError()
@@ -46,11 +49,11 @@ cdef class Exchanges:
         address_set_exchange(c, a, x)
 
     def remove(self, uint64_t address) -> None:
-        """It is an address like any other again."""
+        """End an address's use as an exchange."""
         address_set_exchange(self.forwarder.core, self.forwarder.address(address), NULL)
 
     def counts(self, uint64_t address) -> tuple[int, int, int, int, list[int]]:
-        """Messages received, sent on, diverted to the alternate address and dropped, and how often each binding has matched."""
+        """Return the messages received, forwarded, diverted and dropped, and each binding's matches."""
         cdef core_exchange *x = self.forwarder.address(address).exchange
         if x is NULL:
             return 0, 0, 0, 0, []

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The forwarder as the control plane sees it: the tables it fills and the loop it runs.
+"""The forwarder as the control plane sees it: its tables and its loop.
 
-Per-message work is in the C files beside this one; Python is entered for control records, for addresses nobody has
-resolved yet, and for ticks.
+Per-message work is in the C files of this folder. Python runs for control records, for unresolved addresses
+and for ticks.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -18,7 +18,7 @@ CONTROL = STOP_CONTROL
 UNKNOWN = STOP_UNKNOWN
 LOCAL = STOP_LOCAL
 ALIASES = ALIAS_LIMIT
-PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plus the phase
+PHASES = <uint32_t> ALIAS_PHASES   # an address's phase as a scope is this plus the phase
 CONTROL_LINK = LINK_CONTROL
 DATA_LINK = LINK_DATA
 STREAM_LINK = LINK_STREAM
@@ -26,10 +26,10 @@ ROUTED_LINK = LINK_ROUTED
 
 
 cdef class Forwarder:
-    """The tables of one core and the native loop on them."""
+    """The tables of one core and its native loop. Methods raise ValueError, KeyError (invalid handles) and MemoryError."""
 
     cdef core_router *core
-    cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core: mapped while we live
+    cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core, mapped as long as this object
     cdef int holds
     cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
 
@@ -98,17 +98,17 @@ cdef class Forwarder:
     # ---- the loop ----
 
     def step(self, uint64_t now) -> int:
-        """Handle all actions there are, at time ``now`` (ns). NOTHING, or why Python is needed: CONTROL, UNKNOWN, LOCAL."""
+        """Handle all pending actions at ``now``, in ns. Return NOTHING, or CONTROL, UNKNOWN or LOCAL if Python is needed."""
         cdef int stop
         with nogil:
             stop = core_step(self.core, now)
         return stop
 
     def run(self, uint64_t timeout, uint64_t busy=0) -> int:
-        """Forward and sleep for at most ``timeout`` ns, polling ``busy`` ns before each sleep. As ``step``; NOTHING
-        also when the semaphore was posted by somebody else."""
+        """Forward, and sleep for up to ``timeout`` ns after polling for ``busy`` ns. Return as ``step``; NOTHING may also
+        mean that another thread has posted the semaphore."""
         if self.core.sem is NULL:
-            raise ValueError("without a semaphore there is nothing to sleep on: use step")
+            raise ValueError("run needs a semaphore to sleep on; use step")
         cdef int stop
         with nogil:
             core_publish(self.core)
@@ -116,7 +116,7 @@ cdef class Forwarder:
         return stop
 
     def drain(self, uint32_t worker, uint64_t now) -> int:
-        """Handle all actions of one worker. As ``step``."""
+        """Handle all actions of one worker. Return as ``step``."""
         self.worker_known(worker)
         cdef uint32_t handled = 0
         cdef int stop
@@ -126,11 +126,11 @@ cdef class Forwarder:
         return stop
 
     def publish(self) -> None:
-        """Make what Python posted visible now, not at the next step."""
+        """Publish what Python has posted now, and not at the next step."""
         core_publish(self.core)
 
     def control(self) -> tuple[int, int, bytes | None]:
-        """After CONTROL: worker, kind and payload (None: it makes no sense). The worker's block is given back."""
+        """Return worker, kind and payload (None: invalid) after CONTROL, and free the worker's block."""
         cdef core_router *c = self.core
         cdef uint32_t w = c.stop_worker
         cdef arena_content *content = NULL
@@ -152,14 +152,14 @@ cdef class Forwarder:
         return w, c.control.state, payload
 
     def unknown(self) -> tuple[bytes, int]:
-        """After UNKNOWN: the `to` of a message, and its link's scope; it waits until ``add_alias`` was called for both."""
+        """Return a message's `to` and its link's scope after UNKNOWN. The message waits for their ``add_alias``."""
         return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length), self.core.text_scope
 
     # ---- addresses ----
 
     def add_address(self, uint8_t treatment, int priority=-1, bint listed=True, uint8_t phase=0) -> int:
-        """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the
-        message's; ``listed``: it may be shown among the busiest."""
+        """Add an address and return its handle. ``treatment`` is an index into core.addresses.addresses.TREATMENTS.
+        ``priority`` is -1 for each message's own. ``listed`` addresses may appear among the busiest."""
         if treatment > T_FLOOD or not -1 <= priority <= 9 or phase > 9:
             raise ValueError(f"no treatment {treatment}, no priority {priority} or no phase {phase}")
         cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
@@ -172,13 +172,13 @@ cdef class Forwarder:
         return pool_handle(a)
 
     def set_text(self, uint64_t handle, bytes text not None) -> None:
-        """What other routers are told of an address where a message does not say it itself."""
+        """Set what other routers are told of an address when a message does not name it."""
         cdef core_address *a = self.address(handle)
         text_disown(self.core, a.text)
         a.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
 
     def set_treatment(self, uint64_t handle, uint8_t treatment, int priority=-1) -> None:
-        """Treat an address otherwise from the next message on; arguments as of ``add_address``."""
+        """Change an address's treatment from the next message on. Arguments are as for ``add_address``."""
         if treatment > T_FLOOD or not -1 <= priority <= 9:
             raise ValueError(f"no treatment {treatment} or no priority {priority}")
         cdef core_address *a = self.address(handle)
@@ -186,20 +186,20 @@ cdef class Forwarder:
         a.priority = <int8_t> priority
 
     def set_fallback(self, uint64_t handle, uint64_t fallback=0) -> None:
-        """What finds no receiver at an address goes to another one; 0: to none."""
+        """Set the address that gets what finds no receiver at this one; 0: none."""
         cdef core_address *a = self.address(handle)
         address_set_fallback(self.core, a, self.address(fallback) if fallback else NULL)
 
     def remove_address(self, uint64_t handle) -> bool:
-        """Forget an address; False: links or aliases still use it."""
+        """Remove an address. Return False if links or aliases still use it."""
         cdef core_address *a = self.address(handle)
         if not address_idle(a): return False
         address_free(self.core, a)
         return True
 
     def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0, bint agent=False) -> int:
-        """Let messages of a scope's links to ``text`` go to an address; 0: reject them, unauthorized. ``agent``: a router's management
-        agent is called so. Returns the handle of an address that this made idle, or 0."""
+        """Let messages of a scope's links to ``text`` go to an address; handle 0 rejects them as unauthorized. ``agent``
+        marks a management agent's address. Return the handle of an address that this made idle, or 0."""
         cdef core_address *evicted = NULL
         if not alias_insert(self.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
                             self.address(handle) if handle else NULL, agent, &evicted):
@@ -208,15 +208,15 @@ cdef class Forwarder:
 
     @property
     def now(self) -> int:
-        """The time of the present turn, nanoseconds."""
+        """The time of the present turn, in nanoseconds."""
         return self.core.now
 
     def address_used(self, uint64_t handle) -> bool:
-        """Is it more than the text of somebody's messages?"""
+        """Whether an address is more than the text of unroutable messages."""
         return address_used(self.address(handle))
 
     def address_info(self, uint64_t handle) -> dict[str, int]:
-        """Its counts, for inspection."""
+        """Return an address's counts, for inspection."""
         cdef core_address *a = self.address(handle)
         cdef uint32_t i, own = sum([a.out[i].worker == self.core.workers for i in range(a.out_count)])
         return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
@@ -225,14 +225,14 @@ cdef class Forwarder:
                 "to_containers": a.to_containers, "from_containers": a.from_containers}
 
     def set_exit(self, uint64_t handle) -> None:
-        """Of an edge router: messages of senders without a target go here when there is no way for them. Must stay."""
+        """Set the address, which must stay, for an edge router's anonymous messages without another path."""
         self.core.exit = self.address(handle)
 
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, terms not None) -> bool:
-        """A link of a worker, or of the core itself (``worker`` is the number of workers), on LinkTerms. False: its index is taken or
-        absurd."""
+        """Add a link of a worker, or of the core (``worker`` is the number of workers), on LinkTerms. Return False if
+        its index is taken or invalid."""
         self.place_known(worker)
         cdef core_link_terms t
         cdef uint64_t address = terms.address
@@ -247,7 +247,7 @@ cdef class Forwarder:
         return l is not NULL
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
-        """Settle what is on it and forget it; False: unknown."""
+        """Settle a link's deliveries and remove it. Return False if it is unknown."""
         self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL:
@@ -256,7 +256,7 @@ cdef class Forwarder:
         return True
 
     def move_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint64_t address) -> bool:
-        """Let an outgoing link receive from another address from now on; False: it is unknown."""
+        """Let an outgoing link receive from another address. Return False if it is unknown."""
         self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL or not l.outgoing or l.address is NULL:
@@ -266,13 +266,13 @@ cdef class Forwarder:
         return True
 
     def link_last(self, uint32_t worker, uint32_t link, uint32_t generation) -> int:
-        """When its last delivery came, nanoseconds; 0: none has, or it is unknown."""
+        """Return when its last delivery came, in nanoseconds; 0: never, or the link is unknown."""
         self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         return 0 if l is NULL else l.counts.last
 
     def link_info(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[str, int] | None:
-        """Its counts, for inspection; None: unknown."""
+        """Return a link's counts, for inspection, or None if it is unknown."""
         self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL:
@@ -287,9 +287,9 @@ cdef class Forwarder:
     # ---- the core's own links ----
 
     def own_work(self) -> tuple[int, int, int, int, int, int, int, int, tuple[int, int, int] | None] | None:
-        """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself, the place of the router
-        that sent it (-1: none), how many bytes in front are for routers only, and worker, index and generation of the link that
-        it came on (None: nobody can tell); None: that was all."""
+        """Return the next work for the core itself after LOCAL, or None when there is no more. The items are type,
+        flags, link, peer, arena and block; the place of the router that sent it (-1: none); the number of octets in
+        front that only routers read; and worker, index and generation of the link that it came on (None: unknown)."""
         cdef routerd_record r
         if not local_take(self.core, &r):
             return None
@@ -299,7 +299,7 @@ cdef class Forwarder:
         return r.type, r.flags, r.link, r.peer, r.arena, r.block, <int> r.credit - 1, r.time, source
 
     def own_action(self, uint8_t type, uint8_t flags, uint64_t delivery, uint32_t state=0, uint64_t length=0) -> None:
-        """What the core says of a delivery it receives: A_UPDATE, A_DONE or A_PROGRESS, as a worker would."""
+        """Report on a delivery to the core as a worker would: A_UPDATE, A_DONE or A_PROGRESS."""
         cdef routerd_record r
         memset(&r, 0, sizeof(r))
         r.type = type
@@ -310,9 +310,9 @@ cdef class Forwarder:
         core_action(self.core, self.core.workers, &r)
 
     def own_send(self, uint32_t link, uint64_t address, bytes content not None, bint control=False) -> int | None:
-        """Send a message from a link of the core to an address that leads somewhere; the block that comes back with W_RELEASE
-        when all is done. ``control``: to other routers only, over their control links. None: there is no room in the core's
-        arena, of which a half stays for control payloads."""
+        """Send a message from a link of the core to an address that leads somewhere. Return the block, which comes
+        back with W_RELEASE, or None without room: half of the core's arena is reserved for control payloads.
+        ``control`` sends to other routers only, over control links. Raises KeyError."""
         cdef core_router *c = self.core
         cdef core_address *a = self.address(address)
         cdef core_link *l = link_find(c, c.workers, link, 1)
@@ -326,39 +326,39 @@ cdef class Forwarder:
     cdef bint own_room(self, Py_ssize_t size):
         return size <= CONTENT_CONTROL_MAX and size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve <= self.core.own.free_count[1]
 
-    # ---- links that get nowhere ----
+    # ---- stuck links ----
 
     def look(self) -> bool:
-        """Look at some links; True when all have been seen once more, and ``counts`` are new."""
+        """Examine some links. Return True at the end of a pass, when ``counts`` are up to date."""
         return stall_step(self.core)
 
     # ---- workers ----
 
     def post_control(self, uint32_t worker, uint32_t kind, bytes payload not None) -> None:
-        """A W_CONTROL record; a payload that finds no room waits, and everything behind it."""
+        """Post a W_CONTROL record. A payload without room waits, with everything behind it."""
         self.worker_known(worker)
         if not core_post_control(self.core, worker, kind, <const uint8_t *> PyBytes_AS_STRING(payload),
                                  <uint32_t> PyBytes_GET_SIZE(payload)):
             raise MemoryError()
 
     def reclaim(self, uint32_t worker) -> None:
-        """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
+        """Reclaim what a dead worker held, after ``drain`` has handled its actions."""
         self.worker_known(worker)
         core_reclaim(self.core, worker)
         stats_add(self.core.stats, N_WORKERS_RECLAIMED, 1)
 
     def empty_place(self, uint32_t worker) -> None:
-        """As ``reclaim``, of a worker that will have no successor."""
+        """Reclaim what a worker without a successor held."""
         self.worker_known(worker)
         place_empty(self.core, worker)
 
     def fill_place(self, uint32_t worker) -> None:
-        """A worker will be started in an empty place."""
+        """Prepare an empty place for a worker."""
         self.worker_known(worker)
         place_fill(self.core, worker)
 
     def count(self, uint32_t which, uint64_t more=1) -> None:
-        """One more, or several, in a counter of shm/counters.h."""
+        """Add to a counter of shm/counters.h."""
         stats_add(self.core.stats, which, more)
 
     def gauge(self, uint32_t which, uint64_t value) -> None:
@@ -366,15 +366,15 @@ cdef class Forwarder:
         stats_set(self.core.stats, which, value)
 
     def bad(self) -> None:
-        """Count a control record that made no sense."""
+        """Count an invalid control record."""
         count_bad(self.core)
 
     def stale(self) -> None:
-        """Count a control record about something gone."""
+        """Count a control record about something that is gone."""
         count_stale(self.core)
 
     def counts(self) -> dict[str, int]:
-        """How full the tables are: all but the addresses of configuration are 0 when nothing is connected."""
+        """Return how full the tables are. Without connections all but configured addresses are 0."""
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),

@@ -1,8 +1,8 @@
-"""Links that are routed through (link_route_pair.c). Part of forward.pyx."""
+"""Link-route pairs (link_route_pair.c). Part of forward.pyx."""
 
 
 cdef class LinkRoutePairs:
-    """The ends of such links in a forwarder's tables."""
+    """The ends of link-route pairs in a forwarder's tables."""
 
     cdef Forwarder forwarder
 
@@ -10,12 +10,15 @@ cdef class LinkRoutePairs:
         self.forwarder = forwarder
 
     def add(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, bint far=False) -> bool:
-        """An end, without its other one yet; ``far``: at another router. False: its index is taken or absurd."""
+        """Add an end, still unpaired; ``far``: at another router.
+
+        Return False if its index is taken or invalid.
+        """
         self.forwarder.worker_known(worker)
         return link_add_routed(self.forwarder.core, worker, link, generation, outgoing, far) is not NULL
 
     def pair(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t far_worker, uint32_t far_link, uint32_t far_generation) -> bool:
-        """What comes on the one goes out on the other. False: they are not two free ends of both directions."""
+        """Pair two ends. Return False unless they are free and of opposite directions."""
         self.forwarder.worker_known(worker)
         self.forwarder.worker_known(far_worker)
         cdef core_link *near = link_find(self.forwarder.core, worker, link, generation)

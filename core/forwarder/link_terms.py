@@ -1,4 +1,4 @@
-"""What the forwarder is told of a link that begins."""
+"""The terms of a link, which the control plane gives the forwarder."""
 
 import msgspec
 

@@ -2,8 +2,10 @@
 
 
 cdef class Nodes:
-    """The routers of the network and the links to our neighbours, in a forwarder's tables. Routers are bits, 0 is this one;
-    neighbours are places, each of one connection."""
+    """The routers of the network and the links to neighbours, in a forwarder's tables.
+
+    A router is a bit, and 0 is this router. A neighbour is a place, one for each connection.
+    """
 
     cdef Forwarder forwarder
 
@@ -23,19 +25,21 @@ cdef class Nodes:
     # ---- routers ----
 
     def add_router(self, int bit, bytes text not None) -> None:
-        """``text``: area/id, as routers write it into messages."""
+        """Add a router. ``text`` is area/id, as routers write it into messages."""
         if not 0 <= bit < <int> NODES or len(text) > <int> NODE_TEXT:
-            raise ValueError(f"bit {bit} is none of a router, or its id is longer than {NODE_TEXT} bytes")
+            raise ValueError(f"bit {bit} is no router's, or its id is longer than {NODE_TEXT} bytes")
         network_add(self.forwarder.core, <uint32_t> bit, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
 
     def remove_router(self, int bit) -> None:
-        """Forget it, also as a destination."""
+        """Remove a router, also as a destination."""
         self.bit_known(bit)
         network_remove(self.forwarder.core, <uint32_t> bit)
 
     def set_path(self, int bit, int next_hop, uint32_t cost, origins) -> None:
-        """``next_hop``: bit of a neighbour, -1: out of reach; ``origins``: bits of the routers whose messages to it come
-        through here."""
+        """Set the path to a router: the bit of the next hop, or -1 for none.
+
+        ``origins`` are the bits of routers whose messages to it pass through this router.
+        """
         self.bit_known(bit)
         if next_hop != -1:
             self.bit_known(next_hop)
@@ -47,49 +51,49 @@ cdef class Nodes:
         network_path(self.forwarder.core, <uint32_t> bit, next_hop, cost, mask)
 
     def set_neighbour(self, int bit, int place) -> None:
-        """A router is the peer of a connection; -1: of none."""
+        """Set the connection to a neighbour, or -1 for none."""
         self.bit_known(bit)
         if place != -1:
             self.place_taken(place)
         network_neighbour(self.forwarder.core, <uint32_t> bit, place)
 
     def set_radius(self, uint32_t radius) -> None:
-        """Hops to the farthest router: a message that has been through more than one router more goes in circles."""
+        """Set the hops to the farthest router. A message that has visited over one router more is looping."""
         self.forwarder.core.network.radius = radius
 
     # ---- addresses ----
 
     def add_remote(self, uint64_t address, int bit) -> None:
-        """A router has receivers of an address."""
+        """Record that a router has receivers of an address."""
         self.bit_known(bit)
         if not address_add_remote(self.forwarder.core, self.forwarder.address(address), <uint32_t> bit):
             raise MemoryError()
 
     def drop_remote(self, uint64_t address, int bit) -> None:
-        """A router has no more of them."""
+        """Record that a router has no more receivers of an address."""
         if not 0 <= bit < <int> NODES:
-            raise ValueError(f"bit {bit} is none of a router")
+            raise ValueError(f"bit {bit} is no router's")
         address_drop_remote(self.forwarder.core, self.forwarder.address(address), <uint32_t> bit)
 
     def remotes(self, uint64_t address) -> list[int]:
-        """Bits of the routers that have receivers."""
+        """Return the bits of the routers that have receivers."""
         cdef core_address *a = self.forwarder.address(address)
         return [bit for bit in range(NODES) if mask_has(&a.remotes, bit)]
 
     def has_remote(self, uint64_t address, int bit) -> bool:
-        """Whether a router has receivers."""
+        """Whether a router has receivers of an address."""
         self.bit_known(bit)
         return mask_has(&self.forwarder.address(address).remotes, <uint32_t> bit)
 
     def outstanding(self, uint64_t address) -> dict[int, int]:
-        """Copies not settled, by bit of the next hop; those with none left out."""
+        """Return the unsettled copies by bit of the next hop, without zeros."""
         cdef core_address *a = self.forwarder.address(address)
         if a.outstanding is NULL:
             return {}
         return {bit: a.outstanding[bit] for bit in range(NODES) if a.outstanding[bit]}
 
     def origins(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[int, int]:
-        """Deliveries to a receiver by bit of the router where they came in; those that came in here left out."""
+        """Return the deliveries to a receiver by bit of the ingress router, without those from here."""
         self.forwarder.place_known(worker)
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
         if l is NULL or not l.outgoing or l.origins is NULL:
@@ -99,22 +103,27 @@ cdef class Nodes:
     # ---- neighbours ----
 
     def take_neighbour(self, uint64_t streams, bint abroad=False) -> int:
-        """A place for a connection to a router; -1: there is none left. ``streams``: handle of its links for streams, 0: it
-        knows none; ``abroad``: it speaks the other dialect when it comes to addresses."""
+        """Take a place for a connection to a router. Return -1 if none is left.
+
+        ``streams`` is the handle of its streaming links, or 0. ``abroad`` means that it speaks the other
+        dialect.
+        """
         return neighbour_take(self.forwarder.core, streams, abroad)
 
     def set_border(self, uint64_t address) -> None:
-        """The address that gets what is said of addresses and cannot cross into the other dialect."""
+        """Set the address for announcements of addresses that must not cross a border."""
         self.forwarder.core.network.border = self.forwarder.address(address)
 
     def give_neighbour(self, int place) -> None:
-        """The connection is gone; its links have been removed before."""
+        """Free the place of a connection that is gone. Its links have been removed before."""
         self.place_taken(place)
         neighbour_give(self.forwarder.core, <uint32_t> place)
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, int place, uint8_t kind, uint32_t priority, terms not None) -> bool:
-        """A link of a neighbour's connection, on LinkTerms, which have no address; ``kind``: CONTROL_LINK, DATA_LINK or STREAM_LINK.
-        False: its index is taken or absurd."""
+        """Add a link of a neighbour's connection, on LinkTerms without an address.
+
+        ``kind`` is CONTROL_LINK, DATA_LINK or STREAM_LINK. Return False if its index is taken or invalid.
+        """
         cdef int64_t granted = terms.granted
         self.place_taken(place)
         self.forwarder.worker_known(worker)
@@ -132,8 +141,10 @@ cdef class Nodes:
         return True
 
     def tell(self, uint32_t link, int place, bytes content not None) -> int | None:
-        """Send a message over a neighbour's control link; the block that comes back with W_RELEASE. None: there is no room
-        for it, or no such link."""
+        """Send a message over a neighbour's control link. Return the block, which comes back with W_RELEASE.
+
+        Return None without room or control link. Raises KeyError.
+        """
         self.place_taken(place)
         cdef core_router *c = self.forwarder.core
         cdef core_link *l = link_find(c, c.workers, link, 1)
@@ -146,7 +157,7 @@ cdef class Nodes:
 
 
 cdef class StreamLinks:
-    """Links for messages that are still coming in, a handle for those of each connection that knows them (stream.c)."""
+    """Streaming links, under one handle for each connection that offers them (stream.c)."""
 
     cdef Forwarder forwarder
 
@@ -156,29 +167,32 @@ cdef class StreamLinks:
     cdef core_streams *find(self, uint64_t handle) except NULL:
         cdef core_streams *k = <core_streams *> pool_find(&self.forwarder.core.streams, handle)
         if k is NULL:
-            raise ValueError(f"there are no links for streams by the handle {handle:#x}")
+            raise ValueError(f"there are no streaming links with the handle {handle:#x}")
         return k
 
     def open(self) -> int:
-        """For another connection."""
+        """Return a handle for another connection."""
         cdef core_streams *k = stream_open(self.forwarder.core)
         if k is NULL:
             raise MemoryError()
         return pool_handle(k)
 
     def close(self, uint64_t handle) -> None:
-        """The connection is gone; its links have been removed before. What waited for one is released."""
+        """Release a handle and what waited for its links. The links have been removed before."""
         stream_close(self.forwarder.core, self.find(handle))
 
     def use(self, uint64_t handle, uint32_t worker, uint32_t link, uint32_t generation) -> None:
-        """Let streams for an outgoing link of an edge router's connection go over links of their own."""
+        """Send streams for an outgoing link of an edge router's connection over streaming links."""
         self.find(handle)
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
         if l is not NULL and l.outgoing and l.edge:
             l.streams = handle
 
     def add_link(self, uint64_t handle, uint32_t worker, uint32_t link, uint32_t generation, uint32_t capacity) -> bool:
-        """One to an edge router, or from there to its interior router. False: its index is taken or absurd."""
+        """Add a link to an edge router or from it to its interior router.
+
+        Return False if its index is taken or invalid.
+        """
         self.find(handle)
         self.forwarder.worker_known(worker)
         cdef core_link *l = link_place(self.forwarder.core, worker, link, generation, True, capacity)
@@ -189,18 +203,18 @@ cdef class StreamLinks:
         return True
 
     def thirsty(self) -> bool:
-        """Whether a stream waits for a link, since this was last asked."""
+        """Whether a stream has begun to wait for a link since the last call."""
         cdef bint thirsty = self.forwarder.core.network.thirsty
         self.forwarder.core.network.thirsty = False
         return thirsty
 
     def state(self, uint64_t handle) -> tuple[int, int, int]:
-        """Of a connection's links for streams: all, idle ones, and how many streams wait for one."""
+        """Return the numbers of a connection's streaming links, of idle ones, and of streams that wait."""
         cdef core_streams *k = self.find(handle)
         return k.count, k.idle_count, k.waiting.count
 
     def surplus(self, uint64_t handle, uint32_t keep, uint32_t most) -> list[tuple[int, int]]:
-        """Take idle links beyond ``keep`` out of use; index and generation of each, to be detached."""
+        """Take idle links beyond ``keep`` out of use. Return index and generation of each, for the detach."""
         cdef core_streams *k = self.find(handle)
         cdef core_link *l
         taken = []

@@ -1,4 +1,4 @@
-"""How full the forwarder's own tables are. Part of forward.pyx."""
+"""The sizes of the forwarder's own tables. Part of forward.pyx."""
 
 
 cdef class Pools:
@@ -10,7 +10,7 @@ cdef class Pools:
         self.forwarder = forwarder
 
     def rows(self) -> list[tuple[str, int, int, int]]:
-        """Of each its name, the bytes of an entry, the entries there is room for, and those in use."""
+        """Return each table's name, bytes per entry, capacity and entries in use."""
         cdef core_router *c = self.forwarder.core
         return [(name, one[0], one[1], one[2]) for name, one in (
             ("address", seen(&c.addresses)), ("link", seen(&c.links)), ("incoming", seen(&c.ins)), ("outgoing", seen(&c.outs)))]
