@@ -1,4 +1,4 @@
-/* What a message says of itself for the flow log, from what its worker found (record.h, content.h, workers/amqp/flow_extract.c).  Nothing of it is trusted. */
+/* Reads flow extracts, which workers found in messages (record.h, content.h, workers/amqp/flow_extract.c).  Nothing in them is trusted. */
 #include <stdio.h>
 
 #include "core/flow_log/flow_log.h"

@@ -1,16 +1,16 @@
-/* A route table in use: the address that its senders send to has one of these.
+/* Route tables in use: the state of an address whose messages a table routes.
  *
- *   built beside --routes_use_table--> in use --the next one--> former: what was counted moves over --routes_settle--> freed
+ *   built --routes_use_table--> in use --the next table--> former: its counts move --routes_settle--> freed
  *
- * The swap stores a pointer.  What the former table has counted is moved in portions, so a table of a million entries
- * stalls nobody; a small one is done with at once.  A table takes another's place only when the one before is settled.
+ * The swap stores a pointer.  The former table's counts move in portions, so that a table of a million entries delays no
+ * message; those of a small one move at once.  A table replaces another only after the former one is settled.
  */
 #include "core/forwarder/planes.h"
 #include "core/rmr/active_tables.h"
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
 
-/* Its senders get credit. */
+/* Gives the senders to an address their credit. */
 PRIVATE bool routes_open(const core_routes *p) { return !p->closed; }
 
 /* Whether somebody receives from an endpoint. */

@@ -1,6 +1,6 @@
-/* Which entries of a route table most messages have taken: looked for a portion at a time, between turns of the core.  No message pays for it.
+/* The busiest entries of a route table.  The core examines the table in portions between its turns; messages cost no more.
  *
- *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> the rows are there; the next step begins anew
+ *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> rows complete; the next step begins anew
  */
 #include "core/rmr/active_tables.h"
 

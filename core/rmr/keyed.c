@@ -1,19 +1,19 @@
-/* Messages with a route key: their worker has told it with them, and a route table says who gets a copy.
+/* Messages to route tables: the worker reports a message's key, and the table says who gets a copy.
  *
  *   no key, or a reserved message type      rejected, with the reason
- *   no entry; no owner; nobody is there     released, each counted for itself
- *   else                                    a copy to a member of each group, in turn; the outcomes of several are merged
+ *   no entry, owner or receiver             released, with a count for each of the three
+ *   else                                    a copy to a member of each group in turn; several outcomes are merged
  *
- * The sender's own endpoint gets none of its messages.  A group of which nobody is there gets no copy.
+ * The sender's own endpoint gets no copy, nor does a group without a receiver.
  *
- * Where a message comes on a link that leads to other addresses, too - its sender has no target, another router has sent it on,
- * an exchange or a worker of source routes passes it here - its worker knows of no key: the core reads it (keyed_read).
+ * On a link that also leads to other addresses the worker reports no key, and the core decodes it (keyed_read): an anonymous
+ * sender's link, one from another router, or one whose messages pass an exchange or a route worker.
  */
 #include "core/forwarder/planes.h"
 #include "core/rmr/active_tables.h"
 #include "shm/rmr_key.h"
 
-#define KEYED_RESERVED 100u            /* message types below are RMR's own (spec, Reserved Message Types) */
+#define KEYED_RESERVED 100u            /* RMR uses message types below itself (RMR's Route Table Guide, Reserved Message Types) */
 #define KEYED_AHEAD 3u                 /* how many records ahead a slot is fetched */
 #define KEYED_LOOK 512u                /* bytes of a message in which its key is looked for at first */
 

@@ -1,4 +1,4 @@
-/* Who owns which managed entity: MEID -> endpoint.  Built and put into use as a route table is, and independently of it. */
+/* The owners of managed entities: MEID -> endpoint.  A map is built and taken into use like a route table, but independently. */
 #include "core/forwarder/hash.h"
 #include "core/rmr/active_tables.h"
 
@@ -10,7 +10,7 @@ GLUE void route_owners_free(route_owners *o)
     free(o);
 }
 
-/* Of `count` MEIDs, each the text from start[i] to start[i + 1], and its owner.  NULL: memory is used up. */
+/* Builds a map of `count` MEIDs, each the text from start[i] to start[i + 1], to their owners.  NULL: memory is exhausted. */
 GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner, uint32_t count, uint32_t endpoints)
 {
     route_owners *o = (route_owners *) calloc(1, sizeof *o);

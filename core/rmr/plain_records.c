@@ -1,12 +1,12 @@
-/* Records of route tables, those that are plain:
+/* The simple records of route tables:
  *
  *   mse | type[,sender...] | subscription | groups [# comment]
  *   rte | type[,sender...] | groups [# comment]
  *
- * in ASCII, with all in order.  Whatever else there is, records_take() stops in front of it, and parser.py reads it: every rule,
- * and everything that can be wrong, is there.  What is taken here leads to what would have come of it there.
+ * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; all rules and errors are there.
+ * A record taken here has the same result as it would have there.
  *
- *   text --record_read--> fields --record_enter--> a row: numbers, whose text was read before, or is read now
+ *   text --record_read--> fields --record_enter--> a row: the numbers of texts that are known or added
  */
 #include <stdlib.h>
 #include <string.h>

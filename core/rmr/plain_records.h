@@ -1,4 +1,4 @@
-/* Tables of routes while their records are read (plain_records.c), and the texts in them by number (record_names.c). */
+/* Route tables while their records are parsed (plain_records.c), and their numbered texts (record_names.c). */
 #ifndef ROUTERD_CORE_PLAIN_RECORDS_H
 #define ROUTERD_CORE_PLAIN_RECORDS_H
 

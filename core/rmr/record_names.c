@@ -1,6 +1,6 @@
-/* Columns of numbers, and texts by number: what records are put into while they are read.
+/* Columns of numbers, and numbered texts, which take records while they are parsed.
  *
- * Whatever may fail says so by false, or NAME_NONE: memory is used up, or there are more than fit.
+ * Functions return false or NAME_NONE when memory is exhausted or a limit is reached.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define NAME_LIMIT (1u << 31)      /* octets of all texts, and numbers in a column */
 
-/* Room for so many numbers more. */
+/* Makes room for more numbers. */
 PRIVATE inline bool column_room(record_column *c, uint32_t more)
 {
     if (c->room - c->count >= more) return true;

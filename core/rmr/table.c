@@ -1,8 +1,8 @@
-/* Route tables built (table.h), and what one takes over from the one before. */
+/* Builds route tables (table.h), and moves counts from one table to the next. */
 #include "core/forwarder/bodies.h"
 #include "core/rmr/table.h"
 
-/* More than 2^32 messages have taken an entry: count on.  A failure costs no more than the count. */
+/* Goes on counting after 2^32 messages of an entry.  A failure costs only the count. */
 GLUE void route_wrap(route_table *t, const route_slot *s)
 {
     if (!t->wraps) t->wraps = (uint32_t *) calloc((size_t) t->mask + 1, sizeof *t->wraps);

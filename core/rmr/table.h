@@ -1,12 +1,11 @@
-/* A route table as the forwarder looks things up in it: message type and subscription -> groups of endpoints.
+/* A route table for lookups by the forwarder: message type and subscription -> groups of endpoints.
  *
- * Built beside the one in use, from the columns of a core.routes.table.Table, without the interpreter lock, and put into use
- * by one store (active_tables.c).  From then on only `turn`, the counts and the addresses of endpoints change, in the core's
- * thread.
+ * It is built from the columns of a core.rmr.table.Table without the interpreter lock, and one store takes it into use
+ * (active_tables.c).  From then on only `turn`, the counts and the addresses of endpoints change, in the core's thread.
  *
  *   slot[]      open addressing, at most half full; `target` leads to words[], or to a chain of specials
- *   word[]      of a target: number of groups (0: by MEID), then each group: number of members, members
- *   special[]   entries of a key where some are for certain senders only, those that win first
+ *   word[]      for each target: number of groups (0: by MEID), then for each group its number of members, and the members
+ *   special[]   the entries of a key of which some are for certain senders; those that win come first
  */
 #ifndef ROUTERD_CORE_ROUTE_TABLE_H
 #define ROUTERD_CORE_ROUTE_TABLE_H
@@ -18,8 +17,8 @@
 #define ROUTE_SPECIAL 0x80000000u      /* `target`: the rest is the number of a special */
 #define ROUTE_GONE 0x7fffffffu      /* `target`: the entry was deleted, as if there were none */
 #define ROUTE_NONE UINT32_MAX
-#define ROUTE_MEMBERS 32u              /* of a group, at most (facts rmr 8) */
-#define ROUTE_NAME 63u                 /* octets of an endpoint's name that can be a source (facts rmr 1.2) */
+#define ROUTE_MEMBERS 32u              /* most members of a group, as in the RMR library */
+#define ROUTE_NAME 63u                 /* octets of an endpoint's name that fit into the source field of an RMR header */
 #define ROUTE_ANY (-1)                 /* subscription: any that has no entry of its own */
 
 typedef struct {

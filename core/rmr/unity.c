@@ -1,4 +1,4 @@
-/* Plain records of route tables, for records.pyx. */
+/* The simple records of route tables, for records.pyx. */
 #define ROUTERD_UNITY
 
 #include "core/rmr/plain_records.c"
