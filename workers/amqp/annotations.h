@@ -1,12 +1,12 @@
-/* Router annotations: what routers write on messages for each other, and the limits of what is believed.
+/* Router annotations: the forms in which routers annotate messages for each other, and the limits of accepted ones.
  *
- *   form      where                                                          who reads it
- *   MAP       message-annotations, keys x-opt-qd.* behind the user's own     qdrouterd, clients that are to see them
- *   SECTION   list in front of the header, 0xFFFFFFFF:0x00002000, version 1  our own routers
- *   SKUPPER   list in front of the header, SKPR--RA, version 2               skrouterd
+ *   form      place                                                          readers
+ *   MAP       message-annotations, keys x-opt-qd.* after the user's own      qpid-dispatch, clients that may see them
+ *   SECTION   list before the header, 0xFFFFFFFF:0x00002000, version 1       routerd
+ *   SKUPPER   list before the header, SKPR--RA, version 2                    skupper-router
  *
- * A form is chosen for each connection. What comes in it stays where it is in the message and is named by offsets in
- * the content header (annotations_in.h); what goes is written anew in front of the bytes that stay (annotations_out.h).
+ * Each connection has one form.  Received annotations stay in the message, where the content header names them by
+ * offsets (annotations_in.c); sent ones are written before the bytes that stay (annotations_out.c).
  */
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_H
 #define ROUTERD_WORKERS_ANNOTATIONS_H
@@ -32,25 +32,25 @@
 
 #define ANNOTATIONS_BROKEN UINT32_MAX      /* no offset: the message cannot be written */
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
-#define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol that says the phase */
+#define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol with the phase */
 
  /* and a digit */
 static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };
 
 enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };
 
-/* Whose router annotations are heeded: a mask with a bit for each form. */
+/* The bit of a form in the mask of trusted forms. */
 static inline uint8_t annotations_form_bit(enum content_annotations form) { return form ? (uint8_t) (1u << form) : 0; }
 
-/* Does this router have to touch a message that goes out in `form`? */
+/* Whether this router has to rewrite a message that it sends in `form`. */
 static inline bool annotations_touch(const arena_content *c, uint8_t form)
 {
     return form | c->annotations | (c->routed & ROUTED_IGNORED);
 }
 
-typedef struct {                           /* this router, as it signs */
+typedef struct {                           /* this router's identity in messages */
     char id[ANNOTATIONS_ID_MAX];           /* `area/id` */
-    uint8_t length;                        /* 0: it does not sign, as edge routers do not (facts 3.1) */
+    uint8_t length;                        /* 0: an edge router, which adds no identity */
 } annotations_self;
 
 #define ANNOTATIONS_AT_ONCE 512u           /* bytes given on together: what most messages need, in one piece */

@@ -1,11 +1,11 @@
-/* What routers on the way have said of an arriving message: from its bytes into its content header.
+/* Received router annotations: from an arriving message's bytes into its content header.
  *
- * Called when the scan is DONE, so the sections are there as a whole, in one piece.  `heeded` says of which forms this
- * sender's word counts; what comes in another is marked as ignored and not passed on, except that a section of our own
- * form, which no client may send, gets the message refused (spec, Section Inclusion/Removal).
+ * The scan is DONE before, so the sections are complete and in one piece.  `heeded` is the mask of the sender's trusted
+ * forms.  Annotations of another form are marked as ignored and removed, but a message with a section of routerd's own
+ * form, which no client may send, is refused (docs/network.md, Two dialects, and the border between them).
  *
- * Router keys of a map stand behind the user's, so that what stays is in one piece.  Where a sender has mixed them, its
- * router keys are moved to the end, in their order, and the users' keep theirs.
+ * Router keys of a map stand after the user's, so that the rest is in one piece. If a sender has mixed them, its router
+ * keys are moved to the end; both kinds keep their order.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* The beginning of an outgoing message whose router annotations differ from how they stand in its blocks.
+/* The beginning of an outgoing message whose router annotations differ from those in its blocks.
  *
  *   in the blocks: [section] [header, delivery-annotations] [message-annotations: the user's | routers'] [the rest ...]
  *   written here:   [section] [header, delivery-annotations] [message-annotations: the user's | routers']
  *
- * What stays is copied octet for octet from where it is; the rest, with the body in it, goes its usual way from there.
- * The content header was written by another process: every place it names is checked against what has been published.
+ * Unchanged parts are copied octet for octet; the rest, which includes the body, is sent from the blocks as usual.
+ * Another process has written the content header, so every place in it is checked against the published length.
  */
 #include <string.h>
 
@@ -83,7 +83,7 @@ static void put_override(annotations_writer *w, const annotations_wanted *want, 
 
 /* ---- sections ---- */
 
-/* Our own form (router-annotations.adoc): short strings but for the override, and the shortest lists. */
+/* routerd's own form: short strings except for the override, and the shortest lists. */
 static void put_section(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;
@@ -115,7 +115,7 @@ static void put_section(annotations_writer *w, const annotations_wanted *want, c
     if (tail) put_range(w, c->tail, tail);
 }
 
-/* skrouterd's (facts 3.2): long lists, the shortest number and strings. */
+/* skupper-router's form: long lists, the shortest numbers and strings. */
 static void put_skupper(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;

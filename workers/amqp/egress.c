@@ -95,7 +95,7 @@ PRIVATE inline void out_abort(pump *p, wout *o)
     if (k->routed) routed_credit(p, k);
 }
 
-/* A slow receiver of presettled messages: once they fill its list all but the first are dropped (facts 8). */
+/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list. */
 static void drop_presettled(pump *p, wlink *k)
 {
     wout *o = k->queue_first ? k->queue_first->next : NULL;
@@ -110,8 +110,8 @@ static void drop_presettled(pump *p, wlink *k)
     }
 }
 
-/* Their receiver takes none at present. What came settled does not hold up its sender any longer; what is not sent
- * until the list is full is dropped. Only what was queued since the last time is looked at. */
+/* Marks deliveries to a receiver that takes none at present: presettled ones no longer hold up their senders, and are
+ * dropped if the list fills up before they are sent.  Only deliveries queued since the last call are checked. */
 PRIVATE inline void out_waits(pump *p, wlink *k)
 {
     for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {

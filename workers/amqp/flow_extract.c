@@ -1,5 +1,5 @@
-/* What the flow log wants to know of a message and its router does not need: read where the message's bytes are at
- * hand, and only while there is a flow log (pump.digests).
+/* The flow extract of a message: the values that only the flow log needs, read while the message's bytes are in the
+ * cache and there is a flow log (pump.digests).
  *
  *   header                   delivery-count
  *   properties               message-id, as a hash
@@ -7,8 +7,8 @@
  *   application-properties   a W3C traceparent
  *   behind them              where the body begins
  *
- * What stands behind the first block of a message, or has not come yet, is left out: nobody waits for it, and nothing
- * here makes a message malformed.
+ * The extract omits values after the first block of a message, or that have not arrived yet. No value here makes a
+ * message malformed.
  */
 #include <string.h>
 
@@ -20,8 +20,7 @@
 
 #define DIGEST_TRACEPARENT 55u         /* octets: 00-TRACE-SPAN-FLAGS */
 
-/* A message-id is known by the same number in every router and every version: docs/flow-log.md says how it is made.
- * Never 0. */
+/* The hash of a message-id, never 0, equal in all routers and versions (docs/flow-log.md). */
 static uint64_t digest_hash(const uint8_t *text, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15ull;

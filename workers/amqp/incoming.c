@@ -98,7 +98,7 @@ PRIVATE inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, u
     return r;
 }
 
-/* What the sender says of an unsettled delivery besides its bytes; a transfer may say it, too (AMQP 2.7.5). */
+/* Posts the sender's state of an unsettled delivery, which a transfer may also carry (AMQP 1.0 part 2.7.5). */
 PRIVATE inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);

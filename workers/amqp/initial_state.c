@@ -1,7 +1,7 @@
-/* What a sender says of a delivery before that is begun here: it goes with its first transfer.
+/* A sender's state of a delivery that has not begun here: it goes with the delivery's first transfer.
  *
- * A transfer may carry a state (AMQP 2.7.5). It comes behind the SEND, and the delivery waits for credit, or behind
- * others: what was said last is kept with it, its payload included, until it is begun or over.
+ * A transfer may carry a state (AMQP 1.0 part 2.7.5).  The state arrives after the SEND, while the delivery waits for
+ * credit or for others, so the last state and its payload are kept with the delivery until it begins or ends.
  */
 #include <stdlib.h>
 

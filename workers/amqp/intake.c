@@ -78,8 +78,8 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     return true;
 }
 
-/* Nobody wants the rest, but it is read all the same, so that the session window stays true.
- * refund: the core never heard of the delivery, so its credit comes back from here. */
+/* Discards the rest of a message, which is still read so that the session window stays correct.
+ * `refund`: the core does not know the delivery, so its credit is returned here. */
 PRIVATE inline void intake_discard(win *s, bool refund)
 {
     s->discard = true;
@@ -143,7 +143,7 @@ PRIVATE inline void intake_grown(pump *p, win *s)
     p->grown[p->grown_count++] = pool_handle(&p->ins, s);
 }
 
-/* Longer than the vhost or the router allows (facts 7): rejected, the link closed; Python closes the connection. */
+/* Rejects a message larger than the policy allows and closes its link; Python closes the connection. */
 static void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
     if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
@@ -258,7 +258,7 @@ static void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
     intake_discard(s, !posted);
 }
 
-/* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
+/* The long way: receives all bytes that have arrived, unless blocks run out or the readers are too far behind. */
 static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
     char scratch[4096];

@@ -1,9 +1,8 @@
-/* Links that are routed through to a peer's: what passes is the peer's business, and credit is the far receiver's own.
+/* Links of link-route pairs: transfers pass unchanged, and the far receiver grants the credit.
  *
- * What a transfer says besides its message goes in front of the message's bytes in the chain, so that the other end's
- * first transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction). The bytes
- * behind are the peer's, whatever they are: only their beginning is looked at, for the priority; and as far as their
- * properties where the peer may speak in nobody's name but its own (user-id), which takes a message that can be read.
+ * A transfer's delivery tag and state (AMQP 1.0 part 4.4.1: a transaction) go before the message's bytes in the chain,
+ * so that the other end's first transfer repeats them. The router only reads the beginning of the message's bytes for
+ * the priority, and its properties where policy restricts the user-id, which requires a well-formed message.
  *
  *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
  *
@@ -24,7 +23,7 @@
 #include "workers/transport/transport.h"
 
 #define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
-#define ROUTED_TAG_MAX 32u             /* AMQP 2.8.7 */
+#define ROUTED_TAG_MAX 32u             /* AMQP 1.0 part 2.8.7 */
 #define ROUTED_DETAIL_MAX 256u
 #define ROUTED_FRONT_MAX (ROUTED_FRONT + ROUTED_TAG_MAX + ROUTED_DETAIL_MAX)
 

@@ -1,5 +1,5 @@
-/* Messages in the log (message_log.py): the beginning of each message of a connection whose listener or connector wants
- * that. One flag of the connection is looked at per message while nobody does.
+/* The message log (message_log.py): Python gets the beginning of each message of a connection with logged messages.
+ * Other connections cost a check of one flag per message.
  */
 #include <string.h>
 

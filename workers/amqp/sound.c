@@ -1,8 +1,8 @@
-/* Values of a peer as the engine has decoded them: whether it may encode them again.
+/* A check of a peer's decoded values, before the engine encodes them again.
  *
- * The engine believes an array's constructor and count. One of described values, or with fewer elements than it claims,
- * is decoded into a tree whose encoding reads and writes outside of its memory. So nothing of a peer is copied or
- * encoded that has not been looked at here.
+ * The engine trusts an array's constructor and count. It decodes an array of described values, or with fewer elements
+ * than stated, into a tree whose encoding reads and writes out of bounds. So a peer's values are only copied or encoded
+ * after this check.
  */
 #include "workers/amqp/amqp.h"
 #include "workers/state/engine.h"

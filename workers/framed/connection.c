@@ -1,7 +1,7 @@
-/* Life of a plain connection (plain.h), and what the core says of its links.
+/* The life of a framed connection (framed.c), and the core's work records for its links.
  *
- * There is no handshake: an accepted connection is open at once, one that we make as soon as its socket is connected.
- * Python then attaches its links, and nothing is read before the core has let the incoming ones in.
+ * There is no handshake: an accepted connection is open at once, an outgoing one as soon as its socket is connected.
+ * Python then attaches its links, and the worker reads nothing before the core has accepted the incoming ones.
  */
 #include <errno.h>
 #include <netinet/in.h>

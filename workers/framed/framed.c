@@ -1,13 +1,12 @@
-/* Connections without an engine: a protocol of plain frames on a socket, such as RMR's (rmr.h) or Ockam's (ockam.h).
+/* Framed connections, which have no AMQP engine: the protocols of RMR (rmr.c) and Ockam (ockam.c).
  *
  *   a connection    connecting (only if we made it) --connected--> its links are attached --the incoming ones are
  *                   open--> read
  *   a frame         at hand --> message begun, posted --payload--> complete --core settles--> gone
  *
- * What is the same for all of them stands here and in plain_out.h and plain_conn.h: the buffer, back pressure, frames
- * out, links. What a frame is says the connection's plain_protocol. Frames are posted unsettled, and the socket is read
- * only while there is credit and there are blocks: nothing is dropped, the sender's socket fills up. A frame that is
- * not what it says ends its connection.
+ * This file, out.c and connection.c have the common part: buffer, back pressure, sent frames, links.  The connection's
+ * plain_protocol defines frames.  Frames are posted unsettled, and the socket is read only while there are credit and
+ * blocks: no frame is dropped, the sender's socket fills up.  A malformed frame ends its connection.
  */
 #include <errno.h>
 #include <stdlib.h>

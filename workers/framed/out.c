@@ -1,4 +1,4 @@
-/* Messages out of plain connections (plain.h): from blocks into frames, several of them with one system call.
+/* Messages sent on framed connections (framed.c): from blocks into frames, several per system call.
  *
  *   queued ──the kernel has its last octet──▶ gone (UPDATE accepted; DONE if it came settled)
  *     │  └──the kernel has some of it──▶ its rest is kept here, and goes first

@@ -1,10 +1,10 @@
-/* Connections and links that this side begins: what a connector asks for, and what the core asks for.
+/* Router-initiated connections and links, for connectors and for link requests of the core.
  *
  *   a connection    dialled --socket writable--> the engine speaks --peer's OPEN--> opened, like an accepted one
  *   a link          asked --peer's attach--> open, like an attached one
  *                         --peer's detach, or the connection's end--> refused
  *
- * The sessions of such links carry their number, plus one, as context; those that a peer has begun carry none.
+ * The sessions of such links have their number plus one as context; sessions of peers have none.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ PRIVATE inline void dial_failed(wconn *c)
 
 PRIVATE inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
-#define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
+#define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
 #define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
 #define IDLE_SESSIONS 16              /* kept, of a connection */
 

@@ -1,7 +1,7 @@
-/* The worker's loop: engine events, connections in and out of service, and the turn that ties everything together.
+/* The worker's loop: engine events, the begin and end of connections, and the turn.
  *
- * One turn: wait for sockets or the doorbell; read and handle; serve the work ring; publish what the core must know;
- * write.  Under load nobody sleeps, so nobody is woken.
+ * A turn waits for sockets or the doorbell, reads and handles input, serves the work ring, publishes actions, and
+ * writes. Under load no process sleeps, so none has to be woken.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -132,10 +132,10 @@ GLUE bool terminus_there(pn_terminus_t *t)
     return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0;
 }
 
-/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3). The engine does not tell
- * a source without an address from none: where we have named no address, the detach alone counts. Who answers without
- * the address that we have named has not made it its own, as clients do that open whatever comes; if links are routed
- * through, that is for the far peer to judge: it gets such an answer, and the detach that may follow. */
+/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 1.0 part 2.6.3). The engine does
+ * not tell a source without an address from none: where we have named no address, the detach alone counts. Who answers
+ * without the address that we have named has not made it its own, as clients do that open whatever comes; if links are
+ * routed through, that is for the far peer to judge: it gets such an answer, and the detach that may follow. */
 static bool attach_refused(const wlink *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);

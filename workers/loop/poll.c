@@ -1,5 +1,5 @@
-/* What a worker alone knows of its receivers: what waits for them, the credit they gave, since when they gave none.
- * Looked at between turns: no message pays for it. */
+/* Polls of receivers' links: waiting deliveries, credit, and the time without credit.  They run between turns, so no
+ * message pays for them. */
 #include <string.h>
 
 #include "workers/loop/loop.h"
@@ -13,7 +13,7 @@
 #define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
 #define LOOK_GONE (-1)
 
-typedef struct {               /* shm.payloads.SEEN_LINK */
+typedef struct {               /* shm.contract.payloads.SEEN_LINK */
     uint32_t queued;           /* deliveries not sent yet */
     int32_t credit;            /* LOOK_GONE: there is no such receiver */
     uint64_t dry_since;        /* nanoseconds; 0: it has credit */
@@ -26,14 +26,14 @@ static void look_at(wlink *k, uint64_t now)
     else if (!k->dry_since) k->dry_since = now;
 }
 
-/* A receiver that has begun no delivery since the last look takes none at present, whatever credit it gave. */
+/* A receiver that has begun no delivery since the last poll takes none at present, despite its credit. */
 static void look_for_standstill(pump *p, wlink *k)
 {
     if (k->queued_settled && k->seen_tag == k->tag) out_waits(p, k);
     k->seen_tag = k->tag;
 }
 
-/* Looks at every link, and counts those that are blocked. */
+/* Polls every link, and counts the blocked ones. */
 GLUE void look_at_all(pump *p, uint64_t now)
 {
     uint64_t blocked = 0;

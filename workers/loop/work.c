@@ -1,4 +1,4 @@
-/* Work records: what the core asks of this worker (the links' work_list of the IPC note), applied to the engine. */
+/* Work records: the core's orders to this worker, applied to the engine (record.h, enum routerd_work). */
 #include "workers/loop/loop.h"
 #include "shm/arena.h"
 #include "shm/counters.h"

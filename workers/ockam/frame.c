@@ -1,13 +1,12 @@
-/* Messages of Ockam's TCP transport (facts source-routes 1.3): their routes and payload in the content of a frame, and
- * back.
+/* Messages of Ockam's TCP transport (docs/source-routes.md, Ockam nodes): frames to routes and payload, and back.
  *
- *   bare    length in 2 octets, then a BARE message (route_body.h)
+ *   bare    length in 2 octets, then a BARE message (source_routes/body.c)
  *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes, tracing: text or
  *           null],
  *           a route being [[type, value: bytes], ...]
  *
- * CBOR is read with definite lengths in as few octets as they need (RFC 8949, 4.2.1); without its fourth element there
- * is no tracing context.
+ * CBOR is read only with definite lengths in the fewest octets (RFC 8949 section 4.2.1).  Without the fourth element
+ * there is no tracing context.
  */
 #include <string.h>
 

@@ -1,14 +1,13 @@
-/* Connections of Ockam nodes: frames from their sockets through the workers of source routes, and posted to the core,
- * by plain.h.
+/* Connections of Ockam nodes: framed.c reads frames from their sockets, passes them through route workers, and posts
+ * them to the core.
  *
  *   frame   hole: nothing of it was read     all of it is in the buffer ──refused──▶ counted, told once in a while,
  *                                            gone
  *                                              └──workers passed──▶ begun in blocks, posted ──its rest, from the
  *                                              buffer──▶ complete
  *
- * The whole of a frame is held, since its tracing context, which stands in front of a message here, comes last there.
- * Nobody is told of what is refused: the transport has no word for it. A frame that makes no sense ends its connection;
- * one that is refused does not.
+ * A whole frame is held, because its tracing context comes last but precedes the payload in a message. The transport
+ * cannot report a refusal to the sender. A malformed frame ends its connection; a refused one does not.
  *
  * A connection has one incoming link, `other`, and one out of its own address, `back`. What comes in has that address
  * in front of its return route, so a reply comes back here. The first address of its onward route is a worker's that

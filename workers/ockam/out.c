@@ -1,8 +1,8 @@
-/* Messages to Ockam nodes, as frames: what plain_out.h asks of the protocol.
+/* Messages to Ockam nodes as frames: the protocol's part of framed/out.c.
  *
- * The first address of the onward route is this connection's own, and is taken off; the other side puts its own in
- * front of the return route. The payload is the data of the body. Properties, metadata and the count of workers stay
- * behind: Ockam's messages have no place for them.
+ * The first address of the onward route is the connection's own, and is removed; the other side prepends its own to the
+ * return route. The payload is the data of the body. Properties, metadata and the count of route workers are dropped:
+ * Ockam's messages have no place for them.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *   message-annotations      x-opt-rmr.header: binary, everything between the transport's header and the payload
  *   properties               to: of replies and of what is about tables; reply-to: the connection it came on;
  *                            message-id and correlation-id: of
- *                            blocking calls and of answers to clients (rmr_ask.h)
+ *                            blocking calls and of answers to clients (ask.c)
  *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one;
  *                            binary where its octets are no UTF-8
  *   data                     the payload

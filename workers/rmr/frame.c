@@ -1,9 +1,9 @@
-/* Frames of RMR's own transport (facts rmr 1): where their parts stand, and whether they are what they say.
+/* Frames of the RMR library's SI95 transport: the places of their parts, and checks of their lengths.
  *
  *   0    length, little-endian; 4: the same, big-endian; 8: '$'; up to 50: nothing
  *   50   RMR's header; its parts' lengths follow; then trace data, d1, d2 and the payload
  *
- * Offsets below count from the header.  The first length is the one that counts, with the marker or without.
+ * Offsets below count from the header.  The first length is decisive, with or without the marker.
  */
 #include <string.h>
 
@@ -95,7 +95,7 @@ PRIVATE inline uint32_t rmr_new_header(uint8_t *header)
  *
  *   of a connection   magic, 1, number of its saved sid + 1 (0: it was empty), nonce, number of the connection
  *   of an endpoint    magic, 2, length, two octets of the nonce, host:port (what it says of itself)
- *   of a question     magic, 3, nonce; the rest is in the trace data (rmr_ask.h)
+ *   of a question     magic, 3, nonce; the rest is in the trace data (ask.c)
  */
 
 #define RMR_TOKEN_TEXT 24u

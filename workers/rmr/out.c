@@ -1,4 +1,4 @@
-/* Messages to RMR applications, as frames: what plain_out.h asks of the protocol. */
+/* Messages to RMR applications as frames: the protocol's part of framed/out.c. */
 #include <string.h>
 
 #include "workers/rmr/rmr.h"
@@ -23,8 +23,7 @@ static bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
     return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
 }
 
-/* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications
- * routes. */
+/* Only the core may send messages about tables: a client could otherwise give routes to applications. */
 static bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
 {
     return o->arena != p->workers && rmr_control((int32_t) be32(frame->head + RMR_MT));

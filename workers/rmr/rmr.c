@@ -1,8 +1,7 @@
-/* Connections of RMR applications: frames from their sockets into blocks, and posted to the core (facts rmr 1, 11), by
- * plain.h.
+/* Connections of RMR applications: framed.c reads frames from their sockets into blocks and posts them to the core.
  *
- * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and `other`, where
- * each message says where it goes: replies, and what is about tables.
+ * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and the anonymous
+ * link `other` for replies and messages about tables (docs/rmr.md, Replies).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Payloads that are messages: data sections put together, and what stands in them.
+/* Payloads that are messages: the joined data sections, and their content.
  *
  *   amqp      message-annotations and the bare message; may be wrapped and opened while it still arrives, piece by
  *             piece

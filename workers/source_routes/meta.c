@@ -1,5 +1,5 @@
-/* What becomes of metadata at wrappers, unwrappers and the borders of scopes (routerd/source_routes/metadata.py says
- * the same). */
+/* The rules of metadata at wrappers, unwrappers and borders of scopes (routerd/source_routes/metadata.py is the same in
+ * Python). */
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"

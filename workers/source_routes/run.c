@@ -1,7 +1,7 @@
-/* A message on its way through workers: its routes and what else its annotations say, as pointers to where it stands.
+/* A message on its way through route workers: its routes and other annotations, as pointers into the message.
  *
- * A route is kept last stop first, so that the worker at hand is at its end: to take it off, or to put one in front,
- * moves nothing. A level is one message; a wrapper makes another one around it (route_body.h).
+ * A route is kept last stop first, so that the current route worker is at its end: removing or prepending a stop moves
+ * nothing. A level is one message; a wrapper makes another one around it (body.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -131,8 +131,7 @@ typedef struct {                       /* what stands around the payload */
     uint32_t tail;                     /* octets of it behind the payload (route_tails) */
 } route_layer;
 
-typedef struct {                       /* data sections being put together, also over pieces of a message
-                                          (route_body.h) */
+typedef struct {                       /* data sections being joined, also over pieces of a message (body.c) */
     uint64_t left;                     /* octets of the section at hand that are to come */
     uint32_t have;                     /* octets of the next one's beginning that are there */
     uint8_t head[SCAN_DESCRIPTOR_MAX + 5];

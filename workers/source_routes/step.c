@@ -1,8 +1,8 @@
-/* What each kind of worker makes of a message (routerd/source_routes/rules.py is the same in Python, and tests compare
- * the two): one worker after the other, until the next address is none of this router's.
+/* The effect of each kind of route worker on a message (routerd/source_routes/rules.py is the same in Python, and tests
+ * compare the two): one route worker after the other, until the next address is not of this router.
  *
- *   ROUTE_DONE      the first onward address is where the message goes now
- *   ROUTE_MORE      a worker has to see more of it: it is taken through all workers again when that has come
+ *   ROUTE_DONE      the message goes to the first onward address
+ *   ROUTE_MORE      a route worker needs more of the message; it passes all of them again when that has come
  *   ROUTE_REFUSED   reason and detail say why
  */
 #include <stdlib.h>

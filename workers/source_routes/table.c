@@ -1,12 +1,12 @@
-/* The workers of source routes as messages need them (docs/source-routes.md): compiled by route_table.py into one run
- * of bytes, which stays and is pointed into.
+/* The table of route workers (docs/source-routes.md), compiled by table.py into one run of bytes, which stays in memory
+ * because the table points into it.
  *
  *   number    u8, u16, u64, little-endian
  *   stop      u8 type, u16 length, the octets of its name
  *   optional  u8 0, or 1 and the thing
  *   list      u16 count, the things
  *
- * The bytes come from this router's own Python, and are checked all the same: a table that makes no sense is not taken.
+ * The bytes come from the router's own Python but are checked: a malformed table is refused.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* An arriving message and the workers of source routes: whether it is for one of them, and what they make of it.
+/* The passage of an arriving message through route workers, if it is for one of them.
  *
- * A link whose target is a worker's address brings messages for that worker; any other target is where they go,
- * whatever their annotations say. A message of a link without a target goes by its onward route, and one that has none
- * by `to`; from another router it goes where that router says.
+ * A link whose target is a route worker's address brings messages for that route worker; messages to any other target
+ * go there, regardless of their annotations. A message on an anonymous link goes by its onward route, or by `to` if it
+ * has none; a message from another router goes where that router says.
  */
 #include <stdlib.h>
 #include <string.h>

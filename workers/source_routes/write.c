@@ -1,9 +1,9 @@
-/* The new beginning of a message that has passed workers: written from its end to its start, since what stands around
- * something else says how long that is.
+/* The new beginning of a message that has passed route workers. It is written from its end to its start, because each
+ * enclosing value states the length of its content.
  *
  *   [header, delivery-annotations] [message-annotations] { [properties] [data: message-annotations ... } rest
  *
- * `rest` is not looked at and stays where it is.
+ * `rest` is not read and stays in place.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -32,20 +32,20 @@
 #define MAX_CONNECTIONS (1u << 16)
 #define MAX_LINKS (1u << 20)
 #define MAX_DELIVERIES (1u << 22)
-#define MAX_LISTENERS 512u         /* terms of connections: a listening socket's, or a connector's */
+#define MAX_LISTENERS 512u         /* places: listening sockets and connectors */
 #define READ_TURNS 4               /* reads from one socket before the others get their turn */
 #define WORK_BATCH 512             /* work records served before sockets get their turn */
-#define HOLD_HIGH (256u << 10)     /* streamed bytes nobody has read: stop receiving that message (facts 9, Q2) */
+#define HOLD_HIGH (256u << 10)     /* unread bytes of a stream at which the worker stops receiving it */
 #define HOLD_LOW (128u << 10)
-#define PROGRESS_STEP (64u << 10)  /* tell the core how far a streamed message has been read */
-#define SESSION_HIGH (128u << 10)  /* bytes the engine holds for a session: write no more deliveries (facts 9, Q3) */
+#define PROGRESS_STEP (64u << 10)  /* bytes of a stream after which a reader reports its progress to the core */
+#define SESSION_HIGH (128u << 10)  /* bytes in the engine for a session at which the worker writes no more deliveries */
 #define SCAN_LIMIT (1u << 20)      /* annotations and properties longer than this are refused */
 #define GROWN_BATCH 256
-#define COMPLAINTS 32u              /* kinds of malformed messages that are told of one by one */
-#define COMPLAINT_MS 60000         /* each of them at most this often */
-#define CONTROL_RESERVE 64u        /* at least so many blocks are kept back for dispositions and control payloads */
+#define COMPLAINTS 32u              /* kinds of malformed messages with log lines of their own */
+#define COMPLAINT_MS 60000         /* interval of the lines of one kind */
+#define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for dispositions and control payloads */
 
-enum pump_event {                  /* what Python is called for */
+enum pump_event {                  /* the events that Python handles */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL,
     EV_ACCEPT_FAILED,
     EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE,
@@ -68,23 +68,23 @@ typedef struct {
     uint32_t links_in, links_out;
     uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
     int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
-    char *user;                    /* whom user-id must name (security.h); NULL: not checked */
+    char *user;                    /* the only user-id that messages may have (security.c); NULL: any */
     uint64_t max_message;          /* bytes; 0: no limit */
     uint32_t window;               /* frames of each session */
     uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
-    struct sockaddr_in6 peer;      /* or an IPv4 one: who connected */
-    bool secured;                  /* it was accepted with TLS to speak */
-    uint8_t trace;                 /* enum trace_wish (trace.h) */
-    struct pump *tracer;           /* whom the engine tells of each frame; NULL: nobody */
-    bool denied;                   /* being closed for a message that was too large: nothing more is taken */
-    uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask
-                                      (annotations.h) */
-    uint8_t annotations;           /* the form that they go out in: enum content_annotations */
-    bool dialled;                  /* this side has made it */
-    struct plain_conn *plain;      /* it has no engine: frames of another protocol (plain.h); NULL: AMQP */
-    bool messages_logged;          /* each of its messages is told of (message_log.h) */
-    struct websocket *websocket;   /* how its bytes travel, if not as they are (websocket.h) */
-    struct relay *relay;           /* its SASL exchange is another's (relay.h); NULL: it is not */
+    struct sockaddr_in6 peer;      /* the peer's address, IPv6 or IPv4 */
+    bool secured;                  /* it was accepted with TLS */
+    uint8_t trace;                 /* enum trace_wish (trace.c) */
+    struct pump *tracer;           /* the pump to which the engine reports each frame; NULL: none */
+    bool denied;                   /* it is being closed for a message that was too large, and nothing more is
+                                      received */
+    uint8_t heeded;                /* the trusted forms of received router annotations: a mask (annotations.h) */
+    uint8_t annotations;           /* the form of sent router annotations: enum content_annotations */
+    bool dialled;                  /* the router has initiated it */
+    struct plain_conn *plain;      /* its framed protocol (framed.c); NULL: AMQP */
+    bool messages_logged;          /* Python logs each of its messages (message_log.c) */
+    struct websocket *websocket;   /* its WebSocket framing (websocket.c); NULL: none */
+    struct relay *relay;           /* its relayed SASL exchange (relay.c); NULL: the engine's */
 } wconn;
 
 typedef struct {
@@ -95,19 +95,20 @@ typedef struct {
     uint32_t capacity;             /* credit its listener gives */
     bool outgoing, open;
     bool known;                    /* the core has been told of it */
-    bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its
-                                      readers */
+    bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
-    bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
-    bool plain;                    /* it is one of a connection without engine (plain.h): credit is counted here */
+    bool routed;                   /* it belongs to a link-route pair: transfers and credit are the far peer's
+                                      (link_routes.c) */
+    bool plain;                    /* it belongs to a framed connection (framed.c), whose credit is counted here */
     int32_t credit;
-    bool keyed;                    /* in: its address is a route table, which goes by each message's key (rmr_key.h) */
-    bool loose;                    /* in: it has no address, so its messages may be to a route table, too */
-    int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
-    bool ours;                     /* this side has attached first, because the core wanted that */
-    uint32_t asked;                /* what the core calls that wish, until the peer has answered; 0: nothing is asked */
-    uint64_t order;                /* links of a connection are told to a new core in the order they came */
+    bool keyed;                    /* in: its address is a route table, which routes by each message's key
+                                      (rmr_key.h) */
+    bool loose;                    /* in: it is anonymous, so a message may go to a route table */
+    int32_t promised;              /* out, routed: unused credit of the far sender */
+    bool ours;                     /* router-initiated, by a link request of the core */
+    uint32_t asked;                /* the number of that request until the peer has answered; 0: none */
+    uint64_t order;                /* the order in which a new core learns of the links */
     int8_t on_list;                /* out: links_with_work priority, -1: on none */
     uint32_t work_next, work_previous;
     uint32_t owed;                 /* in: credit to give with the next flow */
@@ -117,11 +118,11 @@ typedef struct {
     struct win *in_first;          /* in: unsettled */
     struct wout *queue_first, *queue_last, *unsettled_first;
     uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
-    uint64_t seen_tag;             /* out: `tag` at the last look */
+    uint64_t seen_tag;             /* out: `tag` at the last poll */
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
-    uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
-    route_sender sender;           /* in: who sends, for workers of source routes */
+    uint64_t dry_since;            /* out: the time of the first poll without credit; 0: it has some */
+    route_sender sender;           /* in: the sender, for route workers */
     uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
                                           all, before that */
 } wlink;
@@ -133,19 +134,19 @@ typedef struct win {
     struct win *next, *previous;
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
-    uint64_t read_to;              /* every reader has got this far */
-    uint32_t outcome;              /* it has one before all of it has come: told, and settled, then; a client takes each
-                                      telling for one */
-    uint64_t wasted;               /* what has come since: beyond HOLD_HIGH it is told at once, so that the sender may
+    uint64_t read_to;              /* the position of the slowest reader */
+    uint32_t outcome;              /* an outcome before the message's end; the sender gets it, with settlement, at the
+                                      end */
+    uint64_t wasted;               /* bytes received since; beyond HOLD_HIGH the sender gets it at once, so that it may
                                       stop */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
-    bool told;                     /* its sender knows an outcome and is to settle */
-    bool passed;                   /* workers of source routes have had it */
-    bool wants_whole;              /* one of them has to see all of it */
+    bool told;                     /* its sender has the outcome and is to settle */
+    bool passed;                   /* it has passed route workers */
+    bool wants_whole;              /* a route worker needs the whole message */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
-    route_first to;                /* where its next address stands, if that is not 0 */
-    route_body *body;              /* how the rest of its payload is opened or wrapped; NULL: it goes as it comes */
+    route_first to;                /* the place of its next address, if not 0 */
+    route_body *body;              /* the wrapping or unwrapping of its remaining payload; NULL: none */
 } win;
 
 typedef struct wout {
@@ -155,35 +156,36 @@ typedef struct wout {
     struct wout *next, *previous;
     uint64_t core;
     arena_reader reader;
-    uint64_t reported;             /* position last told to the core */
-    uint64_t began, finished;      /* when its first byte was written, and when its last one was; 0: not yet */
-    uint64_t starved;              /* how long its link had no credit: before it came, and once it is begun, since
-                                      then */
-    routerd_record *early;         /* what its sender has said of it before it was begun (early.h); NULL: nothing */
-    uint32_t override;             /* block in the core's arena of the to-override it wants, plus 1; 0: none */
+    uint64_t reported;             /* position last reported to the core */
+    uint64_t began, finished;      /* the times of its first and its last written byte; 0: not yet */
+    uint64_t starved;              /* the time of its link without credit: before its arrival, and since then once it
+                                      has begun */
+    routerd_record *early;         /* its sender's state from before its begin (initial_state.c); NULL: none */
+    uint32_t override;             /* the block of its to-override in the core's arena, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
-    bool begun;                    /* of a frame (plain_out.h): the kernel has some of it, or will get it all the
-                                      same */
-    bool waits;                    /* its receiver took none when it was looked at (out_waits) */
+    bool begun;                    /* of a frame (framed/out.c): the kernel has a part of it, or will get it in any
+                                      case */
+    bool waits;                    /* its receiver took no message at the last poll (out_waits) */
 } wout;
 
 typedef struct {
-    int fd;                        /* -1: removed, or a connector's; its connections may still be there */
-    bool dials;                    /* a connector's: nobody is accepted by it */
-    bool relays;                   /* an authentication service judges its clients (relay.h) */
-    char offered[256];             /* SASL mechanisms that a thread answers for (relay.h); empty: the engine does */
-    bool hands_over;               /* its socket brings connections that the exporter has taken (websocket.h) */
-    uint32_t config;               /* number of its listenerSetup */
+    int fd;                        /* -1: removed, or a connector's; it may still have connections */
+    bool dials;                    /* a connector's: it accepts nobody */
+    bool relays;                   /* an authentication service authenticates its clients (relay.c) */
+    char offered[256];             /* the SASL mechanisms that Cyrus SASL serves (relay.c); empty: the engine serves
+                                      all */
+    bool hands_over;               /* its socket brings connections that the exporter has accepted (websocket.c) */
+    uint32_t config;               /* the number of its ListenerSetup or ConnectorSetup */
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
     uint16_t channel_max;
-    bool authenticate, encrypt;    /* what every connection must be */
-    char mechanisms[256];          /* empty: all the engine has */
+    bool authenticate, encrypt;    /* required of every connection */
+    char mechanisms[256];          /* empty: all of the engine */
     pn_ssl_domain_t *tls;          /* NULL: none */
-    int64_t tls_checked;           /* when its files were last looked at */
-    struct plain_terms *plain;     /* its connections have no engine (plain.h); NULL: AMQP */
+    int64_t tls_checked;           /* the time of the last check of its files */
+    struct plain_terms *plain;     /* the terms of its framed connections (framed.c); NULL: AMQP */
 } wlistener;
 
 typedef struct pump pump;
@@ -208,28 +210,26 @@ struct pump {
     uint32_t listener_count;
     uint32_t dirty_first;
     uint32_t stalled_first;
-    uint64_t grown[GROWN_BATCH];   /* streamed messages with news that the core has not been told */
+    uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
     uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
-    bool tracing;                  /* frames of connections that were not told otherwise are logged (trace.h) */
-    bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched
-                                      (away.h) */
-    bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the
-                                      engine */
+    bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
+    bool away;                     /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
+    bool resting;                  /* detached or resyncing: incoming messages wait in the engine */
     routerd_record nowhere;
     annotations_self identity;
-    route_engine *routes;          /* workers of source routes; NULL: there are none */
-    uint8_t digests;               /* what the flow log wants of each message: a mask of enum digest_wish (digest.h) */
-    /* what was told of malformed messages, and when it may be again */
+    route_engine *routes;          /* the route workers; NULL: there are none */
+    uint8_t digests;               /* the parts of the flow extract: a mask of enum digest_wish (flow_extract.c) */
+    /* logged kinds of malformed messages, and the time of their next line */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;
-    uint64_t moved;            /* records in and out when it last had nothing to do */
+    uint64_t moved;            /* records in and out at the last idle turn */
     uint32_t unsettled;
-    uint64_t attached;             /* links there have been */
+    uint64_t attached;             /* the number of links so far */
     pump_callback on_event;
     void *self;
 };
@@ -249,7 +249,7 @@ static inline void mark_dirty(pump *p, wconn *c)
     p->dirty_first = pool_index(&p->conns, c);
 }
 
-/* An action to fill in before the next one. */
+/* A posted action, which the caller fills in before the next one. */
 static inline routerd_record *post_action(pump *p)
 {
     if (__builtin_expect(!p->away, 1)) return outbox_post(&p->actions);
@@ -270,13 +270,13 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
     return r;
 }
 
-/* Make what was posted seen, and wake the core if it sleeps. */
+/* Publishes the posted actions, and wakes the core if it sleeps. */
 static inline void publish_actions(pump *p)
 {
     if (!p->away && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
 }
 
-/* Is there a block beyond those kept back for control payloads? */
+/* Whether there is a block besides those reserved for control payloads. */
 static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + p->arena.free_count[1] > p->reserve; }
 
 /* A link may keep half as many blocks of each class as are free of it, or else one message.  The more links have slow
@@ -286,8 +286,8 @@ static inline bool over_share(const pump *p, const wlink *k)
     return k->kept[0] > p->arena.free_count[0] / 2 || k->kept[1] > p->arena.free_count[1] / 2;
 }
 
-/* Some of a link's blocks were taken or came back since `before`, the free blocks then.  Never below none: a restarted
- * worker may be given blocks back that it never gave away. */
+/* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The count never gets
+ * negative: a restarted worker may get back blocks of its predecessor. */
 static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2])
 {
     for (uint32_t c = 0; c < 2; c++) {
@@ -296,7 +296,7 @@ static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2]
     }
 }
 
-/* A link of a connection, with the listener's terms.  NULL: no room. */
+/* A new link of a connection, with the listener's terms.  NULL: there is no room. */
 static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
 {
     wlink *k = (wlink *) pool_take(&p->links);
@@ -316,7 +316,7 @@ static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
     return k;
 }
 
-/* Whose message a chain is stands in its head block. */
+/* Notes in a chain's head block the link whose message it is. */
 static inline void note_link(pump *p, const wlink *k, uint32_t head)
 {
     arena_block *b = arena_at(&p->arena.view, head);
@@ -333,7 +333,7 @@ static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
         return;
     }
     k->owed += credit;
-    /* where there is little, one counts */
+    /* little credit is returned one by one */
     uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;
     if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
         pn_link_flow(k->engine, (int) k->owed);
@@ -357,7 +357,7 @@ static inline void work_remove(pump *p, wlink *k)
     k->on_list = -1;
 }
 
-/* Put the link at the end of its priority's list; it moves up if something more urgent was queued. */
+/* Appends the link to its priority's list; it moves to a more urgent list if needed. */
 static inline void work_add(pump *p, wlink *k)
 {
     uint32_t q = k->queue_priority;

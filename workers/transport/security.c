@@ -1,7 +1,7 @@
-/* What protects a connection natively: TLS and SASL at its beginning, and the limits its vhost sets on what follows.
+/* The native protection of connections: TLS and SASL at their beginning, and their vhost's limits afterwards.
  *
- * Who may connect, and with which limits, Python decides once per connection (policy.py). What must be looked at with
- * every session or message is looked at here, and only on connections that have such a limit.
+ * Python decides once per connection who may connect and with which limits (policy.py).  This file checks the limits of
+ * sessions and messages, only on connections that have some.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,8 +28,7 @@ PRIVATE inline bool security_begin(const wlistener *l, wconn *c)
     pn_transport_t *t = c->transport;
     pn_sasl_t *sasl = pn_sasl(t);
     if (*l->mechanisms) pn_sasl_allowed_mechs(sasl, l->mechanisms);
-    pn_sasl_set_allow_insecure_mechs(sasl, true);      /* qdrouterd's rule (facts 15); requireEncryption is for the
-                                                          others */
+    pn_sasl_set_allow_insecure_mechs(sasl, true);      /* as in qpid-dispatch; requireEncryption forbids them */
     pn_transport_require_auth(t, l->authenticate);
     pn_transport_require_encryption(t, l->encrypt);
     if (!l->tls) return true;

@@ -1,8 +1,7 @@
 /* Protocol trace: the engine describes each frame of a traced connection in a line, and Python logs it.
  *
- * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself. The engine has
- * no tracer, and looks at one flag per frame, while a connection is not traced. One without an engine hands over the
- * frame itself.
+ * The log's level of the module PROTOCOL (pump.tracing) decides for connections without a setting of their own.  An
+ * untraced connection costs the engine a check of one flag per frame.  Framed connections pass their frames themselves.
  */
 #include "workers/transport/transport.h"
 #include "workers/state/engine.h"
