@@ -1,9 +1,13 @@
-# Included by forward.pyx: the flow log's side of the core.
+# Included by forward.pyx: the flow log's part of the core.
 
 
 cdef class Telemetry:
-    """Records of a forwarder's deliveries, from ``record`` on; ``memory`` is the segment of shm/telemetry.h, ``router`` the id
-    that ends each path, ``generation`` tells this core's records from another's. Names and links are numbers; 0: none."""
+    """Records of a forwarder's deliveries, made from ``record`` on.
+
+    ``memory`` is the segment of shm/telemetry.h. ``router`` is the id that ends each path. ``generation``
+    tells this core's records from another's. Names and links are numbers, and 0 is none. Raises ValueError
+    and MemoryError.
+    """
 
     cdef Forwarder forwarder
     cdef Py_buffer held
@@ -14,7 +18,7 @@ cdef class Telemetry:
         PyObject_GetBuffer(memory, &self.held, PyBUF_SIMPLE | PyBUF_WRITABLE)
         self.holds = True
         if <uintptr_t> self.held.buf % 64 or telemetry_check(self.held.buf, <size_t> self.held.len) is not NULL:
-            raise ValueError("there is no telemetry")
+            raise ValueError("the segment holds no telemetry")
         self.forwarder = forwarder
         self.flow = <core_flow *> calloc(1, sizeof(core_flow))
         if self.flow is NULL:
@@ -29,27 +33,27 @@ cdef class Telemetry:
             PyBuffer_Release(&self.held)
 
     def record(self, uint32_t every) -> None:
-        """Record one of so many deliveries from now on, fewer while the recorder is behind; 0: none."""
+        """Record one of ``every`` deliveries, fewer while the recorder lags; 0 records none."""
         if every:
             self.flow.every = self.flow.asked = every
         self.forwarder.core.flow = self.flow if every else NULL
 
     def publish(self) -> None:
-        """Let the recorder see what has been recorded."""
+        """Publish the records to the recorder."""
         flow_publish(self.flow)
 
     def name(self, bytes text not None) -> int:
-        """The number of a text, which stays until ``forget``."""
+        """Return the number of a text, which is kept until as many calls of ``forget``."""
         cdef uint32_t id = flow_name(self.flow, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
         flow_pin(self.flow, id, 1)
         return id
 
     def forget(self, uint32_t name) -> None:
-        """As often as it was asked for: a text need not stay."""
+        """Release a text once."""
         flow_pin(self.flow, name, -1)
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, given not None) -> int:
-        """Its number, which its deliveries are recorded with; ``given``: a LinkNames."""
+        """Return the number in records of a link's deliveries; 0: it is unknown. ``given`` is a LinkNames."""
         self.forwarder.place_known(worker)
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
         if l is NULL or given.kind > FLOW_LOCAL:
@@ -59,9 +63,9 @@ cdef class Telemetry:
         return l.flow
 
     def drop_link(self, uint32_t number) -> None:
-        """It is gone."""
+        """Forget a link that is gone."""
         flow_drop_link(self.flow, number)
 
     def name_address(self, uint64_t handle, uint32_t name) -> None:
-        """Messages to an address are recorded with this name."""
+        """Record an address's messages under this name."""
         self.forwarder.address(handle).flow = name

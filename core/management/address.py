@@ -50,16 +50,16 @@ class Addresses(Table):
     NAME = "router.address"
     DESCRIPTION = "An address that the router knows."
     COLUMNS = (
-        Column("name", "string", "Key: class, phase of mobile ones, text.", lambda r: r.address.key),
-        Column("identity", "string", "The same.", lambda r: r.address.key),
+        Column("name", "string", "Key: class, phase if mobile, and text.", lambda r: r.address.key),
+        Column("identity", "string", "Key of the address.", lambda r: r.address.key),
         type_column("router.address"),
-        Column("key", "string", "The same.", lambda r: r.address.key),
+        Column("key", "string", "Key of the address.", lambda r: r.address.key),
         Column("distribution", "string", "How messages are distributed.", lambda r: r.distribution),
         _count("own", "inProcess", "Receivers in the router itself."),
         _difference("outgoing", "own", "subscriberCount", "Receivers attached to this router."),
         Column("remoteCount", "integer", "Other routers with receivers.", lambda r: len(r.routers)),
         Column("containerCount", "integer", "Brokers that serve it.", lambda r: r.containers),
-        Column("remoteHostRouters", "list", "Ids of those routers.", lambda r: r.routers),
+        Column("remoteHostRouters", "list", "Ids of other routers with receivers.", lambda r: r.routers),
         _difference("ingress", "from_core", "deliveriesIngress", "Deliveries from clients."),
         Column("deliveriesEgress", "integer", "Deliveries to clients.", lambda r: r.egress),
         _count("transit", "deliveriesTransit", "Deliveries on to other routers."),

@@ -49,7 +49,7 @@ class LogStats(Table):
 
     lenient = False
     NAME = "logStats"
-    DESCRIPTION = "How many lines a module has logged."
+    DESCRIPTION = "Lines that a module has logged."
     COLUMNS = (
         Column("name", "string", "logStats/ and the module.", lambda r: f"logStats/{r[0]}"),
         Column("identity", "string", "logStats/ and the module.", lambda r: f"logStats/{r[0]}"),

@@ -33,7 +33,7 @@ class Nodes(Table):
         Column("identity", "string", "router.node/ and the id.", lambda r: f"router.node/{r.id}"),
         type_column("router.node"),
         Column("id", "string", "Id of the router.", lambda r: r.id),
-        Column("index", "integer", "Its place in the tables.", lambda r: r.index),
+        Column("index", "integer", "Index of the router in the tables.", lambda r: r.index),
         Column("protocolVersion", "integer", "Version of the router protocol.", lambda r: r.protocol_version),
         Column("instance", "integer", "When it started, in seconds.", lambda r: r.instance),
         Column("linkState", "list", "Ids of its neighbours.", lambda r: r.link_state),
@@ -43,7 +43,7 @@ class Nodes(Table):
         ),
         Column("address", "string", "Its address.", lambda r: r.address),
         Column("routerLink", "integer", "Number of the connection to it.", lambda r: r.router_link),
-        Column("cost", "integer", "Cost of the way to it.", lambda r: r.cost),
+        Column("cost", "integer", "Cost of the path to it.", lambda r: r.cost),
         Column(
             "lastTopoChange", "integer", "When the network changed last, in seconds since 1970.", _last_change
         ),

@@ -80,7 +80,7 @@ class Managers(Table):
         Column("manager", "string", "host:port of the manager.", lambda r: r.client.manager),
         Column("state", "string", "away, asking, accepted or refused.", lambda r: r.client.state),
         Column("tableId", "string", "Table that it sent last.", lambda r: r.client.table_id or None),
-        Column("reason", "string", "Why that is not in use.", lambda r: r.client.reason or None),
+        Column("reason", "string", "Why that table is not in use.", lambda r: r.client.reason or None),
         Column("since", "integer", "Since when, seconds since 1970.", lambda r: r.since),
         Column("requestCount", "integer", "Requests that were sent to it.", lambda r: r.client.requests),
     )

@@ -281,11 +281,11 @@ class RouteTableEndpoints(Table):
         type_column("routeTable.endpoint"),
         Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
         Column("endpoint", "string", "host:port.", lambda r: r.name),
-        Column("address", "string", "Who receives from it is it.", lambda r: r.plan.prefix + r.name),
-        Column("live", "boolean", "Whether somebody does.", lambda r: r.name in r.plan.live),
-        Column("worker", "integer", "Worker that connects to it, if one is to.", lambda r: r.worker),
+        Column("address", "string", "Address of its receivers.", lambda r: r.plan.prefix + r.name),
+        Column("live", "boolean", "Whether the endpoint has a receiver.", lambda r: r.name in r.plan.live),
+        Column("worker", "integer", "Worker that connects to the endpoint.", lambda r: r.worker),
         Column("deliveryCount", "integer", "Messages sent to it.", lambda r: r.counts[0]),
-        Column("missedCount", "integer", "Messages whose turn found nobody there.", lambda r: r.counts[1]),
+        Column("missedCount", "integer", "Messages that found no receiver there.", lambda r: r.counts[1]),
     )  # fmt: skip
 
     def __init__(self, tables: Tables, dialling: Dialling) -> None:

@@ -30,7 +30,7 @@ class Workers(Table):
         _row("restarts", "restarts", "integer", "How often it was started again."),
         _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
         _row("cpus", "cpus", "list", "CPUs it may run on."),
-        _row("pinnedBy", "pinnedBy", "string", "What chose them: coreCpu, workerCpus, outside or nobody."),
+        _row("pinnedBy", "pinnedBy", "string", "Source of cpus: coreCpu, workerCpus, outside or nobody."),
         _row("node", "numaNode", "integer", "NUMA node of all these CPUs, where a worker's blocks are."),
         _row("memory", "memory", "integer", "Bytes of memory; what is shared is counted in part."),
         _row("connections", "connections", "integer", "Open connections."),
@@ -49,7 +49,7 @@ class Workers(Table):
         _row("sleeps", "sleeps", "integer", "Times it slept for want of work."),
         _row("longest_turn_ns", "longestLoopNanoseconds", "integer", "Its longest turn: a stall."),
         _row("pauses", "pauses", "integer", "Times it stopped reading because blocks ran low."),
-        _row("bad_records", "badRecords", "integer", "Records that made no sense."),
+        _row("bad_records", "badRecords", "integer", "Invalid records."),
     )
 
     def __init__(self, view: View) -> None:

@@ -2,8 +2,8 @@
  *
  *   built --routes_use_table--> in use --the next table--> former: its counts move --routes_settle--> freed
  *
- * The swap stores a pointer.  The former table's counts move in portions, so that a table of a million entries delays no
- * message; those of a small one move at once.  A table replaces another only after the former one is settled.
+ * The swap stores a pointer.  The former table's counts move in portions, so that a table of a million entries delays
+ * no message; those of a small one move at once.  A table replaces another only after the former one is settled.
  */
 #include "core/forwarder/planes.h"
 #include "core/rmr/active_tables.h"

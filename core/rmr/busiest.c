@@ -1,6 +1,6 @@
-/* The busiest entries of a route table.  The core examines the table in portions between its turns; messages cost no more.
+/* The busiest entries of a route table.  The core examines the table in portions between its turns.
  *
- *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> rows complete; the next step begins anew
+ *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> rows complete; the next step starts over
  */
 #include "core/rmr/active_tables.h"
 

@@ -6,14 +6,14 @@
  *
  * The sender's own endpoint gets no copy, nor does a group without a receiver.
  *
- * On a link that also leads to other addresses the worker reports no key, and the core decodes it (keyed_read): an anonymous
- * sender's link, one from another router, or one whose messages pass an exchange or a route worker.
+ * On a link that also leads to other addresses the worker reports no key, and the core decodes it (keyed_read): an
+ * anonymous sender's link, one from another router, or one whose messages pass an exchange or a route worker.
  */
 #include "core/forwarder/planes.h"
 #include "core/rmr/active_tables.h"
 #include "shm/rmr_key.h"
 
-#define KEYED_RESERVED 100u            /* RMR uses message types below itself (RMR's Route Table Guide, Reserved Message Types) */
+#define KEYED_RESERVED 100u            /* lower types are RMR's own (Route Table Guide, Reserved Message Types) */
 #define KEYED_AHEAD 3u                 /* how many records ahead a slot is fetched */
 #define KEYED_LOOK 512u                /* bytes of a message in which its key is looked for at first */
 
