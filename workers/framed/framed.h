@@ -1,4 +1,4 @@
-/* Connections without an engine: frames of another protocol, which a protocol's own table of operations knows. */
+/* Framed connections, which carry frames of another protocol than AMQP; a table of operations defines the protocol. */
 #ifndef ROUTERD_WORKERS_FRAMED_H
 #define ROUTERD_WORKERS_FRAMED_H
 
@@ -11,32 +11,32 @@
 #include "shm/unity.h"
 #include "workers/state/pump.h"
 
- /* bytes read ahead of a connection, if its protocol needs no more of them at once */
+ /* bytes of a connection's buffer, unless a frame needs more at once */
 #define PLAIN_BUFFER (64u << 10)
-#define PLAIN_READ_MIN (16u << 10)     /* room that a read is worth making */
+#define PLAIN_READ_MIN (16u << 10)     /* the minimum of free room for a read */
 #define PLAIN_HEAD_MAX 16384u          /* octets of a frame around its payload */
 
 enum plain_step { PLAIN_ON, PLAIN_MORE, PLAIN_WAIT };
 enum plain_made { PLAIN_MADE, PLAIN_PIECES, PLAIN_UNFIT };
 
-typedef struct {                       /* a frame in the making: where its payload stands in the message, what goes
-                                          around that */
+typedef struct {                       /* a frame to be sent: its payload's place in the message, and the octets around
+                                          it */
     uint32_t head, tail, payload, payload_length;
     const char *why;                   /* the message makes no frame */
 } plain_frame;
 
-typedef struct {                       /* a message that a frame is to be made of: the first `size` of its `length`
-                                          bytes stand at `start` */
+typedef struct {                       /* a message to be sent as a frame: the first `size` of its `length` bytes are at
+                                          `start` */
     const uint8_t *start;
     size_t size;
     uint64_t length;
-    uint8_t *whole;                    /* gathered: the same bytes, which may be moved about; or NULL */
+    uint8_t *whole;                    /* the same bytes gathered, which may be moved; or NULL */
 } plain_message;
 
 typedef struct plain_protocol {
-    uint8_t number;                    /* whom Python asks: RmrTransport, OckamTransport */
+    uint8_t number;                    /* the index of its RmrTransport or OckamTransport in Python */
     enum counter frames_in, frames_out, undelivered, unfit;
-    const char *unfit_name;            /* of the error that the sender of such a message is told */
+    const char *unfit_name;            /* the error condition for the sender of a message that makes no frame */
     /* takes the frame at the front of the buffer; WAIT: not now */
     enum plain_step (*next)(pump *p, wconn *c);
     /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
@@ -45,35 +45,33 @@ typedef struct plain_protocol {
     void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);
 } plain_protocol;
 
-typedef struct plain_terms {           /* of a listener, or of the connections that this side makes: a protocol's own
-                                          begin with it */
+typedef struct plain_terms {           /* the terms of a place; a protocol's own terms begin with it */
     const plain_protocol *speaks;
     uint32_t most;                     /* longest frame */
 } plain_terms;
 
 typedef struct plain_conn {
     const plain_protocol *speaks;
-    wlink *data, *other;               /* in: to its route table, or NULL; to where each message says */
-    wlink *out, *back;                 /* out: to the endpoint that we have connected to, or NULL; to this connection */
+    wlink *data, *other;               /* in: to its route table, or NULL; anonymous */
+    wlink *out, *back;                 /* out: from its endpoint's address, or NULL; from its own address */
     uint32_t number;
-    bool connecting, ended, waiting, watched;   /* waiting: what has been read waits for credit, blocks, readers;
-                                                   watched: by epoll */
-    bool greeted;                      /* what the peer says once has come */
-    const char *why;                   /* it is closed; NULL: the peer has */
+    bool connecting, ended, waiting, watched;   /* waiting: read frames wait for credit, blocks or readers; watched: by
+                                                   epoll */
+    bool greeted;                      /* the peer's greeting has arrived */
+    const char *why;                   /* the reason of its end; NULL: the peer has closed it */
     uint8_t *in;                       /* bytes read: [first, end) */
     uint32_t first, end, room;
-    uint64_t left, skip;               /* of the frame being received: payload still to come; bytes still to pass
-                                          over */
-    wlink *into;                       /* whose `current` that frame is */
-    uint8_t *rest;                     /* what the socket had no room for of a frame: [rest_first, rest_size) */
+    uint64_t left, skip;               /* of the frame being received: payload bytes to come; bytes to skip */
+    wlink *into;                       /* the link with that frame as its `current` */
+    uint8_t *rest;                     /* the unsent rest of a frame: [rest_first, rest_size) */
     size_t rest_first, rest_size;
-    uint64_t rest_of;                  /* handle of the delivery; gone: nobody asks any more */
-    uint64_t gathered_of;              /* the same of the message that is being gathered; 0: none */
+    uint64_t rest_of;                  /* the handle of its delivery, which may be gone */
+    uint64_t gathered_of;              /* the handle of the delivery that is being gathered; 0: none */
     uint8_t *gathered;
     uint64_t gathered_size;
     struct rmr_sid *sids;
     uint32_t sids_kept;
-    uint8_t *name;                     /* its address in routes, for whom it has one (ockam.h) */
+    uint8_t *name;                     /* its address in routes, if it has one (ockam.c) */
     uint16_t name_length;
     uint8_t name_type;
 } plain_conn;

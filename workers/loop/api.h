@@ -1,4 +1,4 @@
-/* What the glue (pump.pyx) may call: the functions that these headers mark as GLUE, and those that stand in state/ and
+/* The functions that the glue (pump.pyx) may call: those that these headers mark as GLUE, and those of state/ and
  * shm/. */
 #ifndef ROUTERD_WORKERS_API_H
 #define ROUTERD_WORKERS_API_H

@@ -1,4 +1,4 @@
-/* The worker's turn: waiting, the core's orders, connections in and out of service, and a core's death. */
+/* The worker's turn: waiting, work records, the begin and end of connections, and a core's death. */
 #ifndef ROUTERD_WORKERS_LOOP_H
 #define ROUTERD_WORKERS_LOOP_H
 

@@ -1,15 +1,14 @@
-/* A worker without a core: its connections and links stay, what was on its way is over.
+/* A worker without a core: its connections and links stay, its deliveries end.
  *
- *   present --pump_leave()--> away --pump_return()--> telling --pump_present()--> present
+ *   attached --pump_leave()--> detached --pump_return()--> resyncing --pump_present()--> attached
  *
- *   away      nobody reads what is posted; no ring and no block of anybody is touched; incoming messages wait in the
- *             engine, attaches are not answered, no credit is given; detaches and closes happen at once
- *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait
- *             until it has
- *             heard of those of all workers: whoever is to receive them may be another's
+ *   detached    nothing is posted; no ring and no block is touched; incoming messages wait in the engine, attaches are
+ *               not answered, no credit is granted; detaches and closes happen at once
+ *   resyncing   the worker presents its connections and links to a new core one by one; incoming messages wait until
+ *               all workers have done so, because their receivers may belong to another worker
  *
- * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing
- * a message on in `telling` (the core would not know its link, or have nobody for it).
+ * Prohibited: reading a block while detached (its owner takes back all of its blocks when every worker is detached),
+ * and passing on a message while resyncing (the core might not know its link or its receivers).
  */
 #include <string.h>
 

@@ -1,15 +1,15 @@
-/* When deliveries went out, and how long their links had no credit: what the flow log tells. */
+/* The times of sent deliveries and of links without credit, for the flow log. */
 #include "workers/loop/loop.h"
 #include "shm/record.h"
 #include "workers/state/pump.h"
 
-/* How long a link with something to send has had no credit, up to now. */
+/* The nanoseconds that a link with waiting deliveries has had no credit, up to now. */
 PRIVATE inline uint64_t link_starved(const pump *p, const wlink *k)
 {
     return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0);
 }
 
-/* The first byte of a delivery goes out: its link has credit. */
+/* Notes that the first byte of a delivery is sent, so its link has credit. */
 PRIVATE inline void out_begun(const pump *p, wlink *k, wout *o)
 {
     if (__builtin_expect(k->starved_since != 0, 0)) {
@@ -20,7 +20,7 @@ PRIVATE inline void out_begun(const pump *p, wlink *k, wout *o)
     o->began = p->now_ns;
 }
 
-/* When its last byte was written, how long that took, and how long it had waited for credit. */
+/* Writes into a record the time of a delivery's last byte, the time of writing, and the time without credit. */
 PRIVATE inline void out_times(const wout *o, routerd_record *r)
 {
     uint64_t writing = (o->finished - o->began) / 1000;

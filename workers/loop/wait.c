@@ -1,4 +1,4 @@
-/* How a worker waits for sockets and for the core: it polls, gives way, and sleeps last of all. */
+/* The worker's wait for sockets and for the core: it polls, then yields the CPU, and sleeps last. */
 #include <sched.h>
 #include <sys/epoll.h>
 
@@ -11,7 +11,7 @@
 
 #define CROWD 16u              /* records since it last had nothing to do, in and out */
 
-/* Spin for a while before sleeping (busyPoll): a wake-up costs more than a look.  -1: nothing came. */
+/* Spins for a while before sleeping (busyPoll), because a wake-up costs more than a poll.  -1: nothing has come. */
 static int busy_poll(pump *p, struct epoll_event *events)
 {
     uint64_t end = clock_ns() + p->busy_poll_ns;

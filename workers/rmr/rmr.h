@@ -1,4 +1,4 @@
-/* Connections that speak RMR. */
+/* Connections of RMR applications. */
 #ifndef ROUTERD_WORKERS_RMR_H
 #define ROUTERD_WORKERS_RMR_H
 
@@ -14,18 +14,17 @@
 
 enum rmr_reply { REPLY_TRANSPARENT, REPLY_PROXIED, REPLY_SAME };
 
-typedef struct {                       /* of a listener, or of the connections that are made for a route table */
+typedef struct {                       /* the terms of a listener, or of the connections to a route table's endpoints */
     plain_terms plain;
     char address[RMR_ADDRESS_MAX];     /* of the table */
-    char control[RMR_ADDRESS_MAX];     /* what is about tables goes there */
-    char back[RMR_ADDRESS_MAX];        /* addresses of connections: this, and their number */
+    char control[RMR_ADDRESS_MAX];     /* of messages about tables */
+    char back[RMR_ADDRESS_MAX];        /* the prefix of connections' addresses, before their number */
     uint32_t address_length, control_length, back_length;
-    char source[RMR_SOURCE_BYTES];     /* what replies are sent to */
+    char source[RMR_SOURCE_BYTES];     /* the host:port for replies */
     uint64_t nonce;
     uint8_t reply;                     /* enum rmr_reply */
-    uint8_t key[SIPHASH_KEY];          /* of tags that only this router can make */
-    bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the
-                                          table */
+    uint8_t key[SIPHASH_KEY];          /* the key of this router's tags */
+    bool replies;                      /* a received frame with a token is a reply, never a message by the table */
 } rmr_terms;
 
 typedef struct rmr_sid { uint32_t number; uint8_t sid[RMR_SID_BYTES]; } rmr_sid;

@@ -1,15 +1,14 @@
-/* A client's SASL exchange that somebody else answers: an authentication service (authServicePlugin), or a thread of
- * this worker that looks after the router's own users (logins.py).
+/* A client's SASL exchange that the engine does not answer: an authentication service does (authServicePlugin), or
+ * Cyrus SASL in a thread of this worker (logins.py).
  *
- * Two connections share a relay: `up`, which the client has made, and `down`, which Python dials to the service when
- * the client has said that it speaks SASL. Neither waits: what one side says is put where the other's engine writes it
- * from.
+ * Two connections share a relay: `up`, the client's, and `down`, which Python dials to the service when the client
+ * speaks SASL. Neither waits: each side's octets go to the memory from which the other's engine writes.
  *
  *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking
  *                                 asking --outcome ok--> opening --the service's OPEN, judged by Python--> decided
  *   any of them --anything else, the end of `down`, its deadline--> decided (refused)
  *
- * Of the router's own users (`local`) there is no `down`, and Python is told of each init and response:
+ * With Cyrus SASL (`local`) there is no `down`, and Python gets each init and response:
  *
  *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word-->
  *   decided
@@ -26,7 +25,7 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-/* The engine's own buffer is gone when the callback returns. False: too long. */
+/* Copies octets, because the engine's buffer is gone when the callback returns. False: they are too long. */
 static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
 {
     if (bytes->size > RELAY_SAID_MAX) return false;
@@ -40,7 +39,7 @@ static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
 
 static pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
 
-/* Have one side say something. */
+/* Sends octets to one side. */
 static void relay_say(relay *r, wconn *c, const relay_said *said, int what)
 {
     pnx_sasl_set_bytes_out(c->transport, relay_bytes(said));
@@ -48,13 +47,13 @@ static void relay_say(relay *r, wconn *c, const relay_said *said, int what)
     mark_dirty(r->p, c);
 }
 
-/* The service's connection is of no use any more.  It may be the one whose bytes are being read: the sweep ends it. */
+/* Ends the service's connection later, in the sweep, because its bytes may be being read. */
 static void relay_hang_up(relay *r)
 {
     if (r->down) r->down->deadline = r->p->now_ms;
 }
 
-/* The client is refused: pn_sasl_outcome_t. */
+/* Refuses the client with a pn_sasl_outcome_t. */
 GLUE void relay_refuse(relay *r, int outcome, const char *why)
 {
     if (r->state == RELAY_DECIDED) return;
@@ -68,7 +67,7 @@ GLUE void relay_refuse(relay *r, int outcome, const char *why)
     relay_hang_up(r);
 }
 
-/* The service, or a thread, has decided for the client. */
+/* Admits the client as a user. */
 GLUE void relay_admit(relay *r, const char *user)
 {
     if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up
@@ -83,7 +82,7 @@ GLUE void relay_admit(relay *r, const char *user)
 
 static relay *relay_of(pn_transport_t *t) { return (relay *) pnx_sasl_get_context(t); }
 
-/* Is the word there, as a whole? */
+/* Whether a list of words contains a word. */
 static bool relay_offers(const char *words, const char *word, size_t size)
 {
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
@@ -91,8 +90,8 @@ static bool relay_offers(const char *words, const char *word, size_t size)
     return false;
 }
 
-/* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not
- * prove anything, and those that the listener does not allow, which the engine leaves out. */
+/* Sets the mechanisms offered to a client: those of the service or of Cyrus SASL, without those that prove nothing. The
+ * engine removes those that the listener does not allow. */
 static uint32_t relay_choose(relay *r, const char *words)
 {
     size_t used = 0;
@@ -132,14 +131,14 @@ static bool relay_init_server(pn_transport_t *t)
 
 static const char *relay_list(pn_transport_t *t) { return relay_of(t)->mechanisms; }
 
-/* A thread is to answer what the client has said. */
+/* Passes the client's octets to Python. */
 static void relay_tell(relay *r)
 {
     r->state = RELAY_ASKING;
     r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
 }
 
-/* A client chooses how to log in here.  What needs no password is decided at once. */
+/* Handles a client's init for Cyrus SASL; mechanisms without a password are decided at once. */
 static void relay_login(relay *r)
 {
     const char *external = pnx_sasl_get_external_username(r->up->transport);
@@ -223,7 +222,7 @@ static void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
     relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
 }
 
-/* The thread's question to the client. */
+/* Sends the question of Cyrus SASL to the client. */
 GLUE void relay_question(relay *r, const char *start, size_t size)
 {
     if (r->state == RELAY_ASKING && r->up && relay_keep(&r->service, &(pn_bytes_t) { size, start })) {
@@ -279,7 +278,7 @@ static void relay_join(relay *r, wconn *c)
     pnx_sasl_set_implementation(c->transport, &relay_engine, r);
 }
 
-/* The connection to the service that a client needs has been begun. */
+/* Joins the new connection to the service with the client's relay. */
 GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
 {
     r->down = c;
@@ -287,8 +286,8 @@ GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
     if (*realm) pnx_sasl_set_local_hostname(c->transport, realm);
 }
 
-/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out. With
- * users of the router's own, the listener says whether SASL may be left out. False: no memory. */
+/* Gives a new client a relay. A listener with a service requires SASL; one with Cyrus SASL has its own setting for
+ * that. False: no memory. */
 PRIVATE inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);
@@ -302,7 +301,7 @@ PRIVATE inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
     return true;
 }
 
-/* One end is gone. */
+/* Detaches a lost connection from its relay. */
 PRIVATE inline void relay_left(wconn *c)
 {
     relay *r = c->relay;

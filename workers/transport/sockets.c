@@ -1,7 +1,7 @@
 /* Sockets: accepting, reading into the engine, writing out of it, and closing.
  *
- * All workers share each listening socket.  Whoever is woken takes a connection only while it has about as few as the
- * least loaded of the others; otherwise it looks away for a moment, and comes back in case nobody else did.
+ * All workers share each listening socket. A worker that is woken accepts only while it has about as few connections as
+ * the least loaded one; otherwise it ignores the socket for a moment, and retries in case no other worker accepts.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +21,7 @@
 #include "workers/state/pump.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
-#define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */
+#define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 
 #define RESUME_TICK_MS 1000
@@ -51,7 +51,7 @@ static bool listener_used(const pump *p, uint32_t place)
     return false;
 }
 
-/* A place for another listener: a removed one's whose connections are gone, too, or a new one.  NULL: there is none. */
+/* A place for another listener: that of a removed one without connections, or a new one.  NULL: there is none. */
 GLUE wlistener *listener_new(pump *p)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) {
@@ -63,7 +63,7 @@ GLUE wlistener *listener_new(pump *p)
     return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
 }
 
-/* Out of epoll first: the socket stays open elsewhere, and its events would go on coming. */
+/* Removes the socket from epoll first: other processes keep it open, so its events would continue. */
 GLUE void listener_close(pump *p, wlistener *l)
 {
     listener_arm(p, l, false);
@@ -71,7 +71,7 @@ GLUE void listener_close(pump *p, wlistener *l)
     l->fd = -1;
 }
 
-/* Fewest connections among the workers that accept. */
+/* Whether this worker has about the fewest connections of those that accept. */
 static bool my_turn(const pump *p)
 {
     uint64_t mine = p->conns.used, least = mine;
@@ -147,7 +147,7 @@ static wconn *conn_new(pump *p, int fd, uint16_t listener)
     return c;
 }
 
-/* Is there memory for what a connection begins with?  The engine does not survive finding none. */
+/* Whether there is memory for a new connection: the engine does not survive a lack of it. */
 static bool memory_left(void)
 {
     void *probe = malloc(ACCEPT_MEMORY);
@@ -191,7 +191,7 @@ PRIVATE inline void sockets_accept(pump *p, wlistener *l)
     p->accept_waiting = false;
 }
 
-/* The socket is of no use any more: tell the engine, whose TRANSPORT_CLOSED tells everybody else. */
+/* Tells the engine that the socket is broken; its TRANSPORT_CLOSED event does the rest. */
 GLUE void conn_broken(pump *p, wconn *c)
 {
     if (!c->failed) {
@@ -202,7 +202,7 @@ GLUE void conn_broken(pump *p, wconn *c)
     mark_dirty(p, c);
 }
 
-/* Read once; true if there may be more. */
+/* Reads once; true if there may be more. */
 PRIVATE inline bool conn_read(pump *p, wconn *c)
 {
     ssize_t room = pn_transport_capacity(c->transport);
@@ -258,7 +258,7 @@ static bool conn_full(pump *p, wconn *c)
     return false;
 }
 
-/* Write what the engine has; false if the socket is full. */
+/* Writes the engine's output; false if the socket is full. */
 PRIVATE inline bool conn_write(pump *p, wconn *c)
 {
     ssize_t size;

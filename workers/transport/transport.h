@@ -1,4 +1,4 @@
-/* How a connection's bytes travel: sockets, WebSocket frames, TLS and SASL, and the log of frames. */
+/* The transport of connections: sockets, WebSocket frames, TLS and SASL, and the log of frames. */
 #ifndef ROUTERD_WORKERS_TRANSPORT_H
 #define ROUTERD_WORKERS_TRANSPORT_H
 
@@ -14,11 +14,11 @@
 
 enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 
-#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload that are told */
+#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload in the trace */
 
-typedef struct {                       /* a frame of a connection without an engine */
+typedef struct {                       /* a frame of a framed connection */
     bool sent;
-    /* of all of it; of what stands around the payload, of what is there of that */
+    /* octets of the frame; of its part around the payload; of the known part of the payload */
     uint32_t length, head_length, payload_length;
     const uint8_t *head, *payload;
 } frame_seen;
@@ -29,17 +29,17 @@ typedef struct {                       /* a frame of a connection without an eng
 enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003 };
 
 typedef struct websocket {
-    uint8_t header[14];            /* of the frame that is being read, as far as it has come */
+    uint8_t header[14];            /* the received part of the current frame's header */
     uint32_t header_size;
     bool inside;                   /* its payload is being read */
-    uint64_t left;                 /* of that */
-    uint32_t masked;               /* bytes of it so far: where in the mask the next one is */
+    uint64_t left;                 /* octets of the payload still to be read */
+    uint32_t masked;               /* octets of the payload so far: the position in the mask */
     uint8_t control[WEBSOCKET_CONTROL];    /* payload of a control frame */
     uint32_t control_size;
-    bool over;                     /* nothing more is read */
-    uint8_t begin[14];             /* header of the frame that is being written, and what of it is to be sent */
+    bool over;                     /* no more is read */
+    uint8_t begin[14];             /* header of the frame that is being written, and its unsent part */
     uint32_t begin_at, begin_size;
-    uint64_t payload;              /* of that frame still to be sent: it stands in the engine */
+    uint64_t payload;              /* unsent octets of that frame's payload, which are in the engine */
     uint8_t answer[4 + WEBSOCKET_CONTROL]; /* a control frame that goes next */
     uint32_t answer_size;
 } websocket;
@@ -51,19 +51,19 @@ typedef struct { char *start; size_t size; } relay_said;
 
 typedef struct relay {
     pump *p;
-    wconn *up, *down;              /* NULL: gone, or not there yet */
+    wconn *up, *down;              /* NULL: gone, or not begun */
     enum relay_state state;
-    uint32_t engines;              /* transports that know it; it goes with the last one */
+    uint32_t engines;              /* transports that refer to it; the last one frees it */
     bool asked;                    /* Python knows of the client */
     bool early;                    /* the client's init came before the mechanisms, and waits in `client` */
     bool anonymous;                /* ANONYMOUS may be offered */
-    bool local;                    /* the router's own users: a thread answers */
-    char mechanisms[RELAY_MECHANISMS];   /* offered to the client, blanks between */
-    char mechanism[64];            /* that the client has chosen */
-    relay_said client, service;    /* what each side said last; the other's engine writes it from here */
+    bool local;                    /* Cyrus SASL decides, in a thread (logins.py) */
+    char mechanisms[RELAY_MECHANISMS];   /* offered to the client, separated by spaces */
+    char mechanism[64];            /* chosen by the client */
+    relay_said client, service;    /* each side's last SASL octets, from which the other's engine writes */
     char *user;                    /* the engine keeps this pointer */
-    const char *why;               /* why it came to nothing; NULL: the service said so, or nothing is known */
-    bool faulty;                   /* and it is the client's fault */
+    const char *why;               /* the reason of a failure; NULL: the service has refused the client, or unknown */
+    bool faulty;                   /* the failure is the client's fault */
 } relay;
 
 enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
