@@ -1,8 +1,7 @@
-"""How an attribute of an entity is declared, and how the declaration is read back.
+"""Declarations of attributes of entities, and the reading of these declarations.
 
-An entity is a msgspec Struct. Its fields are the attributes: the field's type, default and bounds are the
-attribute's, and `about` adds what msgspec has no place for. Check, documentation and management schema all
-read this one declaration through `attributes_of`.
+An entity is a msgspec Struct. Each field is an attribute with the field's type, default and bounds; `about`
+adds what msgspec cannot express. Check, documentation and management schema all use `attributes_of`.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -16,14 +15,14 @@ Kind: TypeAlias = Literal[
 
 
 class Attribute(Struct, frozen=True, kw_only=True):
-    """One attribute of an entity type, as the management schema describes it."""
+    """An attribute of an entity type, in the terms of the management schema."""
 
-    name: str  # as on the wire and in files
-    field: str  # of the Struct
+    name: str  # the name on the wire and in files
+    field: str  # the field of the Struct
     kind: Kind
     description: str
     default: object = None  # None: no default, the attribute is absent
-    default_text: str = ""  # where the default is computed: how
+    default_text: str = ""  # says how a computed default comes about
     required: bool = False
     choices: tuple[str, ...] = ()
     minimum: int | None = None
@@ -35,7 +34,7 @@ class Attribute(Struct, frozen=True, kw_only=True):
 
 
 class Entity(Struct, frozen=True, kw_only=True):
-    """What all entities have; `line` is where it begins in its file, 0 for one that stands in none."""
+    """Attributes of all entities; `line` is the entity's line in its file, 0 without a file."""
 
     name: str | None = None
     identity: str | None = None
@@ -53,13 +52,13 @@ def about(
     deprecated: bool = False,
     update: bool = False,
 ) -> Meta:
-    """Describe a field: `old` is a former name still read, `default` how a computed default comes about."""
+    """Describe a field: `old` is a former name still read, `default` explains a computed default."""
     extra = {"kind": kind, "old": old, "default": default, "deprecated": deprecated, "update": update}
     return Meta(description=description, ge=ge, le=le, extra=extra)
 
 
 def attributes_of(entity: type[Struct], *, create: bool = True) -> tuple[Attribute, ...]:
-    """The attributes declared by a Struct, in order of declaration, without what all entities have."""
+    """Return the attributes that a Struct declares, in order, without those of all entities."""
     described = msgspec.inspect.type_info(entity)
     assert isinstance(described, msgspec.inspect.StructType)
     return tuple(

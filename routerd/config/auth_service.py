@@ -1,4 +1,4 @@
-"""What must hold of authServicePlugins: a place to ask, and passwords that nobody reads on their way."""
+"""Rules of authServicePlugins: each has a place to connect to, and passwords stay secret on their way."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from shm.contract.hosts import is_loopback
 
 
 def check_auth_services(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule of authServicePlugins."""
+    """Yield mistakes in authServicePlugins."""
     for at in checked:
         if isinstance(at.entity, AuthServicePlugin):
             yield from _service(at, at.entity)

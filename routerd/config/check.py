@@ -1,4 +1,4 @@
-"""Every section against the declaration of its entity: unknown names, wrong values, missing attributes."""
+"""Checks every section against its entity's declaration: unknown names, wrong values, missing attributes."""
 
 import msgspec
 from msgspec import Struct
@@ -9,13 +9,13 @@ from routerd.config.source import Block, Mistake, Section, Setting, camel_case, 
 from routerd.config.values import WrongValueError, convert, expected
 
 DOCUMENTATION = "docs/configuration.md"
-SECRETS = frozenset({"password", "saslPassword"})  # attributes whose values are never told
+SECRETS = frozenset({"password", "saslPassword"})  # attributes whose values are never shown
 
 
 class Checked(Struct, frozen=True):
-    """An entity and where its attributes stand; a wrong attribute has its default instead.
+    """An entity and the lines of its attributes; a wrong attribute has its default.
 
-    `block` is what was given. One that stands in no file has line 0.
+    `block` is what was given. An entity without a file has line 0.
     """
 
     entity: Entity
@@ -23,11 +23,11 @@ class Checked(Struct, frozen=True):
     block: Block
     file: str
     line: int
-    lines: dict[str, int]  # of the attributes given in the file, by present name
+    lines: dict[str, int]  # lines of the given attributes by their present names
     wrong: frozenset[str] = frozenset()
 
     def where(self, other: "Checked") -> str:
-        """The place of this one, for a mistake in the other."""
+        """Return this entity's place, for a mistake in the other."""
         if not self.line:
             return "in a management request"
         return f"in line {self.line}" if self.file == other.file else f"in {self.file}:{self.line}"
@@ -36,13 +36,13 @@ class Checked(Struct, frozen=True):
         return self.lines.get(attribute, self.line)
 
     def mistake(self, attribute: str, text: str, *, warning: bool = False) -> Mistake:
-        """A mistake in an attribute, at its line or else at the line of the entity."""
+        """Return a mistake in an attribute, at its line or else at the line of the entity."""
         about = f"{self.type.short_name} {attribute}".rstrip()
         return Mistake(self.file, self.line_of(attribute), f"{about}: {text}", warning)
 
 
 def check(sections: list[Section], mistakes: list[Mistake]) -> list[Checked]:
-    """The entities of all sections that make one; their mistakes are added to the list."""
+    """Return the entities of sections; append mistakes to the list."""
     checked = []
     for section in sections:
         found = entity_type(section.type)
@@ -76,7 +76,7 @@ class _Checker:
         self._values: dict[str, object] = {}
 
     def entity(self) -> Checked | None:
-        """The entity, or None when a required attribute is missing or wrong."""
+        """Return the entity, or None if a required attribute is missing or wrong."""
         seen: dict[str, Setting] = {}
         for setting in self._block.settings:
             self._setting(setting, seen)
@@ -88,7 +88,7 @@ class _Checker:
             return None
         try:
             entity = msgspec.convert({**self._values, "line": self._line}, self._type.entity)
-        except msgspec.ValidationError as error:  # stricter than the checks above: never let it pass
+        except msgspec.ValidationError as error:  # msgspec is stricter than the checks above
             self._mistake(self._line, f"is not valid ({error}); see {DOCUMENTATION}")
             return None
         return Checked(
@@ -151,7 +151,7 @@ class _Checker:
         )
 
     def _groups(self, setting: Setting, attribute: Attribute) -> dict[str, object]:
-        """User groups of a vhost: each value is itself a block of attributes."""
+        """Check the user groups of a vhost: each value is a block of attributes."""
         if not isinstance(setting.value, Block):
             raise WrongValueError(f"{shown(setting.value)} does not fit; give {expected(attribute)}")
         groups: dict[str, object] = {}
@@ -178,7 +178,7 @@ class _Checker:
 
 
 def _hidden(attribute: Attribute, error: WrongValueError) -> str:
-    """What is wrong with a value, without the value of a secret."""
+    """Return what is wrong with a value, without the value of a secret."""
     if attribute.name not in SECRETS:
         return str(error)
     return f"its value does not fit; give {expected(attribute)} without control characters"

@@ -1,7 +1,7 @@
 """The qdrouterd.conf syntax: `section {`, `key: value`, `}`, comments with `#`.
 
-A value that begins with `{` is a JSON block and may go on over several lines; inside it the plain
-`key: value` lines are also read. Parsing goes on after a mistake, so that all of them are found.
+A value that begins with `{` is a JSON block of one or more lines; it may hold plain `key: value` lines too.
+Parsing continues after a mistake, so that it finds all of them.
 """
 
 import re
@@ -18,9 +18,9 @@ from routerd.config.source import (
     shown_of,
 )
 
-# '#' is part of these values (it is a wildcard there); in all others it begins a comment.
+# '#' is a wildcard in these values; in all others it begins a comment.
 HASH_ALLOWED = frozenset({"pattern", "bindingKey", "hostname", "prefix"})
-# In a routeWorker it also ends the type of an address.
+# In a routeWorker '#' also ends the type of an address.
 HASH_IN_ROUTES = frozenset(
     {"address", "inner", "route", "returnRoute", "traceAs", "sendTo", "allow", "innerAllow"}
 )
@@ -32,7 +32,7 @@ _WITH_HASH = re.compile(r"(\S+(?:\s+[^\s#]\S*)*)\s*(?:#.*)?")
 
 
 def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
-    """The sections of a .conf text; what cannot be read is added to `mistakes`."""
+    """Return the sections of a .conf text; append what cannot be read to `mistakes`."""
     return _Reader(text, file, mistakes).sections()
 
 
@@ -42,7 +42,7 @@ class _Reader:
         self._lines = text.split("\n")
         self._file = file
         self._mistakes = mistakes
-        self._index = 0  # of the next line
+        self._index = 0  # index of the next line
         self._with_hash = HASH_ALLOWED
 
     def sections(self) -> list[Section]:
@@ -118,7 +118,7 @@ class _Reader:
         return value.strip()
 
     def _block(self, name: str, rest: str) -> Setting | None:
-        """The JSON block that begins with `rest`, the end of this line, and goes on in the next ones."""
+        """Read the JSON block that begins with `rest`, the end of this line."""
         line = self._index
         text = "\n".join([rest, *self._lines[self._index :]])
         reader = JsonText(text, first_line=line, lenient=True)
@@ -133,7 +133,7 @@ class _Reader:
         return Setting(name, value, line)
 
     def _skip_block(self, rest: str) -> None:
-        """After a mistake: go on behind the closing brace of a block that begins with `rest`."""
+        """Continue after a mistake: skip the block that begins with `rest`."""
         depth = rest.count("{") - rest.count("}")
         while depth > 0 and (line := self._next()) is not None:
             depth += line.count("{") - line.count("}")

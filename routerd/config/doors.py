@@ -1,4 +1,4 @@
-"""Doors that stand open, in configurations that are right otherwise: warnings with what to say instead."""
+"""Warnings about configurations that leave access open, each with the setting that closes it."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ NO_LOGIN = {"", "ANONYMOUS"}
 
 
 def check_doors(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule about who gets in, and about secrets on the way."""
+    """Yield warnings about access without authentication and secrets in clear text."""
     policed = any(isinstance(at.entity, Policy) and at.entity.enable_vhost_policy for at in checked)
     for at in checked:
         match at.entity:
@@ -33,7 +33,7 @@ def check_doors(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _must_log_in(listener: Listener) -> bool:
-    """Whether nobody gets in without having proved who it is."""
+    """Whether every peer must authenticate."""
     return listener.authenticate_peer or listener.sasl_plugin is not None
 
 
@@ -43,7 +43,7 @@ def _login(at: Checked, listener: Listener) -> Iterator[Mistake]:
     if offered - NO_LOGIN and "ANONYMOUS" not in offered and not (_must_log_in(listener) or certificate):
         text = "a client that leaves the login out gets in all the same; say authenticatePeer: yes"
         yield at.mistake("saslMechanisms", f"{text}, or add ANONYMOUS if that is meant", warning=True)
-    everything = not offered and listener.sasl_plugin is None  # of a service's, nobody knows what there is
+    everything = not offered and listener.sasl_plugin is None  # only the service knows its mechanisms
     plain = ["PLAIN"] if everything else sorted(offered & PLAIN)
     secured = listener.ssl_profile is not None and (listener.require_ssl or listener.http)
     if plain and not (secured or listener.require_encryption or is_loopback(listener.host)):

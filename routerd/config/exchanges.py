@@ -1,4 +1,4 @@
-"""What must hold between exchanges and their bindings."""
+"""Rules of exchanges and their bindings."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from routerd.config.source import Mistake, shown
 
 
 def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
-    """An exchange has a name and an address of its own, a binding says what none of the others says."""
+    """Yield mistakes: each exchange has a name and an address of its own, and no two bindings are equal."""
     methods: dict[str | None, str] = {}
     addresses: dict[str, Checked] = {}
     for at in checked:
@@ -30,7 +30,7 @@ def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _agents(at: Checked) -> Iterator[Mistake]:
-    """Messages that the router moves by itself lead to no agent: whose they are is not known there."""
+    """Yield mistakes of management addresses: an exchange's messages have no user to check."""
     match at.entity:
         case Exchange(alternate_address=str(address)):
             attribute = "alternateAddress"

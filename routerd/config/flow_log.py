@@ -1,4 +1,4 @@
-"""The flow log: what became of every message, in Parquet files."""
+"""The flowLog entity: settings of the flow log (docs/flow-log.md)."""
 
 from typing import Annotated
 

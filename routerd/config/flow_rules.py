@@ -1,4 +1,4 @@
-"""What must hold of a flowLog entity."""
+"""Rules of the flowLog entity."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from routerd.config.source import Mistake, shown
 
 
 def check_flow_log(checked: list[Checked]) -> Iterator[Mistake]:
-    """What must hold of a flowLog entity."""
+    """Yield mistakes in the flowLog entity."""
     for at in checked:
         if not isinstance(at.entity, FlowLog):
             continue

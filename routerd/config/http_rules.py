@@ -1,4 +1,4 @@
-"""What must hold of HTTP listeners: names and origins can be compared, and nobody serves AMQP unawares."""
+"""Rules of HTTP listeners: comparable names and origins, and no AMQP over WebSockets by accident."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from shm.contract.hosts import is_loopback
 
 
 def check_http(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule of HTTP listeners."""
+    """Yield mistakes in HTTP listeners."""
     policed = any(isinstance(at.entity, Policy) and at.entity.enable_vhost_policy for at in checked)
     for at in checked:
         if isinstance(at.entity, Listener):
@@ -39,7 +39,7 @@ def _names(at: Checked, listener: Listener) -> Iterator[Mistake]:
 
 
 def _open(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    """Whoever wants metrics gets WebSockets, too."""
+    """Yield warnings: a listener meant for metrics also serves WebSockets."""
     if listener.authenticate_peer or listener.sasl_plugin:
         return
     otherwise = "say authenticatePeer: yes, or websockets: no if it is for metrics and the page only"

@@ -5,7 +5,7 @@ from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Sect
 
 
 def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
-    """The sections of a .json text; what cannot be read is added to `mistakes`."""
+    """Return the sections of a .json text; append what cannot be read to `mistakes`."""
     try:
         document = JsonText(text).document()
     except ConfigSyntaxError as mistake:

@@ -1,8 +1,8 @@
-"""JSON that remembers lines: the reader behind .json files and the blocks in .conf files.
+"""JSON with line numbers: the reader of .json files and of blocks in .conf files.
 
-Beyond JSON it reads comments from `#` to the end of the line and a comma after the last element, as qdrouterd
-does. `lenient` also reads names without quotes, and values without quotes up to the end of their line, where
-a `#` may be a wildcard.
+Like qdrouterd it also accepts comments from `#` to the end of the line and a comma after the last element.
+`lenient` accepts names without quotes, and values without quotes up to the end of their line, where `#` may
+be a wildcard.
 """
 
 import json
@@ -15,18 +15,21 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _LITERAL = re.compile(
     r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,}\]#]|\Z)", re.ASCII
 )
-_BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # no JSON value
+_BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # not a JSON value
 _BARE_VALUE = re.compile(r"[^\n]+")
 _HASH = re.compile(r"(?:^|\s)(#)")
 _WILD = re.compile(r"#(?=[./]|\s*(?:,|$))")
-_BELOW = ("{", "[", '"', "")  # a value that begins so may stand below its name: nobody takes it for a name
+_BELOW = ("{", "[", '"', "")  # a value may stand below its name if it begins with one of these
 _NO_NUMBER_LONGER_THAN = 100
 _decoder = json.JSONDecoder()
 
 
 def without_comment(text: str) -> str:
-    """A value in the rest of a line. `#` behind a blank begins a comment, unless it is a word of a list,
-    first or behind a comma, and stands alone or before a separator: `#`, `#.${user}`, `a, #, b`."""
+    """Return the value in the rest of a line, without its comment.
+
+    `#` after a blank begins a comment, unless it is a word of a list: first or after a comma, and alone or
+    before a separator, as in `#`, `#.${user}`, `a, #, b`.
+    """
     for found in _HASH.finditer(text):
         before = text[: found.start(1)].rstrip()
         if (before and before[-1] != ",") or not _WILD.match(text, found.start(1)):
@@ -41,7 +44,7 @@ class JsonText:
         self._text = text
         self._position = 0
         self._lenient = lenient
-        self._counted = (0, first_line)  # a position and its line, so that lines are counted once
+        self._counted = (0, first_line)  # a position and its line: each line is counted once
 
     @property
     def line(self) -> int:
@@ -52,7 +55,7 @@ class JsonText:
         return line
 
     def document(self) -> Value:
-        """The one value that the whole text holds. Raises ConfigSyntaxError."""
+        """Return the one value that the whole text holds. Raises ConfigSyntaxError."""
         value = self.value()
         self._skip(_BLANK)
         if self._position < len(self._text):
@@ -60,14 +63,14 @@ class JsonText:
         return value
 
     def end_of_line(self) -> None:
-        """Skip the rest of the line, which must be empty but for a comma or comment."""
+        """Skip the rest of the line; it may hold only a comma or comment. Raises ConfigSyntaxError."""
         end = self._text.find("\n", self._position)
         rest = self._text[self._position : end if end >= 0 else len(self._text)]
         if rest.strip(" \t\r,") and not rest.strip(" \t\r,").startswith("#"):
             raise self._mistake(f"{shown(rest.strip())} stands behind the block; put it on a line of its own")
 
     def value(self, depth: int = 0) -> Value:
-        """The next value. Raises ConfigSyntaxError."""
+        """Return the next value. Raises ConfigSyntaxError."""
         self._skip(_BLANK)
         if depth > MAX_DEPTH:
             raise self._mistake(f"blocks are nested more than {MAX_DEPTH} deep; put fewer into each other")
@@ -101,7 +104,7 @@ class JsonText:
         return Block(tuple(settings), start)
 
     def _value_of(self, name: str, depth: int) -> Value:
-        """The value behind a name and a colon. One without quotes or braces stands in the same line."""
+        """Return the value after a name and a colon; one without quotes or braces ends with its line."""
         if self._lenient:
             end = self._text.find("\n", self._position)
             rest = self._text[self._position : end if end >= 0 else len(self._text)]
@@ -125,7 +128,7 @@ class JsonText:
         return Array(tuple(values), tuple(lines))
 
     def _more(self, closing: str, start: int, after_first: bool) -> bool:
-        """Whether another element follows; skips the comma before it or the closing bracket."""
+        """Whether another element follows; skips the comma before it, or the closing bracket."""
         self._skip(_BLANK)
         comma = after_first and self._text.startswith(",", self._position)
         if comma:

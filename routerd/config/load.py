@@ -1,4 +1,4 @@
-"""From a configuration file to a checked configuration with every default filled in."""
+"""Reads a configuration file into a checked configuration with all defaults."""
 
 import os
 import secrets
@@ -42,9 +42,9 @@ _Parser = Callable[[str, str, list[Mistake]], list[Section]]
 class Config(Struct, frozen=True, kw_only=True):
     """A configuration that can start a router.
 
-    `listeners` are those to open, each with its linkCapacity; `entities` is everything else. `router.id` is
-    never empty. `count` is the number of entities in the file. `checked` are all entities as they were given,
-    in their file or by management.
+    `listeners` have their linkCapacity filled in; `entities` are all other entities. `router.id` is never
+    empty. `count` is the number of entities in the file. `checked` holds all entities as they were given, in
+    the file or by management.
     """
 
     file: str
@@ -60,12 +60,12 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def connectors(self) -> tuple[Connector, ...]:
-        """The connections to make."""
+        """The connectors."""
         return tuple(entity for entity in self.entities if isinstance(entity, Connector))
 
 
 def default_config() -> Config:
-    """The configuration without a file: a standalone router for this machine's clients on port 5672."""
+    """Return the configuration without a file: a standalone router on port 5672 of the loopback address."""
     settings = {"host": "127.0.0.1", "port": "amqp", "saslMechanisms": "ANONYMOUS"}
     block = Block(tuple(Setting(name, value, 0) for name, value in settings.items()), 0)
     return assemble("", check([Section("listener", block, 0, "")], []))
@@ -74,14 +74,14 @@ def default_config() -> Config:
 def load(path: str | os.PathLike[str], router_id: str = "") -> Config:
     """Read and check a .conf, .json or .toml file. Raises ConfigError with every mistake in it.
 
-    `router_id` is the id of a router whose file gives none; without it there is a new one each time.
+    `router_id` is the id of a router whose file gives none; without either the router gets a random id.
     """
     file = os.fspath(path)
     return parse(_read(file), file, router_id)
 
 
 def parse(text: str, file: str, router_id: str = "") -> Config:
-    """As `load`, from the text of a file; the ending of its name tells the spelling."""
+    """Check the text of a file as `load` does; the file's name tells the format."""
     mistakes: list[Mistake] = []
     sections = _parser(file)(text, file, mistakes)
     sections += policy_sections(sections, mistakes)
@@ -94,7 +94,7 @@ def parse(text: str, file: str, router_id: str = "") -> Config:
 
 
 def check_together(checked: list[Checked]) -> list[Mistake]:
-    """What is wrong with entities, each without a mistake of its own, as one configuration."""
+    """Return mistakes of entities together; each entity by itself has none."""
     return [
         *check_relations(checked),
         *check_peers(checked),
@@ -112,7 +112,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
 
 
 def _subject(mistake: Mistake) -> tuple[int, str]:
-    """The attribute a mistake is about: one wrong value is told once, not again by every rule it breaks."""
+    """Return the line and attribute of a mistake: only the first mistake in an attribute is reported."""
     return mistake.line, mistake.text.partition(":")[0]
 
 

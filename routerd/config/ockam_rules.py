@@ -1,4 +1,4 @@
-"""Listeners and connectors of Ockam nodes: what must hold of them, and what workers are told."""
+"""Rules of listeners and connectors for Ockam nodes, and their set-up for workers (docs/source-routes.md)."""
 
 from collections.abc import Iterator
 
@@ -18,11 +18,11 @@ _OF_AMQP = {
     "policyVhost": "policy_vhost",
 }  # fmt: skip
 MOST_BARE = 65_535
-_LONGEST = 200  # octets of an address in routes, so that a number fits behind it
+_LONGEST = 200  # octets of an address; a number is appended within 255
 
 
 def check_ockam(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule about those with ``protocol: ockam``, and about attributes that are for them only."""
+    """Yield mistakes in entities with ``protocol: ockam``, and in attributes that only those may have."""
     for at in checked:
         if isinstance(at.entity, Listener | Connector):
             yield from _ockam(at, at.entity) if at.entity.protocol == "ockam" else _others(at)
@@ -63,7 +63,7 @@ def _words(text: str | None) -> list[str]:
 
 
 def ockam_setup(one: Listener | Connector) -> OckamSetup | None:
-    """What a worker is told; None: it speaks something else."""
+    """Return the set-up for Ockam; None for another protocol."""
     if one.protocol != "ockam":
         return None
     address = parse_address(one.route_address or "")

@@ -1,4 +1,4 @@
-"""Listeners and connectors towards their peers: roles that fit the router's mode, and what OPEN tells."""
+"""Rules of listeners and connectors: roles that fit the router's mode, failover lists, OPEN properties."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _OF_ROUTERS = ("inter-router", "edge")
 
 
 def failover_places(text: str) -> list[dict[str, str]]:
-    """OPEN's failover-server-list for a failoverUrls text. Raises ValueError for what is no place."""
+    """Return OPEN's failover-server-list for a failoverUrls text. Raises ValueError for a bad place."""
     places = []
     for word in filter(None, map(str.strip, text.split(","))):
         match = _PLACE.fullmatch(word)
@@ -34,7 +34,7 @@ def failover_places(text: str) -> list[dict[str, str]]:
 
 
 def check_peers(checked: list[Checked]) -> Iterator[Mistake]:
-    """Mistakes in roles, failover lists and properties of listeners and connectors."""
+    """Yield mistakes in roles, failover lists and properties of listeners and connectors."""
     mode = next((at.entity.mode for at in checked if isinstance(at.entity, Router)), Router().mode)
     for at in checked:
         if isinstance(at.entity, Listener | Connector):
@@ -56,7 +56,7 @@ def _role(at: Checked, entity: Listener | Connector, mode: str) -> Iterator[Mist
 
 
 def _of_role(at: Checked, text: str) -> Mistake:
-    """The text names the attribute itself."""
+    """Return a mistake whose text names the attribute itself."""
     return Mistake(at.file, at.line_of("role"), text)
 
 

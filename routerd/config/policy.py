@@ -1,4 +1,4 @@
-"""Who may connect and use what (qpid-dispatch 1.19 management schema, policy entities)."""
+"""Entities of the policy (qpid-dispatch 1.19 management schema)."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
 
 
 class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the policy says about itself when asked; never in a file."""
+    """Attributes of the policy that management reports; a file cannot set them."""
 
     connections_processed: Annotated[int, about("Connections judged.")] = 0
     connections_denied: Annotated[int, about("Connections denied.")] = 0

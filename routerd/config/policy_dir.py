@@ -9,7 +9,7 @@ from routerd.config.source import ConfigError, Mistake, Section, camel_case, dec
 
 
 def policy_sections(sections: list[Section], mistakes: list[Mistake]) -> list[Section]:
-    """What stands in the directory that the policy among these sections names; nothing without one."""
+    """Return the sections in the directory that policy names; none without one."""
     for section in sections:
         found = entity_type(section.type)
         if found is None or found.name != "policy":

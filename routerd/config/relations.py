@@ -1,4 +1,4 @@
-"""What must hold between attributes and between entities: names, references, places, CPUs."""
+"""Rules between attributes and between entities: names, references, addresses, CPUs."""
 
 import ipaddress
 import os
@@ -31,7 +31,7 @@ E = TypeVar("E", bound=Entity)
 
 
 def check_relations(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule over all entities of a configuration."""
+    """Yield mistakes in the relations of all entities of a configuration."""
     yield from _unique(checked)
     for at, router in _each(checked, Router):
         yield from _router(at, router)
@@ -148,7 +148,7 @@ def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterato
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
-        return  # a name, which may have addresses of either family
+        return  # a name may have addresses of either family
     if family != f"IPv{version}":
         yield at.mistake(
             attribute, f"host {shown(host)} is no {family} address; give IPv{version} or another host"
@@ -170,7 +170,7 @@ def _references(checked: list[Checked]) -> Iterator[Mistake]:
             case Binding(exchange_name=exchange):
                 yield from _refers(at, "exchangeName", exchange, "exchange", exchanges)
             case LinkRoute(connection=peer) | AutoLink(connection=peer):
-                # Management may add it later, and until then nobody is there.
+                # Management may add the connector later; until then the link waits.
                 yield from _refers(at, "connection", peer, "connector or listener", peers, warning=True)
 
 
@@ -212,7 +212,7 @@ def _addresses(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _own(at: Checked, route: LinkRoute) -> Iterator[Mistake]:
-    """Routers keep their own addresses, so such a route would never have a link."""
+    """Yield mistakes in link routes of the router's own addresses, which would never get a link."""
     attribute, given = ("prefix", route.prefix) if route.prefix else ("pattern", route.pattern)
     if given and is_own(given):
         text = "is of the router's own addresses, which no link route takes; give another"
@@ -237,7 +237,7 @@ def _one_of(
 def _repeated(
     at: Checked, named: Address | LinkRoute, direction: str, seen: dict[tuple[str, str, str], Checked]
 ) -> Iterator[Mistake]:
-    """A prefix is the pattern below it, so the two are compared as patterns."""
+    """Compare prefixes and patterns as patterns: a prefix is the pattern of everything below it."""
     attribute, given = ("prefix", named.prefix) if named.prefix else ("pattern", named.pattern)
     if not given:
         return
@@ -252,7 +252,7 @@ def _repeated(
     text = f"{shown(given)} is as {first.where(at)}; remove one of them"
     harmless = at.line > 0 and _without_place(first.entity) == _without_place(at.entity)
     if isinstance(named, LinkRoute) and isinstance(first.entity, LinkRoute):
-        harmless = _changes(named) == _changes(first.entity)  # then it may be for another broker
+        harmless = _changes(named) == _changes(first.entity)  # it may be for another broker
         if harmless and _brokers(named) != _brokers(first.entity):
             return
     yield at.mistake(attribute, text, warning=harmless)
@@ -272,12 +272,12 @@ def _without_place(entity: Entity) -> Entity:
 
 def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:
     if log.output_file and (why := unusable_log(log.output_file)):
-        # a disk may not be there yet: the router serves, and tries again
+        # The disk may be mounted later: the router serves and tries again.
         yield at.mistake("outputFile", why, warning=not os.path.isdir(log.output_file))
 
 
 def unusable_log(name: str) -> str:
-    """Why a log cannot be written there; empty: it can."""
+    """Return why a log cannot be written to a file; empty if it can."""
     directory = os.path.dirname(name) or "."
     if name in ("stderr", "stdout", "syslog"):
         return ""

@@ -1,4 +1,4 @@
-"""What must hold of listeners that speak RMR."""
+"""Rules of listeners that speak RMR."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from routerd.config.route_tables import RouteTable
 from routerd.config.source import Mistake, shown
 from routerd.config.transport import Listener
 
-SEED = "RMR_SEED_RT"  # of the environment: makes a table of its own where none is configured
+SEED = "RMR_SEED_RT"  # this environment variable defines a table if none is configured
 SEEDED = "rmr"
 _OF_AMQP = (
     "http", "ssl_profile", "require_ssl", "require_encryption", "authenticate_peer", "sasl_plugin",
@@ -18,7 +18,7 @@ _OF_AMQP = (
 
 
 def check_rmr_listeners(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule about listeners with ``protocol: rmr``, and about attributes that are for them only."""
+    """Yield mistakes in listeners with ``protocol: rmr``, and in attributes that only those may have."""
     tables = {one.entity.name for one in checked if isinstance(one.entity, RouteTable)}
     if not tables and os.environ.get(SEED):
         tables = {SEEDED}

@@ -1,4 +1,4 @@
-"""What is configured about route tables (spec rmr-route-tables)."""
+"""The routeTable entity (docs/route-tables.md)."""
 
 from typing import Annotated, Literal
 
@@ -82,7 +82,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
 
 
 class RouteTableState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a route table says about itself when asked; never in a file."""
+    """Attributes of a route table that management reports; a file cannot set them."""
 
     table_id: Annotated[str, about("Id of the table in use.")] | None = None
     map_id: Annotated[str, about("Id of the last MEID map taken over.")] | None = None

@@ -1,4 +1,4 @@
-"""From routeWorker entities to workers, and what is wrong with them."""
+"""Rules of routeWorker entities, and the route workers that they declare (docs/source-routes.md)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ from routerd.source_routes.workers import TRAILING_DIGITS, Strip, Worker
 
 
 class _Takes(NamedTuple):
-    """What a kind needs, and what it takes beside that; in names of files."""
+    """The attributes that a kind needs and those that it may have, by their names in files."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
@@ -45,13 +45,13 @@ _TAKES: dict[str, _Takes] = {
         ("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)
     ),
 }
-MOST_SOURCES = 256  # that can be told apart (workers/source_routes/table.c)
+MOST_SOURCES = 256  # the limit of workers/source_routes/table.c
 _ALL = ("name", "kind", "address", "scopeChange", "allow", "sendTo")
 _USE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule about workers and what holds for all of them."""
+    """Yield mistakes in route workers and in sourceRoutes."""
     connectors = [at.entity.name for at in checked if _is_uplink(at.entity) and at.entity.name]
     seen: dict[Address, Checked] = {}
     sources: set[str] = set()
@@ -70,7 +70,7 @@ def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _is_uplink(one: Entity) -> bool:
-    """Whether messages from other networks come by it."""
+    """Whether messages from other networks arrive through the entity."""
     return isinstance(one, Connector) or (isinstance(one, Listener) and one.protocol == "ockam")
 
 
@@ -100,7 +100,7 @@ def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
 
 def _is_given(at: Checked, worker: RouteWorker, name: str) -> bool:
     value = getattr(worker, at.type.attributes[name].field)
-    return name in at.lines and value is not None and value is not False  # a count of 0 is one
+    return name in at.lines and value is not None and value is not False  # a count of 0 is a value
 
 
 def _values(
@@ -204,7 +204,7 @@ _INSTEAD: dict[Callable[[str], Any], str] = {
 
 
 def place_of(name: str, entities: Iterable[Entity]) -> Place:
-    """The workers of a configuration without mistakes, as a router would have them."""
+    """Return the route workers of a configuration without mistakes, in the form that `explain` takes."""
     found = [(one, _worker(one)) for one in entities if isinstance(one, RouteWorker)]
     given = next((one for one in entities if isinstance(one, SourceRoutes)), SourceRoutes())
     incoming: dict[Address, frozenset[str]] = {}
@@ -241,7 +241,7 @@ def _traces(worker: RouteWorker) -> bool:
 
 
 def _worker(given: RouteWorker) -> Worker:
-    """Its code is not run: a transform leaves payloads as they are."""
+    """Return the route worker of an entity; a transform's code is not loaded and changes nothing."""
     return _MAKE[given.kind](given)
 
 

@@ -1,8 +1,7 @@
-"""The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
+"""The router, log and console entities: the qpid-dispatch 1.19 management schema and extensions.
 
-Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages,
-linkCapacity (on router), stopGraceSeconds, allowNoListener and format (on log);
-unreachableHoldoffSeconds is skupper-router's.
+routerd adds workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages, linkCapacity (on router),
+stopGraceSeconds, allowNoListener and format (on log); unreachableHoldoffSeconds is skupper-router's.
 """
 
 from typing import Annotated, Literal
@@ -101,7 +100,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
 
 
 class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the router says about itself when asked; never in a file."""
+    """Attributes of the router that management reports; a file cannot set them."""
 
     area: Annotated[str, about("Area of the router; there is one.")] = "0"
     version: Annotated[str, about("Version of the software.")] = ""
@@ -157,7 +156,7 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
 
 
 class Console(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="console"):
-    """The former start-up of a web console; read and ignored."""
+    """The console entity starts qdrouterd's former web console; this router ignores it."""
 
     listener: Annotated[str, about("Name of a listener; remove it.", deprecated=True)] | None = None
     wsport: Annotated[

@@ -1,4 +1,4 @@
-"""What is configured about addresses (qpid-dispatch 1.19 management schema, router.config.*)."""
+"""Entities about addresses (qpid-dispatch 1.19 management schema, router.config.*)."""
 
 from typing import Annotated, Literal
 
@@ -68,7 +68,7 @@ class LinkRoute(
 
 
 class LinkRouteState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a link route says about itself when asked; never in a file."""
+    """Attributes of a link route that management reports; a file cannot set them."""
 
     oper_status: Annotated[Literal["inactive", "active"], about("Whether a broker is connected.")] = (
         "inactive"
@@ -94,7 +94,7 @@ class AutoLink(
 
 
 class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an auto link says about itself when asked; never in a file."""
+    """Attributes of an auto link that management reports; a file cannot set them."""
 
     link_ref: Annotated[str, about("Identity of the link.")] | None = None
     oper_status: Annotated[
@@ -116,7 +116,7 @@ class Exchange(
 
 
 class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an exchange says about itself when asked; never in a file."""
+    """Attributes of an exchange that management reports; a file cannot set them."""
 
     binding_count: Annotated[int, about("Bindings of the exchange.")] = 0
     received_count: Annotated[int, about("Messages received.")] = 0
@@ -137,6 +137,6 @@ class Binding(
 
 
 class BindingState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a binding says about itself when asked; never in a file."""
+    """Attributes of a binding that management reports; a file cannot set them."""
 
     matched_count: Annotated[int, about("Messages that matched.")] = 0

@@ -1,4 +1,4 @@
-"""All entity types that can stand in a configuration file, read from their Structs.
+"""All entity types that a configuration file may hold, read from their Structs.
 
 Source: the management schema of qpid-dispatch 1.19 and the extensions named in `routerd.config.router`.
 """
@@ -39,7 +39,7 @@ COMMON = (
 
 
 class EntityType(Struct, frozen=True, kw_only=True):
-    """One entity type: `name` without the common prefix, and its attributes by name, settable ones first."""
+    """An entity type: its `name` without the common prefix, and its attributes, settable ones first."""
 
     name: str
     entity: type[Entity]
@@ -49,7 +49,7 @@ class EntityType(Struct, frozen=True, kw_only=True):
 
     @property
     def short_name(self) -> str:
-        """The name used in files and messages: `address` for `router.config.address`."""
+        """The name in files and messages: `address` for `router.config.address`."""
         return self.name.removeprefix(_CONFIG_PREFIX)
 
     @property
@@ -57,7 +57,7 @@ class EntityType(Struct, frozen=True, kw_only=True):
         return (self.entity.__doc__ or "").strip()
 
     def attribute(self, name: str) -> Attribute | None:
-        """The attribute of that present or former name."""
+        """Return the attribute of a present or former name."""
         if found := self.attributes.get(name):
             return found
         return next((a for a in self.attributes.values() if name in a.old_names), None)
@@ -110,5 +110,5 @@ _BY_NAME = {t.name: t for t in ENTITY_TYPES} | {t.short_name: t for t in ENTITY_
 
 
 def entity_type(name: str) -> EntityType | None:
-    """The type of that name: long or short, with or without the common prefix, camelCase or kebab-case."""
+    """Return the entity type of a name: long or short, with or without prefix, camelCase or kebab-case."""
     return _BY_NAME.get(camel_case(name.removeprefix(PREFIX)))

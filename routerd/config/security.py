@@ -1,4 +1,4 @@
-"""What must hold for TLS, SASL and vhost policy: files that can be used, names that are known."""
+"""Rules of TLS, SASL and vhost policy: usable files, known names, consistent groups."""
 
 import ipaddress
 import os
@@ -24,17 +24,17 @@ from workers.control.tls import (
 )
 from workers.loop import engine
 
-# Mechanisms of the IANA registry that Cyrus SASL has plugins for.
+# Mechanisms of the IANA SASL registry for which Cyrus SASL has plugins.
 MECHANISMS = (
     "ANONYMOUS", "EXTERNAL", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-224", "SCRAM-SHA-256", "SCRAM-SHA-384",
     "SCRAM-SHA-512", "GSSAPI", "GS2-KRB5", "DIGEST-MD5", "CRAM-MD5", "LOGIN", "OAUTHBEARER", "XOAUTH2",
     "OTP", "NTLM", "SRP", "PASSDSS-3DES-1", "SECURID", "GS2-IAKERB",
 )  # fmt: skip
-WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # the engine's own
+WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # Proton has these without Cyrus SASL
 
 
 def check_security(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule of TLS, SASL and policy over all entities of a configuration."""
+    """Yield mistakes in TLS, SASL and policy of all entities of a configuration."""
     profiles = {at.entity.name: at.entity for at in checked if isinstance(at.entity, SslProfile)}
     router = next((at.entity for at in checked if isinstance(at.entity, Router)), Router())
     policy = next((at.entity for at in checked if isinstance(at.entity, Policy)), Policy())
@@ -66,14 +66,14 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _outgoing(checked: list[Checked]) -> set[str | None]:
-    """Profiles that are for nothing but connections that the router makes."""
+    """Return the names of sslProfiles that only connectors use."""
     entities = [at.entity for at in checked]
     used = {one.ssl_profile for one in entities if isinstance(one, Connector | AuthServicePlugin)}
     return used - {one.ssl_profile for one in entities if isinstance(one, Listener)}
 
 
 def _of_outgoing(mistake: Mistake, profile: SslProfile, outgoing: set[str | None]) -> Mistake:
-    """Who makes connections reads the files before each attempt: they may come later."""
+    """Turn a connector's missing file into a warning: each attempt reads the file, which may come later."""
     if profile.name not in outgoing or mistake.warning:
         return mistake
     text = f"{mistake.text}; no connection is made with it until that is right"
@@ -113,7 +113,7 @@ def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Itera
 
 
 def _named(at: Checked, host: str, otherwise: str = "") -> Iterator[Mistake]:
-    """The engine compares a host with the names of a certificate, and addresses (iPAddress) are none."""
+    """Yield mistakes in hosts that are addresses: Proton ignores iPAddress entries of certificates."""
     if is_address(host):
         text = (
             f"{host} is an address, and a certificate must have it as its common name, or as a name, for "
@@ -155,7 +155,7 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
 
 def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
     if listener.sasl_plugin:
-        return  # what there is, the service knows
+        return  # only the service knows its mechanisms
     offered = mechanisms(listener).split()
     for name in offered:
         if name not in MECHANISMS:
@@ -179,8 +179,7 @@ def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
 
 
 def _unlisted(at: Checked, offered: list[str], router: Router) -> Iterator[Mistake]:
-    """Mechanisms that Cyrus SASL's own configuration leaves out, which it does not offer, and users that it
-    cannot read, which it takes for unknown ones."""
+    """Yield mechanisms that Cyrus SASL's configuration leaves out, and user files that it cannot read."""
     file = os.path.join(router.sasl_config_dir or "", f"{router.sasl_config_name}.conf")
     if not router.sasl_config_dir or not os.access(file, os.R_OK) or not engine.sasl_extended():
         return
@@ -207,7 +206,7 @@ def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterato
 
 
 def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
-    """A host name stands for one vhost."""
+    """Yield mistakes in host names that stand for more than one vhost."""
     seen: dict[str, Checked] = {}
     for at in checked:
         if not isinstance(at.entity, Vhost):
@@ -223,7 +222,7 @@ def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
-    """No two host names may be patterns for the same names: which one counts would be chance."""
+    """Yield mistakes in pairs of patterns that match the same names: either vhost might apply."""
     seen: dict[tuple[str, ...], tuple[Checked, str]] = {}
     for at in checked:
         if not isinstance(at.entity, Vhost):
@@ -236,7 +235,7 @@ def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _plain(pattern: str) -> tuple[str, ...]:
-    """The same for patterns that fit the same names: of wild words in a row ``*`` first, then one ``#``."""
+    """Return one form for patterns of the same names: of wildcards in a row ``*`` first, then one ``#``."""
     plain: list[str] = []
     for word in pattern.split("."):
         if plain and plain[-1] == "#" and word in ("*", "#"):
@@ -247,7 +246,7 @@ def _plain(pattern: str) -> tuple[str, ...]:
 
 
 def conflicts(vhost: Vhost) -> Iterator[str]:
-    """What groups say of addresses that qdrouterd refuses, too, in its words."""
+    """Yield contradictions within groups that qdrouterd refuses as well, in its words."""
     for name, group in user_groups(vhost).items():
         whose = f"Policy vhost {vhost.hostname!r} user group {name!r}"
         for what, names, patterns in (
@@ -290,7 +289,7 @@ def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
     try:
         low, high = ipaddress.ip_address(first), ipaddress.ip_address(last if dash else first)
     except ValueError:
-        return  # a name; looked up when the router starts
+        return  # a name, which is looked up when the router starts
     if (low.version, int(low)) > (high.version, int(high)) or low.version != high.version:
         text = f"remoteHosts of {group}: {shown(word)} is no ascending range of addresses of one kind"
         yield at.mistake("groups", text)

@@ -1,4 +1,4 @@
-"""What every parser hands over: sections of settings that know their line, and mistakes."""
+"""The output of every parser: sections of settings with their lines, and mistakes."""
 
 import difflib
 import re
@@ -11,7 +11,7 @@ from shm.contract.text import printable
 
 
 class Setting(Struct, frozen=True):
-    """One `name: value` as it stands in a file."""
+    """A `name: value` in a file."""
 
     name: str
     value: "Value"
@@ -38,7 +38,7 @@ Value: TypeAlias = str | int | float | bool | Array | Block | None
 
 
 class Section(Struct, frozen=True):
-    """One entity as it stands in a file."""
+    """An entity in a file."""
 
     type: str
     block: Block
@@ -47,7 +47,7 @@ class Section(Struct, frozen=True):
 
 
 class Mistake(Struct, frozen=True, order=True):
-    """Something wrong in a file: `text` says what, and what to write instead."""
+    """A mistake in a file: `text` says what is wrong and what to write instead."""
 
     file: str
     line: int
@@ -68,7 +68,7 @@ class ConfigError(Exception):
 
 
 class ConfigSyntaxError(Exception):
-    """Raised inside a parser that cannot go on; `parse` turns it into the one mistake of that file."""
+    """A parser cannot continue; `parse` turns this into the only mistake of the file."""
 
     def __init__(self, line: int, text: str) -> None:
         self.line = line
@@ -77,31 +77,31 @@ class ConfigSyntaxError(Exception):
 
 
 def camel_case(name: str) -> str:
-    """`idle-timeout-seconds` → `idleTimeoutSeconds`; every other name is returned unchanged."""
+    """Return `idleTimeoutSeconds` for `idle-timeout-seconds`, and any other name unchanged."""
     return re.sub(r"-(\w)", lambda match: match.group(1).upper(), name)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` most probably means, ignoring case."""
+    """Return the known name that is most like `name`, ignoring case."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     found = difflib.get_close_matches(name.lower()[:100], by_lower, n=1, cutoff=0.65)
     return by_lower[found[0]] if found else None
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as it is quoted in a message: printable, in one line, not too long, and without a password."""
+    """Return a value as messages quote it: printable, in one line, short, and without a password."""
     return printable(_PASSWORD.sub(r"\1…'", repr(plain(value))), limit)
 
 
 def shown_of(name: str, value: object, *, as_it_is: bool = False) -> str:
-    """The value of something as it is quoted, unless its name says that it is a password."""
+    """Return a value as messages quote it, unless its name says that it is a password."""
     if "passw" in name.lower():
         return "what it is"
     return str(value) if as_it_is else shown(value)
 
 
 def plain(value: object) -> object:
-    """The value without its lines: blocks become dictionaries (the last of two equal names counts)."""
+    """Return a value without lines: a block becomes a dict, in which the last of equal names counts."""
     if isinstance(value, Block):
         return {setting.name: plain(setting.value) for setting in value.settings}
     if isinstance(value, Array):
@@ -110,7 +110,7 @@ def plain(value: object) -> object:
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of a file. Raises ConfigError where it is not UTF-8."""
+    """Return the text of a file. Raises ConfigError if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

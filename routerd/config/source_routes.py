@@ -1,4 +1,4 @@
-"""What is configured about source routes: workers on the way of messages, and what holds for all of them."""
+"""Entities of source routes: route workers, and limits of all messages (docs/source-routes.md)."""
 
 from typing import Annotated, Literal
 
@@ -71,7 +71,7 @@ class RouteWorker(
 
 
 class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a worker says about itself when asked; never in a file."""
+    """Attributes of a route worker that management reports; a file cannot set them."""
 
     in_count: Annotated[int, about("Messages that have come to it.")] = 0
     out_count: Annotated[int, about("Messages that it has sent on.")] = 0

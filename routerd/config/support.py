@@ -1,7 +1,7 @@
-"""What this version reads and does not serve yet.
+"""Entities and attributes that this version reads and does not serve.
 
-Most of it is a warning: the router starts, and says what it leaves out. Where leaving it out would open a
-door that the configuration meant to close, it is a mistake, and the router does not start.
+Most of them are warnings: the router starts and says what it leaves out. Where that would allow access that
+the configuration forbids, it is a mistake, and the router does not start.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from routerd.config.transport import Listener
 
 NOT_YET = "is not served by this version"
 
-# Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
+# Entities without effect. An unused sslProfile has none either, but needs no warning.
 UNSERVED_ENTITIES = {"console": "use a current management tool"}
 
-# Attributes without effect when they are given and differ from their default.
+# Attributes without effect, if they differ from their default.
 UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     Router: {
         "timestampFormat": "log times are written as 2026-11-21 06:34:17.123456 +0000",
@@ -25,13 +25,13 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     }
 }
 
-# Listener attributes whose silent absence would let in somebody or something that should stay out.
+# Attributes of HTTP listeners that restrict access; ignoring them would let others in.
 _PROTECTING_HTTP = ("multiTenant",)
 _NEEDING_TLS = ("authenticatePeer", "requireSsl", "requireEncryption", "trustedCertsFile")
 
 
 def check_support(checked: list[Checked]) -> Iterator[Mistake]:
-    """What of these entities is not served: warnings, and mistakes where security is at stake."""
+    """Yield warnings about what is not served, and mistakes where security is at stake."""
     for at in checked:
         if effect := UNSERVED_ENTITIES.get(at.type.name):
             yield at.mistake("", f"{NOT_YET}; {effect}", warning=True)
@@ -44,7 +44,7 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    """Without TLS whoever reaches an HTTP listener is answered, in clear text."""
+    """Yield mistakes in HTTP listeners without TLS, which answer everybody in clear text."""
     if not listener.http:
         return
     if listener.sasl_plugin and not listener.websockets:

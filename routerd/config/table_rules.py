@@ -1,4 +1,4 @@
-"""What must hold of routeTable entities."""
+"""Rules of routeTable entities."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
 
 
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
-    """Every rule about route tables."""
+    """Yield mistakes in routeTable entities."""
     seen: dict[str, Checked] = {}
     for at in checked:
         if isinstance(at.entity, RouteTable):
@@ -40,7 +40,7 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
 
 
 def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
-    """What is said with Route Managers and applications."""
+    """Yield mistakes in settings about Route Managers and applications."""
     if table.served_as is not None and not _is_source(table.served_as):
         text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give such as router:4561"
         yield at.mistake("servedAs", text)

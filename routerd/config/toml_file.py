@@ -1,7 +1,7 @@
-"""The .toml spelling: `[router]` for what there is one of, `[[listener]]` for what there may be more of.
+"""The .toml format: `[router]` for a single entity, `[[listener]]` for one of several.
 
-The standard reader does not tell lines, so a second pass over the text looks for headers and keys. It may
-miss a key inside a multi-line text or an inline table; then the line of the table around it is told.
+The standard reader tells no lines, so a second pass over the text finds headers and keys. It may miss a key
+in a multi-line text or inline table; a mistake then has the line of the table around it.
 """
 
 import re
@@ -31,7 +31,7 @@ _WHERE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
-    """The sections of a .toml text; what cannot be read is added to `mistakes`."""
+    """Return the sections of a .toml text; append what cannot be read to `mistakes`."""
     try:
         document = tomllib.loads(text)
     except ValueError as error:
@@ -90,7 +90,7 @@ def _value(value: Any, path: _Path, line: int, lines: "_Lines") -> Value:
 
 
 class _Lines:
-    """The line of every header and key, by path; an entity's path is its name and its number among those."""
+    """The line of each header and key by path; an entity's path is its name and its number among those."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[_Path, int] = {}
@@ -111,7 +111,7 @@ class _Lines:
         return self._lines.get(path, default)
 
     def _enter(self, keys: tuple[str, ...], array: bool) -> _Path:
-        """The path of a header; only the entity, the first key, is counted."""
+        """Return the path of a header; only its first key, the entity, is numbered."""
         if array and len(keys) == 1:
             self._arrays[keys] = self._arrays.get(keys, -1) + 1
         return (keys[0], self._arrays.get(keys[:1], 0), *keys[1:])

@@ -1,4 +1,4 @@
-"""Where connections come from and go to, and how they are secured (qpid-dispatch 1.19 management schema)."""
+"""Entities of connections: listeners, connectors, TLS and authentication (qpid-dispatch 1.19 schema)."""
 
 import socket
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ Out = Literal["amqp", "ockam"]
 Framing = Literal["cbor", "bare"]
 Right = Literal["none", "read", "all"]
 
-# What listeners and connectors have in common.
+# Attributes that listeners and connectors share.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
 MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0)]
 MaxSessionFrames = Annotated[
@@ -128,7 +128,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     open_properties: OpenProperties | None = None
 
     def __post_init__(self) -> None:
-        if self.http_root_dir:  # files are served by HTTP alone, so that need not be said
+        if self.http_root_dir:  # only HTTP serves files, so httpRootDir implies http
             msgspec.structs.force_setattr(self, "http", True)
 
     @property
@@ -181,7 +181,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
 
 
 class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a connector says about itself when asked; never in a file."""
+    """Attributes of a connector that management reports; a file cannot set them."""
 
     connection_status: Annotated[str, about("State of the connection.")] = ""
     connection_msg: Annotated[str, about("The last thing that happened to it.")] = ""
@@ -232,7 +232,7 @@ class AuthServicePlugin(
 
     @property
     def place(self) -> tuple[str, str]:
-        """Host and port of the service; an empty host: none is given."""
+        """Return host and port of the service; an empty host means that none is given."""
         if self.host or not self.auth_service:
             return self.host, self.port
         bracketed, _, rest = self.auth_service.rpartition("]")
@@ -241,7 +241,7 @@ class AuthServicePlugin(
 
 
 def port_number(port: str) -> int:
-    """The number of a port given by number or service name. Raises ValueError for a name nobody knows."""
+    """Return the number of a port given as number or service name. Raises ValueError for an unknown name."""
     if port.isascii() and port.isdigit():
         return int(port) if len(port) <= 5 else 65536
     if port in SERVICE_PORTS:

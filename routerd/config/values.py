@@ -1,4 +1,4 @@
-"""From the text or JSON value of one attribute to the value its declaration asks for.
+"""Converts the text or JSON value of an attribute to the value that its declaration demands.
 
 Every function raises `WrongValueError` with a sentence that says what is wrong and what to give instead.
 """
@@ -16,16 +16,16 @@ from routerd.supervise.allowance import cpu_limit
 
 TRUE = ("yes", "true", "on")
 FALSE = ("no", "false", "off")
-MAX_CPU = 4095  # the largest CPU number a Linux kernel is built for, so a range cannot grow without bound
+MAX_CPU = 4095  # the largest CPU number of a Linux kernel; it bounds ranges
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class WrongValueError(ValueError):
-    """The value does not fit its attribute."""
+    """A value does not fit its attribute."""
 
 
 def convert(attribute: Attribute, value: Value) -> object:
-    """The value of an attribute of any kind but `groups`, checked against its declaration."""
+    """Return an attribute's value after checks against its declaration; not for the kind `groups`."""
     if value is None:
         raise WrongValueError(f"has no value; give {expected(attribute)}, or remove it")
     if isinstance(value, str) and "\0" in value:
@@ -34,7 +34,7 @@ def convert(attribute: Attribute, value: Value) -> object:
 
 
 def expected(attribute: Attribute) -> str:
-    """What the attribute takes, in words, as used by messages and documentation."""
+    """Return what an attribute takes in words, for messages and documentation."""
     if attribute.kind == "enum":
         return f"one of {', '.join(attribute.choices)}"
     if attribute.kind == "integer":
@@ -54,12 +54,12 @@ def expected(attribute: Attribute) -> str:
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """The CPUs this process may run on, ascending."""
+    """Return the CPUs that this process may run on, ascending."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def auto_workers() -> int:
-    """One less than the CPUs whose time may be used, which leaves one for the core."""
+    """Return one less than the usable CPUs, so that the core has one."""
     quota = cpu_limit()
     cpus = len(usable_cpus()) if quota is None else min(len(usable_cpus()), math.ceil(quota))
     return max(cpus - 1, 1)

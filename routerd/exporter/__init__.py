@@ -1,1 +1,1 @@
-"""The exporter: metrics, health and a live page over HTTP, in a process of its own that only reads."""
+"""The exporter serves metrics, health checks and the live page over HTTP; it only reads shared memory."""

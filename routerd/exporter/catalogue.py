@@ -1,7 +1,7 @@
-"""Every metric by name: what it is, which labels it has, and which number of a statistics page it shows.
+"""The catalogue of metrics: name, meaning, labels, and the number of a statistics page that each shows.
 
-Names follow Prometheus: base units, `_total` for counters, labels instead of families of names. A number of
-`shm.stats` that is not named here gets a name made from its own, so none is ever missing.
+Names follow Prometheus: base units, `_total` for counters, labels in place of name prefixes. A number of
+`shm.stats` that is not listed here is exported under its own name, so none is ever missing.
 """
 
 import re
@@ -26,17 +26,17 @@ class Metric(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The name of its series, as queries have it; a histogram's base name."""
+        """The name of its series in queries; of a histogram, its base name."""
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
 class Number(msgspec.Struct, frozen=True):
-    """How one number of a statistics page is shown; ``labels`` beside `process`."""
+    """Says how a number of a statistics page is exported; ``labels`` come on top of `process`."""
 
     metric: Metric
     labels: dict[str, str] = {}
     scale: float = 1
-    since_boot: bool = False  # seconds of CLOCK_MONOTONIC, shown as a time of day; 0: never
+    since_boot: bool = False  # seconds of CLOCK_MONOTONIC, exported as a time of day; 0 means never
 
 
 def _family(kind: str, name: str, text: str, *labels: str) -> Metric:
@@ -75,7 +75,7 @@ FLOW_LOST: Final = _counter(
 )
 FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
 
-# Metrics that several numbers share, told apart by a label.
+# Metrics of several numbers, which a label tells apart.
 LABELLED: Final[dict[str, tuple[Metric, dict[str, str]]]] = {
     "small_free": (FREE_BLOCKS, {"size": "small"}),
     "large_free": (FREE_BLOCKS, {"size": "large"}),
@@ -100,7 +100,7 @@ LABELLED: Final[dict[str, tuple[Metric, dict[str, str]]]] = {
     "delayed_10s": (DELAYED, {"least": "10"}),
 }
 
-# Numbers whose own name would not do.
+# Numbers that are exported under another name than their own.
 RENAMED: Final = {
     "loops": "loop_turns",
     "sleeps": "loop_sleeps",
@@ -153,7 +153,7 @@ _UNITS: Final = {
 
 
 def number(name: str) -> Number:
-    """How a number of `shm.stats.COUNTERS` is shown."""
+    """Return how a number of `shm.stats.COUNTERS` is exported."""
     if name in LABELLED:
         return Number(*LABELLED[name])
     counter, shown = COUNTERS[name], RENAMED.get(name, name)
@@ -164,8 +164,7 @@ def number(name: str) -> Number:
 
 
 def is_written_by(name: str, process: str) -> bool:
-    """Whether a process keeps that number, and so shows it from the start: who asks for increases misses what
-    begins with its first event."""
+    """Whether a process keeps that number; it exports it from the start, since rates miss a first event."""
     role = Role.WORKER if is_worker(process) else process
     return role in COUNTERS[name].writers
 
@@ -242,8 +241,8 @@ HTTP_REFUSED: Final = _family(
     "counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason"
 )
 
-# The names of qdrouterd for what is the same, so that its dashboards go on working. Its gauges end in
-# `_total`, which Prometheus keeps for counters: those have no second name here.
+# qdrouterd's names for the same numbers, for its dashboards. Its gauges whose names end in `_total` are not
+# here: Prometheus reserves that ending for counters.
 QDR: Final[dict[str, tuple[str, ...]]] = {
     "accepted_deliveries": ("accepted",),
     "rejected_deliveries": ("rejected",),
@@ -263,12 +262,12 @@ QDR: Final[dict[str, tuple[str, ...]]] = {
 
 
 def qdr(name: str) -> Metric:
-    """A metric by qdrouterd's name."""
+    """Return a metric under qdrouterd's name."""
     return Metric(f"qdr_{name}", "counter", "As in qdrouterd: " + name.replace("_", " "))
 
 
 def catalogue() -> list[Metric]:
-    """All metrics, each once, in the order of the documentation."""
+    """Return all metrics, each once, in the order of docs/metrics.md."""
     named = [
         BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, STALLED,
         *(number(name).metric for name in COUNTERS),

@@ -1,6 +1,6 @@
-"""The one collector: what a scrape gets, made from shared memory when it asks.
+"""Collects the metrics of a scrape from shared memory.
 
-Nothing here is counted twice or kept: counters live in the statistics pages of the processes that count.
+The collector keeps no counters: these are in the statistics pages of the processes that count.
 """
 
 import os
@@ -28,28 +28,28 @@ from shm.observer import Histogram, Page
 from shm.stats import COUNTERS
 
 OTHER: Final = "(other)"
-# Where classic buckets end, as powers of two: every one of them is the floor of a log-linear bucket.
+# Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What is told about the router itself."""
+    """What metrics say about the router itself."""
 
     router_id: str
     version: str
     python: str
-    generation: int = 1  # of the exporter
+    generation: int = 1  # the exporter's
 
 
 class Families:
-    """Metric families under way, each made when its first sample comes."""
+    """Metric families of one scrape, each created with its first sample."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
 
     def add(self, metric: Metric, value: float, **labels: str) -> None:
-        """A sample; ``labels`` are all of the metric's, by name."""
+        """Add a sample; ``labels`` are all of the metric's labels by name."""
         family = self._family(metric)
         values = [labels[label] for label in metric.labels]
         family.add_metric(values, value)  # type: ignore[attr-defined]  # each family has it, their base has not
@@ -79,7 +79,7 @@ _MAKERS: Final[dict[str, Callable[[Metric], Family]]] = {
 
 
 class Collector:
-    """Collects a router's metrics. ``connections``: the newest connections, too."""
+    """Collects a router's metrics; with ``connections`` also the newest connections."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Collector:
         self._connections = connections
 
     def collect(self) -> Iterator[Family]:
-        """All families; called by prometheus_client for each scrape."""
+        """Yield all families; prometheus_client calls this for each scrape."""
         families = Families()
         self._router(families)
         states = self._observer.states()
@@ -131,7 +131,7 @@ class Collector:
             families.add(catalogue.UPTIME, supervisor.age)
 
     def _exporter(self, families: Families) -> None:
-        """Of the process that answers: it has no page in shared memory."""
+        """Add the exporter's own metrics: it has no statistics page."""
         families.add(catalogue.UP, 1, process=Role.EXPORTER)
         families.add(catalogue.RESTARTS, max(0, self._identity.generation - 1), process=Role.EXPORTER)
         self._figures(families, Role.EXPORTER, os.getpid())
@@ -153,7 +153,7 @@ class Collector:
         self._counters(families, page)
 
     def _counters(self, families: Families, page: Page, *, former: bool = False) -> None:
-        """Of a former worker what only grows: sums over all processes must not fall."""
+        """Add a page's counters; of a former worker only those that grow, so that sums never fall."""
         process = page.process
         for name, value in page.counters.items():
             if former and number(name).metric.kind != "counter":
@@ -225,7 +225,7 @@ class Collector:
 
 
 def _told(shown: catalogue.Number, value: int) -> float:
-    """A number of a statistics page as it is exported."""
+    """Return a number of a statistics page as it is exported."""
     if shown.since_boot and value:
         return round(time.time() - time.monotonic() + value)
     return value * shown.scale
@@ -234,10 +234,9 @@ def _told(shown: catalogue.Number, value: int) -> float:
 def buckets(
     histogram: Histogram, ends: tuple[int, ...], bound: Callable[[int], float]
 ) -> list[tuple[str, int]]:
-    """Classic cumulative buckets: what lies below the floor of each of ``ends``, and all.
+    """Return classic cumulative buckets: the counts below the floor of each of ``ends``, and the total.
 
-    ``bound`` makes the largest value that belongs to a bucket of the floor behind it: buckets include their
-    bound.
+    ``bound`` turns the floor of the next bucket into the largest value of this one: bounds are inclusive.
     """
     classic, below, seen = [], 0, 0
     for end in ends:

@@ -1,4 +1,4 @@
-"""Files of an HTTP listener's httpRootDir: read whole, never written, and never from outside the folder."""
+"""Serves the files of an HTTP listener's httpRootDir: whole files, and none from outside that directory."""
 
 import mimetypes
 from pathlib import Path
@@ -7,12 +7,12 @@ from urllib.parse import unquote
 
 from routerd.exporter.server import Answer
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: it stands in memory while it is sent
+MOST_BYTES: Final = 16 * 1024 * 1024  # the largest file; it is in memory while it is sent
 INDEX: Final = "index.html"
 
 
 def file_answer(root: Path, path: str) -> Answer | None:
-    """The file that a request's path names below `root`; None: there is none that may be served."""
+    """Return the file that a path names below `root`, or None if none may be served."""
     try:
         found = root.joinpath(unquote(path).lstrip("/")).resolve()
         if found.is_dir():

@@ -1,8 +1,8 @@
-"""For whom an HTTP listener answers: the host that a request names, and the page that it comes from.
+"""Decides whether an HTTP listener answers, by the host that a request names and the page it comes from.
 
-A web browser reaches what listens on localhost also on behalf of a page from anywhere. Two headers tell
-that no page can forge: Host is the name in the address bar (a page that rebinds its own name to this machine
-names itself), and Origin, on a request for a WebSocket, is where the page came from.
+A browser reaches listeners on localhost even for a page from elsewhere. Two headers that no page can forge
+reveal this: Host is the name in the address bar, also of a page that rebinds its name to this machine (DNS
+rebinding); Origin names the page that asks for a WebSocket (RFC 6455, 10.2).
 """
 
 import ipaddress
@@ -22,13 +22,13 @@ _HOST: Final = re.compile(_PLACE)
 _ORIGIN: Final = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]{{0,31}})://{_PLACE}")
 _ALLOWED_HOST: Final = re.compile(rf"\*|(?:\*\.)?{_NAME}|\[?[0-9A-Fa-f:.]{{2,45}}\]?")
 _PORTS: Final = {"http": "80", "https": "443"}
-_SHOWN: Final = 80  # characters of a header that are told
+_SHOWN: Final = 80  # characters of a header shown in a log line
 
 Origin = tuple[str, str, str]  # scheme, host, port
 
 
 class ShutError(Exception):
-    """A request is not answered: with which status, which counter it has, and why."""
+    """A request is refused; it has an HTTP status, a counter and a reason."""
 
     def __init__(self, status: HTTPStatus, counter: str, text: str) -> None:
         super().__init__(text)
@@ -36,13 +36,13 @@ class ShutError(Exception):
 
 
 def host_of(text: str) -> tuple[str, str] | None:
-    """The host, without brackets and in small letters, and the port of a Host header; None: it is none."""
+    """Return the host, in lower case and without brackets, and port of a Host header; None if it is bad."""
     found = _HOST.fullmatch(text)
     return (_plain(found[1]), found[2] or "") if found else None
 
 
 def origin_of(text: str) -> Origin | None:
-    """The parts of an Origin, with the port that its scheme has without one; None: it names no host."""
+    """Return the parts of an Origin, with its scheme's default port; None if it names no host."""
     found = _ORIGIN.fullmatch(text)
     if found is None:
         return None
@@ -51,12 +51,12 @@ def origin_of(text: str) -> Origin | None:
 
 
 def is_allowed_host(text: str) -> bool:
-    """Whether a word of `allowedHosts` can be the name of a host, or stand for several."""
+    """Whether a word of `allowedHosts` is a host name or a pattern of some."""
     return _ALLOWED_HOST.fullmatch(text) is not None
 
 
 def own_names() -> set[str]:
-    """What this machine calls itself."""
+    """Return this machine's names."""
     name = _plain(socket.gethostname())
     return {"localhost", name, name.partition(".")[0]}
 
@@ -74,9 +74,9 @@ class Gate:
         self._origins = {origin_of(one) for one in given} - {None}
 
     def host(self, headers: "Message[str, str]", path: str, version: str) -> tuple[str, str]:
-        """The host and port that a request is for. Raises ShutError.
+        """Return the host and port that a request names. Raises ShutError.
 
-        A client that names none is no browser; HTTP/1.1 obliges it to name one all the same.
+        A client without Host is not a browser, but HTTP/1.1 requires the header (RFC 9112, 3.2).
         """
         said = headers.get_all("Host", [])
         target = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", path)
@@ -86,7 +86,7 @@ class Gate:
         return self._known([target[1]]) if target is not None else found
 
     def page(self, headers: "Message[str, str]", host: tuple[str, str], secured: bool) -> None:
-        """A WebSocket is asked for: it must not be by a page of somebody else. Raises ShutError."""
+        """Refuse a WebSocket for a page of another origin. Raises ShutError."""
         said = headers.get_all("Origin", [])
         if not said or (self._any_origin and len(said) == 1):
             return

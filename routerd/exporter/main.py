@@ -1,4 +1,4 @@
-"""The exporter process: serve HTTP, look at the router once a second, and listen to the supervisor."""
+"""The exporter process: serves HTTP, samples the router once a second, and obeys the supervisor."""
 
 import contextlib
 import logging
@@ -30,11 +30,11 @@ from shm.observer import SharedView
 from shm.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
-NICENESS = 10  # a flood of requests takes what the router's own processes leave
+NICENESS = 10  # requests get only the CPU time that the router leaves
 
 
 class Channel(Protocol):
-    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+    """The control socket; it never blocks, and raises when the supervisor is gone, which ends the process."""
 
     def fileno(self) -> int: ...
     def send(self, message: FromChild) -> None: ...
@@ -43,7 +43,7 @@ class Channel(Protocol):
 
 
 def run(setup: Setup, channel: Channel) -> None:
-    """Serve until told to exit."""
+    """Serve until the supervisor sends Exit."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     server = Server()
@@ -52,14 +52,14 @@ def run(setup: Setup, channel: Channel) -> None:
     pages = Pages(observer, identity, server.answered, server.refused)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
-    _look(observer)  # who cannot even do that is not ready
+    _look(observer)  # an exporter that cannot read shared memory is not ready
     channel.send(Ready(os.getpid()))
     serve(server, pages, observer, channel)
     server.close()
 
 
 def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) -> None:
-    """Turn after turn, until the supervisor says Exit."""
+    """Run turns until the supervisor sends Exit."""
     due = 0.0
     while True:
         now = time.monotonic()
@@ -75,18 +75,18 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
                 case SetListeners(listeners):
                     _listen(server, pages, listeners, channel.take_descriptors())
                 case StopAccepting():
-                    observer.stopping = True  # health and metrics are asked for to the end
+                    observer.stopping = True  # clients want health and metrics to the end
                 case _:
                     LOGGER.debug("the supervisor said %r, which is not for the exporter", message)
 
 
 def _look(observer: Observer) -> None:
-    with contextlib.suppress(SegmentError):  # it is being made anew, or the router stops: seen next time
+    with contextlib.suppress(SegmentError):  # it is being replaced, or the router stops: the next tick tells
         observer.tick()
 
 
 def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
-    """Serve these from now on; ``descriptors`` are the sockets of all of them in turn, and ours."""
+    """Serve these listeners from now on; ``descriptors`` are the sockets of all of them in order."""
     sockets = iter([socket.socket(fileno=fd) for fd in descriptors])
     doors: dict[socket.socket, Door] = {}
     for one in listeners:

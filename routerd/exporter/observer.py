@@ -1,6 +1,6 @@
-"""What the exporter knows of the router: figures of this moment, and what only time tells.
+"""The observer: the exporter's view of the router, with figures of this moment and of the last minutes.
 
-``tick`` looks once a second: whose heartbeat moves, and how fast the counters grow.
+``tick`` runs once a second and records heartbeats and the growth of counters.
 """
 
 import os
@@ -19,24 +19,23 @@ from shm.contract.roles import Role, is_worker
 from shm.observer import Page, SharedView
 
 TICK_SECONDS: Final = 1.0
-HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do
-MISSING_SECONDS: Final = 5.0  # a killed child is back long before, and one that is replaced has drained
+HUNG_SECONDS: Final = 5.0  # an idle loop turns once a second
+MISSING_SECONDS: Final = 5.0  # a killed child is back much sooner, and a replaced one has drained
 HISTORY: Final = 120  # ticks
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What the operating system says of a process."""
+    """The operating system's figures of a process."""
 
     born: float  # seconds since 1970
-    age: float  # seconds, whatever became of the clock since
+    age: float  # seconds, whatever happened to the time of day
     cpu: float  # seconds
     resident: int  # bytes
     shared: int  # bytes
 
 
 def _age(pid: int) -> float:
-    """Seconds since a process was started. psutil's ``create_time`` needs /proc/stat, which a service manager
-    may hide (ProcSubset=pid)."""
+    """Return the age of a process in seconds, without /proc/stat: ProcSubset=pid may hide it."""
     with suppress(OSError, IndexError, ValueError):
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
@@ -44,7 +43,7 @@ def _age(pid: int) -> float:
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Sums over all processes at a moment of the clock."""
+    """Sums over all processes at one time."""
 
     time: float
     counters: dict[str, int]
@@ -54,7 +53,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Pulse(msgspec.Struct):
-    """When a process was last seen alive, and when its heartbeat last moved."""
+    """When a process was last alive, and when its heartbeat last moved."""
 
     pid: int = 0
     heartbeat: int = -1
@@ -63,7 +62,7 @@ class Pulse(msgspec.Struct):
 
 
 class State(msgspec.Struct, frozen=True):
-    """How a process is: ``missing`` and ``stalled`` in seconds, 0 if it is there and turns."""
+    """The state of a process: for how many seconds it is ``missing`` or ``stalled``, else 0."""
 
     page: Page
     alive: bool
@@ -83,13 +82,13 @@ class Observer:
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._processes: dict[int, psutil.Process] = {}
-        self._born: dict[int, float] = {}  # since 1970, by pid: one value, whatever becomes of the clock
+        self._born: dict[int, float] = {}  # seconds since 1970 by pid, kept when the time of day is set
         self.history: deque[Tick] = deque(maxlen=HISTORY)
         self.stopping = False
-        self._accepted = clock()  # when a worker that works last took connections
+        self._accepted = clock()  # when a live worker last accepted connections
 
     def tick(self) -> None:
-        """Look at everything once. Raises SegmentError when the router is gone."""
+        """Sample everything once. Raises SegmentError when the router is gone."""
         self.view.look_again()
         states = self.states()
         counters: dict[str, int] = {}
@@ -107,7 +106,7 @@ class Observer:
         self._born = {pid: born for pid, born in self._born.items() if pid in living}
 
     def states(self) -> list[State]:
-        """How each process is now: the workers, the core, the supervisor."""
+        """Return the state of each process: the workers, the core, the supervisor."""
         now = self._clock()
         states = [self._state(page, now) for page in self.view.pages()]
         if any(map(_accepts, states)):
@@ -115,11 +114,10 @@ class Observer:
         return states
 
     def unready(self, states: list[State]) -> list[str]:
-        """Why the router does not take traffic, one reason a process; empty if it does.
+        """Return why the router takes no traffic, one reason per process; empty if it does.
 
-        It does while the core is there and somebody takes connections: one worker of several may be dying,
-        draining or starting. For ``MISSING_SECONDS`` nobody need be there: the sockets are the supervisor's,
-        and clients wait in their queues for the successor.
+        It does while the core is alive and a worker accepts connections. For ``MISSING_SECONDS`` none need
+        accept: clients wait in the queues of the supervisor's sockets.
         """
         if self.stopping:
             return ["supervisor: the router stops"]
@@ -138,13 +136,13 @@ class Observer:
             pulse.lived = now
         if pulse.heartbeat != page.heartbeat or pulse.pid != page.pid or not alive:
             pulse.heartbeat, pulse.pid, pulse.moved = page.heartbeat, page.pid, now
-        # the supervisor's loop turns when something happens; if it ends, so does this process
+        # The supervisor's loop turns only when something happens, and the exporter ends with the supervisor.
         stalled = 0.0 if page.process == Role.SUPERVISOR else now - pulse.moved
         return State(page, alive, now - pulse.lived, stalled)
 
     def figures(self, pid: int) -> Figures | None:
-        """What the operating system says; None if there is no such process any more."""
-        with suppress(psutil.Error, OSError):  # it is gone, or the system does not say
+        """Return the operating system's figures of a process; None if it is gone."""
+        with suppress(psutil.Error, OSError):  # it is gone, or the system hides it
             if pid not in self._processes:
                 self._processes[pid] = psutil.Process(pid)
             process = self._processes[pid]
@@ -158,28 +156,28 @@ class Observer:
         return None
 
     def rate(self, name: str, seconds: float = 5.0) -> float:
-        """How fast a counter has grown lately, per second, all processes together."""
+        """Return the recent growth of a counter per second, summed over all processes."""
         return self._growth(seconds, lambda tick: tick.counters.get(name, 0))
 
     def cpu(self, process: str, seconds: float = 5.0) -> float:
-        """Which part of a CPU a process has used lately."""
+        """Return the part of a CPU that a process used recently."""
         return self._growth(seconds, lambda tick: tick.cpu.get(process, 0.0))
 
     def address_rate(self, address: str, seconds: float = 5.0) -> float:
-        """Deliveries to one of the busiest addresses lately, per second."""
+        """Return recent deliveries per second to one of the busiest addresses."""
         if not self.history or address not in self._before(seconds).addresses:
             return 0.0
         return self._growth(seconds, lambda tick: tick.addresses.get(address, 0))
 
     def recently(self, name: str, seconds: float = 60.0) -> int:
-        """By how much a counter has grown lately."""
+        """Return the recent growth of a counter."""
         if not self.history:
             return 0
         before = self._before(seconds)
         return max(0, self.history[-1].counters.get(name, 0) - before.counters.get(name, 0))
 
     def restarts_before(self, process: str, seconds: float) -> int:
-        """How often a process had been started again that long ago, as far as is known."""
+        """Return how often a process had been restarted that many seconds ago, as far as the history goes."""
         if not self.history:
             return 0
         return max(0, self._before(seconds).generations.get(process, 0) - 1)
@@ -200,7 +198,7 @@ class Observer:
 
 
 def unhealthy(states: list[State]) -> list[str]:
-    """Why the router is not healthy, one reason a process; empty if it is. A recorder has no part in that."""
+    """Return why the router is unhealthy, one reason per process; the recorder does not count."""
     return [
         f"{state.page.process}: {why}"
         for state in states

@@ -5,8 +5,8 @@
     reading --deadline, bad or long head--> answering (an error) or gone
 
 Every connection gets one answer and is closed, unless it asks for AMQP over WebSockets (websocket.py).
-Prohibited: waiting for anybody; a slow or silent client costs a place in a table until its deadline, or until
-the table is full and the oldest must go.
+Prohibited: waiting for a peer. A slow client has a place in a table until its deadline, or until the table is
+full and the oldest must go.
 """
 
 import contextlib
@@ -32,20 +32,20 @@ from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("HTTP")
 
-MOST = 128  # connections at once
-AT_ONCE = 16  # of them accepted in one turn
+MOST = 128  # open connections
+AT_ONCE = 16  # connections accepted in one turn
 HEAD_BYTES = 8192
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
-CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
-TELL_SECONDS = 1.0  # between two lines about clients
+CROWDED_SECONDS = 1.0  # when the table is full, a connection of this age makes room
+TELL_SECONDS = 1.0  # between two log lines about clients
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What was asked for: ``parameters`` of the query, ``accept`` is that header."""
+    """A request: ``parameters`` are those of the query, ``accept`` is the header of that name."""
 
     path: str
     parameters: dict[str, list[str]] = {}
@@ -53,7 +53,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is answered; ``headers`` beside type and length."""
+    """An answer; ``headers`` come on top of type and length."""
 
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
@@ -65,16 +65,16 @@ Site = Callable[[Request], Answer]
 
 
 class Door(msgspec.Struct, frozen=True):
-    """What stands behind a listening socket."""
+    """The settings of a listening socket."""
 
     site: Site
     gate: Gate
     tls: Secured | None = None
-    workers: socket.socket | None = None  # where who wants AMQP over WebSockets is handed over
+    workers: socket.socket | None = None  # takes connections for AMQP over WebSockets
 
 
 class _Head(BaseHTTPRequestHandler):
-    """The library's parser, fed with a head that is there already."""
+    """The library's parser for a head that has already arrived."""
 
     def __init__(self, head: bytes) -> None:
         self.error = 0
@@ -88,34 +88,34 @@ class _Head(BaseHTTPRequestHandler):
 
 
 class Connection:
-    """A client: what came so far, and what is still to be sent."""
+    """A client's connection: what has arrived, and what is still to be sent."""
 
     def __init__(self, sock: socket.socket, door: Door, now: float) -> None:
         self.sock = sock
         self.site = door.site
         self.gate = door.gate
         self.workers = door.workers
-        self.tls = door.tls  # None when nothing is left to do about it
+        self.tls = door.tls  # None without TLS, or when its handshake is done
         self.born = now
         self.deadline = now + HEAD_SECONDS
         self.head = b""
-        self.rest: memoryview | None = None  # of the answer
+        self.rest: memoryview | None = None  # the unsent rest of the answer
         self.closing = False
         self.peer = ""  # address:port
 
 
 class Server:
-    """Serves sites on listening sockets; ``turn`` is called again and again. Time is an argument."""
+    """Serves sites on listening sockets; the caller calls ``turn`` repeatedly. Time is an argument."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._connections: dict[socket.socket, Connection] = {}  # the oldest first
+        self._connections: dict[socket.socket, Connection] = {}  # oldest first
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
         self._relays = websocket.Relays(self._selector)
         self._clients = Complaints(TELL_SECONDS)
-        self._now = 0.0  # of this turn
+        self._now = 0.0  # the time of this turn
         self._pages = Complaints()
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
 
@@ -123,11 +123,11 @@ class Server:
         return len(self._connections)
 
     def watch(self, fd: int) -> None:
-        """Return from ``turn`` when this descriptor has something to read."""
+        """Let ``turn`` return when this descriptor is readable."""
         self._selector.register(fd, selectors.EVENT_READ)
 
     def listen(self, doors: Mapping[socket.socket, Door]) -> None:
-        """Accept connections from these listening sockets, and from no others any more."""
+        """Accept connections from these listening sockets and no others."""
         self._accept_from_all(False)
         kept = {door.workers for door in doors.values()}
         for sock in self._listening.keys() - doors.keys():
@@ -139,7 +139,7 @@ class Server:
         self._accept_from_all(True)
 
     def turn(self, now: float, seconds: float) -> None:
-        """Serve whoever is ready; wait at most so long if nobody is."""
+        """Serve clients that are ready; wait at most `seconds` if none is."""
         self._now = now
         self._expire(now)
         due = min((c.deadline for c in self._connections.values()), default=now + seconds)
@@ -217,13 +217,13 @@ class Server:
             self._drop(connection, None if connection.closing else "tls", reason)
         except OSError:
             self._drop(connection, None if connection.closing else "reset")
-        except Exception as error:  # one client must not be the end of all others' pages
+        except Exception as error:  # one client must not end the service of others
             failures.tell(f"answering HTTP client {connection.peer}", error, "its connection is closed")
             self._drop(connection)
 
     @staticmethod
     def _awaited(connection: Connection, wait: OSError) -> int:
-        """What the socket must be ready for before it is of use again."""
+        """Return the events that the socket waits for."""
         if isinstance(wait, ssl.SSLWantReadError):
             return selectors.EVENT_READ
         writes = isinstance(wait, ssl.SSLWantWriteError) or (
@@ -232,7 +232,7 @@ class Server:
         return selectors.EVENT_WRITE if writes else selectors.EVENT_READ
 
     def _shake_hands(self, connection: Connection) -> None:
-        """Begin TLS, or go on with it. Whoever begins otherwise is served if the listener allows it."""
+        """Begin or continue the TLS handshake; serve clear text if the listener allows it."""
         assert connection.tls is not None
         if not isinstance(connection.sock, ssl.SSLSocket):
             first = connection.sock.recv(1, socket.MSG_PEEK)
@@ -243,7 +243,7 @@ class Server:
                 if connection.tls.required:
                     self._drop(connection, "tls", "no TLS")
                 connection.tls = None
-                return  # what came is still in the socket, which is ready to be read
+                return  # the socket still holds the bytes and is readable
             plain = connection.sock
             self._selector.unregister(plain)
             del self._connections[plain]
@@ -255,7 +255,7 @@ class Server:
         self._selector.modify(connection.sock, selectors.EVENT_READ)
 
     def _read(self, connection: Connection, now: float) -> None:
-        part = connection.sock.recv(HEAD_BYTES + 1)  # of TLS, which may hold back no part of a whole head
+        part = connection.sock.recv(HEAD_BYTES + 1)  # one read returns a whole head, also from TLS
         connection.head += part
         if b"\r\n\r\n" in connection.head or b"\n\n" in connection.head:
             self._answer(connection, now)
@@ -294,7 +294,7 @@ class Server:
         self._send(connection, answer, head.command != "HEAD", now)
 
     def _made(self, site: Site, request: Request) -> Answer:
-        """A page; one that cannot be made is told, and all others are still served."""
+        """Return a page, or status 500 if making it fails; other pages stay available."""
         try:
             return site(request)
         except Exception as error:
@@ -303,7 +303,7 @@ class Server:
             return Answer(b"this page could not be made; the router's log says why\n", status=500)
 
     def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, now: float) -> None:
-        """Let a worker have the connection, behind TLS if there is some."""
+        """Hand the connection to a worker, through a relay if it has TLS."""
         try:
             answer = websocket.granted(head.headers)
             if head.command != "GET" or not connection.head.endswith(b"\n"):
@@ -312,7 +312,7 @@ class Server:
             self._send(connection, Answer(f"{error}\n".encode(), status=400), True, now)
             return
         sock, peer = connection.sock, websocket.address_of(connection.sock)
-        sock.send(answer)  # it is the first that is written: there is room for all of it
+        sock.send(answer)  # the first write has room for all of it
         self.answered[HTTPStatus.SWITCHING_PROTOCOLS] += 1
         self._selector.unregister(sock)
         del self._connections[sock]
@@ -351,9 +351,9 @@ class Server:
         connection.rest = connection.rest[connection.sock.send(connection.rest) :]
         if not connection.rest:
             if isinstance(connection.sock, ssl.SSLSocket):
-                with contextlib.suppress(ssl.SSLError):  # the peer's answer to it is not waited for
+                with contextlib.suppress(ssl.SSLError):  # do not wait for the peer's close_notify
                     connection.sock.unwrap()
-            connection.sock.shutdown(socket.SHUT_WR)  # a close with unread bytes would take the answer back
+            connection.sock.shutdown(socket.SHUT_WR)  # closing with unread bytes would reset the connection
             connection.closing = True
             connection.deadline = now + CLOSING_SECONDS
             self._selector.modify(connection.sock, selectors.EVENT_READ)

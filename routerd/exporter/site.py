@@ -1,4 +1,4 @@
-"""What stands under which path of an HTTP listener."""
+"""The paths of an HTTP listener and their answers."""
 
 import logging
 from collections import Counter
@@ -29,7 +29,7 @@ NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, 
 
 
 class Pages:
-    """Everything an exporter can answer with."""
+    """All pages that an exporter can answer with."""
 
     def __init__(
         self, observer: Observer, identity: Identity, answered: Counter[int], refused: Counter[str]
@@ -42,7 +42,7 @@ class Pages:
         self._encode = msgspec.json.Encoder().encode
 
     def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
-        """The paths of one listener; its attributes switch some of them off. `root`: a folder of files."""
+        """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
         paths: dict[str, Callable[[Request], Answer]] = {"/": self.page, "/status.json": self.status}
         if metrics:
             paths["/metrics"] = self.metrics
@@ -65,9 +65,9 @@ class Pages:
         return answer
 
     def metrics(self, request: Request) -> Answer:
-        """For Prometheus; `name[]` chooses series, `connections=1` adds the newest connections."""
+        """Answer Prometheus; `name[]` selects series, and `connections=1` adds the newest connections."""
         names = request.parameters.get("name[]")
-        registry = CollectorRegistry(auto_describe=bool(names))  # to choose, it has to know the names
+        registry = CollectorRegistry(auto_describe=bool(names))  # selection needs the names
         wanted = request.parameters.get("connections", ["0"])[-1] not in ("", "0", "no")
         registry.register(Collector(self._observer, self._identity, self._answered, self._refused, wanted))
         encode, content_type = choose_encoder(request.accept)
@@ -76,19 +76,19 @@ class Pages:
         return Answer(encode(registry), content_type)
 
     def healthz(self, request: Request) -> Answer:
-        """Whether all processes are there and their loops turn."""
+        """Answer whether all processes live and their loops turn."""
         return _verdict("live", unhealthy(self._observer.states()))
 
     def readyz(self, request: Request) -> Answer:
-        """Whether the router takes traffic."""
+        """Answer whether the router takes traffic."""
         return _verdict("ready", self._observer.unready(self._observer.states()))
 
     def status(self, request: Request) -> Answer:
-        """What the page shows."""
+        """Answer with the data of the live page."""
         return Answer(self._encode(status(self._observer, self._identity)), "application/json")
 
     def page(self, request: Request) -> Answer:
-        """The router, live, in a browser."""
+        """Answer with the live page."""
         return Answer(self._page, "text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 

@@ -1,4 +1,4 @@
-"""What the live page shows, as one structure: /status.json."""
+"""The data of the live page as one structure: /status.json."""
 
 import time
 from itertools import pairwise
@@ -12,14 +12,14 @@ from shm.board import ConnectionRow
 from shm.contract.roles import Role, is_worker
 from shm.native import RING_CAPACITY, arena_split
 
-LOW: Final = 0.1  # of an arena's blocks
-FULL: Final = 0.8  # of a ring
+LOW: Final = 0.1  # the free part of an arena's blocks below which it is low
+FULL: Final = 0.8  # the fill of a ring from which it is full
 RECENT_SECONDS: Final = 60.0
 _RATES: Final = (
     "deliveries_in", "deliveries_out", "bytes_in", "bytes_out",
     "accepted", "rejected", "released", "modified", "presettled", "connections_accepted",
 )  # fmt: skip
-# Counters whose growth somebody should look at, and what it means.
+# Counters whose growth an operator should look into, and the text of the alarm.
 _WORRIES: Final = {
     "dropped_presettled": "presettled deliveries had no receiver that kept up",
     "dropped_presettled_out": "presettled deliveries were dropped because a receiver was slow",
@@ -31,7 +31,7 @@ _WORRIES: Final = {
 
 
 class Process(msgspec.Struct, rename="camel"):
-    """One process; memory in bytes, times in seconds, fills from 0 to 1, None for what it does not have."""
+    """One process; memory in bytes, times in seconds, fills from 0 to 1; None where nothing applies."""
 
     name: str
     pid: int
@@ -61,7 +61,7 @@ class Address(msgspec.Struct, rename="camel"):
 
 
 class Status(msgspec.Struct, rename="camel"):
-    """The router at a moment; ``rates`` per second, ``history`` the deliveries in and out per tick."""
+    """The router at one time; ``rates`` are per second, ``history`` holds deliveries in and out per tick."""
 
     router: str
     version: str
@@ -82,7 +82,7 @@ class Status(msgspec.Struct, rename="camel"):
 
 
 def status(observer: Observer, identity: Identity) -> Status:
-    """All of it, from shared memory and the ticks so far."""
+    """Return the status from shared memory and the ticks so far."""
     states = observer.states()
     by_name = {state.page.process: state for state in states}
     board = observer.board()
@@ -162,7 +162,7 @@ def _history(observer: Observer) -> list[tuple[int, int]]:
 
 
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:
-    """What an operator should look at now, the worst first."""
+    """Return what an operator should look into now, most urgent first."""
     found = unhealthy(states)
     found += [
         reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)

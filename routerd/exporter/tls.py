@@ -1,4 +1,4 @@
-"""TLS of HTTP listeners; certificates are read again when their files have changed."""
+"""TLS of HTTP listeners; changed certificate files are read again."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from workers.control.tls import PROTOCOLS, CertificateError, explain, password_o
 
 LOGGER = logging.getLogger("HTTP")
 
-TLS_RECORD: Final = b"\x16"  # the first byte of a TLS handshake, and of no HTTP request
+TLS_RECORD: Final = b"\x16"  # a TLS handshake begins with this byte (RFC 8446, 5.1), no HTTP request does
 _PROHIBITIONS: Final = (ssl.OP_NO_TLSv1, ssl.OP_NO_TLSv1_1, ssl.OP_NO_TLSv1_2, ssl.OP_NO_TLSv1_3)
 _VERSIONS: Final = (
     ssl.TLSVersion.TLSv1,
@@ -26,7 +26,7 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Secured:
-    """An sslProfile on one HTTP listener. Raises CertificateError if it cannot be used."""
+    """The TLS of one HTTP listener. Raises CertificateError if its sslProfile cannot be used."""
 
     def __init__(self, setup: TlsSetup) -> None:
         self._setup = setup
@@ -35,7 +35,7 @@ class Secured:
         self.required = setup.required or setup.verify
 
     def accept(self, sock: socket.socket) -> ssl.SSLSocket:
-        """The server's end of TLS on an accepted socket; the handshake is still to be done."""
+        """Return the server's end of TLS on an accepted socket, before its handshake."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -63,7 +63,7 @@ def _context(setup: TlsSetup) -> ssl.SSLContext:
         context.set_ciphers(setup.ciphers)
     allowed = [name for name in PROTOCOLS if name in re.split(r"[\s,;]+", setup.protocols)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # old versions that the profile names, and gaps
+        warnings.simplefilter("ignore", DeprecationWarning)  # the profile may name old versions
         if allowed:
             context.minimum_version = _VERSIONS[PROTOCOLS.index(allowed[0])]
         for name, prohibition in zip(PROTOCOLS, _PROHIBITIONS, strict=True):

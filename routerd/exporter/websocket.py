@@ -1,10 +1,10 @@
-"""AMQP over WebSockets: the exporter answers the HTTP request, a worker does all the rest.
+"""AMQP over WebSockets: the exporter answers the HTTP request and a worker does the rest.
 
     asked --refused--> answered like any request
           --granted--> handed over                         without TLS: the socket goes to a worker
                    --> relayed --either side ends--> gone  with TLS: a worker has one end of a pair
 
-A relay passes bytes between TLS and a worker, and reads from neither side while the other has to take some.
+A relay passes bytes between TLS and a worker; it reads from neither side while the other has bytes to take.
 """
 
 import array
@@ -18,7 +18,7 @@ import struct
 from email.message import Message
 from typing import Final
 
-PROTOCOLS: Final = ("amqp", "AMQPWSB10", "binary")  # of them the client's first one that it offers
+PROTOCOLS: Final = ("amqp", "AMQPWSB10", "binary")  # the first one that the client offers wins
 MOST_RELAYS: Final = 512
 _RELAY_BYTES: Final = 64 * 1024
 _KEY: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
@@ -26,16 +26,16 @@ _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class RefusedError(Exception):
-    """A WebSocket is not granted: why, and how it would be."""
+    """A WebSocket is refused; the text says why and what to ask for instead."""
 
 
 def wanted(headers: "Message[str, str]") -> bool:
-    """Whether a request asks for a WebSocket."""
+    """Whether a request asks for a WebSocket (RFC 6455, 4.2.1)."""
     return headers.get("Upgrade", "").strip().lower() == "websocket"
 
 
 def granted(headers: "Message[str, str]") -> bytes:
-    """The answer to a request for a WebSocket. Raises RefusedError."""
+    """Return the answer to a request for a WebSocket (RFC 6455, 4.2.2). Raises RefusedError."""
     if headers.get("Sec-WebSocket-Version", "").strip() != "13":
         raise RefusedError("only version 13 of WebSockets is spoken here")
     key = headers.get("Sec-WebSocket-Key", "").strip()
@@ -61,7 +61,7 @@ def granted(headers: "Message[str, str]") -> bytes:
 
 
 def hand_over(door: socket.socket, sock: socket.socket, peer: bytes) -> bool:
-    """Give a connection to whichever worker takes it. False: they take none at present."""
+    """Pass a connection to any worker. Return False if none takes it now."""
     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sock.fileno()]))
     try:
         door.sendmsg([peer], [rights])
@@ -71,7 +71,7 @@ def hand_over(door: socket.socket, sock: socket.socket, peer: bytes) -> bool:
 
 
 def address_of(sock: socket.socket) -> bytes:
-    """Who is connected, as struct sockaddr_in or sockaddr_in6 have it."""
+    """Return the peer's address as a struct sockaddr_in or sockaddr_in6."""
     host, port, *more = sock.getpeername()
     if sock.family == socket.AF_INET:
         return struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, socket.inet_aton(host))
@@ -81,7 +81,7 @@ def address_of(sock: socket.socket) -> bytes:
 
 
 class _Way:
-    """Bytes from one side that the other has not taken yet; `ended`: no more come."""
+    """Bytes from one side that the other has not taken; `ended` means that no more come."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self.source, self.sink = source, sink
@@ -89,7 +89,7 @@ class _Way:
         self.ended = self.closed = False
 
     def move(self) -> None:
-        """Pass on whatever is there; it leaves when the source has no more or the sink is full."""
+        """Pass bytes on until the source has no more or the sink is full."""
         while not self.closed:
             if not self.rest and not self.ended:
                 data = self.source.recv(_RELAY_BYTES)
@@ -104,7 +104,7 @@ class _Way:
 
 
 class Relay:
-    """A client that speaks TLS, and the worker's other end."""
+    """A client's connection with TLS, and the worker's end."""
 
     def __init__(self, client: socket.socket, worker: socket.socket) -> None:
         worker.setblocking(False)
@@ -112,7 +112,7 @@ class Relay:
         self._ways = (_Way(client, worker), _Way(worker, client))
 
     def serve(self) -> bool:
-        """Pass on what can be passed on. False: it is over."""
+        """Pass on what is possible. Return False when the relay has ended."""
         try:
             for way in self._ways:
                 with contextlib.suppress(*_NOT_YET):
@@ -122,7 +122,7 @@ class Relay:
         return not any(way.closed for way in self._ways)
 
     def awaited(self) -> tuple[int, int]:
-        """What client and worker are to be waited for: each to write to while it has something to take."""
+        """Return the events to wait for at client and worker."""
         to_worker, to_client = self._ways
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
         client = (write if to_client.rest else 0) | (0 if to_worker.rest else read)
@@ -130,13 +130,13 @@ class Relay:
         return client, worker
 
     def close(self) -> None:
-        """Both ends."""
+        """Close both ends."""
         self.client.close()
         self.worker.close()
 
 
 class Relays:
-    """All relays of a server, which its selector wakes."""
+    """All relays of a server; its selector wakes them."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
@@ -149,7 +149,7 @@ class Relays:
         return sock in self._by_socket
 
     def begin(self, client: socket.socket, door: socket.socket, peer: bytes) -> bool:
-        """Relay for a client. False: there are too many, or no worker takes it."""
+        """Relay for a client. Return False if there are too many relays or no worker takes it."""
         if len(self) >= MOST_RELAYS:
             return False
         ours, theirs = socket.socketpair()
@@ -166,7 +166,7 @@ class Relays:
         return True
 
     def serve(self, sock: socket.socket) -> None:
-        """One side of a relay is ready."""
+        """Serve a relay of which one side is ready."""
         relay = self._by_socket[sock]
         if not relay.serve():
             self._end(relay)
@@ -175,7 +175,7 @@ class Relays:
             self._watch(one, events)
 
     def close(self) -> None:
-        """End them all."""
+        """End all relays."""
         for relay in set(self._by_socket.values()):
             self._end(relay)
 

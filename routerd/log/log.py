@@ -2,11 +2,10 @@
 
     2026-11-21 06:34:17.123456 +0000 SERVER (info) worker 0 serves pid=4713 generation=1 process=supervisor
 
-Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log
-reads this one; the process that wrote a line is named behind its text. With `format: json` a line is an
-object. Every line reaches its file in one write() with O_APPEND, so lines of several processes never mix.
-Text from outside cannot forge a line: control characters are written as escapes. What is written is kept in
-the process's journal (shm/journal.py), too.
+Time, module and level have qdrouterd's form and order, so tools for its log read this one; the end of a line
+names the process that wrote it. With `format: json` a line is an object. Each line reaches its file in one
+write() with O_APPEND, so lines of several processes never mix. Control characters in text from outside are
+escaped, so it cannot forge a line. The process's journal (shm/journal.py) keeps each line as well.
 """
 
 import json
@@ -26,9 +25,9 @@ from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
 __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
 
-ALWAYS = "always"  # attribute of a record that is written whatever its level
-EARLY = 200  # lines kept until there is a journal
-SHORTEST = 3  # letters of a level's name that are enough
+ALWAYS = "always"  # attribute of a record that is written at any level
+EARLY = 200  # lines kept until the journal exists
+SHORTEST = 3  # the fewest letters that name a level
 
 _NAMES = {number: name for name, number in LEVELS.items()}
 _INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INFO)
@@ -38,7 +37,7 @@ _STREAMS = {"stderr": STDERR, "stdout": STDOUT}
 
 
 class LogSetup(Protocol):
-    """What is needed of a log entity; an attribute that is None follows the DEFAULT module."""
+    """The attributes of a log entity; one that is None follows the DEFAULT module."""
 
     @property
     def module(self) -> str: ...
@@ -55,10 +54,10 @@ class LogSetup(Protocol):
 
 
 def parse_enable(text: str) -> frozenset[int] | None:
-    """The levels that an `enable` text names, None for `default`. Raises ValueError for an unknown level.
+    """Return the levels in an `enable` text, None for `default`. Raises ValueError for an unknown level.
 
-    `info` is that level alone, `info+` that level and all above, `info-` and all below; `none`, or nothing,
-    no level. Commas or blanks join several. The beginning of a name, `warn` or `err`, is enough.
+    `info` is that level alone, `info+` it and all above, `info-` it and all below; `none`, or an empty text,
+    is no level. Commas or blanks separate several. The first letters of a name suffice: `warn`, `err`.
     """
     if text.strip().lower() == "default":
         return None
@@ -77,7 +76,7 @@ def parse_enable(text: str) -> frozenset[int] | None:
 
 
 def _level(name: str) -> int | None:
-    """As files of qdrouterd have it: `warn` is `warning`; less than three letters are none."""
+    """Return a level by its first letters, at least three, as qdrouterd does."""
     found = [level for known, level in LEVELS.items() if known.startswith(name)]
     return found[0] if len(name) >= SHORTEST and len(found) == 1 else None
 
@@ -90,11 +89,10 @@ def event(logger: logging.Logger, level: int, text: str, **fields: object) -> No
 
 
 def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False) -> list[LogError]:
-    """Send the log of this process where the log entities say; `process` names it at the end of every line.
+    """Set up this process's log from log entities; `process` stands at the end of every line.
 
-    May be called again; the new set-up replaces the old one. Raises LogError when a file that is new in it
-    cannot be opened, and then leaves the old set-up in place. A process that is ``starting`` does without:
-    what cannot be opened is returned.
+    A later call replaces the set-up. Raises LogError if a new file cannot be opened, and then keeps the old
+    set-up. A process that is ``starting`` continues instead, and gets the errors as the result.
     """
     by_module = {setup.module: setup for setup in logs}
     outputs = _Outputs(None if starting else _current.open)
@@ -116,14 +114,14 @@ def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False)
 
 
 class _Outputs:
-    """The outputs of one set-up, each file opened once. Those ``before`` may be shut; None: all may."""
+    """The outputs of one set-up, each file opened once. Those in ``before`` may be shut; None: all may."""
 
     def __init__(self, before: Container[str] | None = ()) -> None:
         self.open: dict[str, Output] = {}
         self._before = before
 
     def get(self, name: str) -> Output:
-        """An output, open for appending. Raises LogError."""
+        """Return an output, open for appending. Raises LogError."""
         if name not in self.open:
             self.open[name] = Output(name, needed=self._before is not None and name not in self._before)
         return self.open[name]
@@ -135,7 +133,7 @@ class _Outputs:
 
 
 class _Kept:
-    """What GET-LOG will tell: in the journal, or here until there is one."""
+    """The lines for GET-LOG: in the journal, or here until it exists."""
 
     def __init__(self) -> None:
         self._early: deque[list[object]] = deque(maxlen=EARLY)
@@ -147,7 +145,7 @@ class _Kept:
             return
         try:
             self._journal.write(line)
-        except ValueError:  # the shared memory is closed: the router ends
+        except ValueError:  # the shared memory is closed as the router ends
             self._journal = None
 
     def move(self, journal: Journal | None) -> None:
@@ -162,12 +160,12 @@ _kept = _Kept()
 
 
 def keep_in(journal: Journal | None) -> None:
-    """Keep the lines of this process in its journal from now on, those so far included; None: no more."""
+    """Keep this process's lines in its journal, earlier ones included; with None keep none."""
     _kept.move(journal)
 
 
 class _Form(NamedTuple):
-    """What a line looks like."""
+    """The form of a line."""
 
     timestamp: bool
     source: bool
@@ -187,7 +185,7 @@ class _Handler(logging.Handler):
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, ALWAYS, False):
             return True
-        # Levels between the named ones belong to the named one below.
+        # A level between the named ones counts as the named one below it.
         return max((n for n in _NAMES if n <= record.levelno), default=TRACE) in self.enabled
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -196,7 +194,7 @@ class _Handler(logging.Handler):
         _kept.add([module, level, text, record.filename, record.lineno, record.created])
 
     def deliver(self, record: logging.LogRecord) -> None:
-        """Write the line where it belongs."""
+        """Write the line to its output."""
         raise NotImplementedError
 
     def _parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
@@ -205,7 +203,7 @@ class _Handler(logging.Handler):
         return module, level, f"{printable(record.getMessage())} {self._process}"
 
     def object(self, record: logging.LogRecord, form: _Form) -> dict[str, object]:
-        """What a line tells, by name."""
+        """Return the parts of a line by name."""
         module, level, _ = self._parts(record)
         told: dict[str, object] = {"level": level, "module": module, "process": self._name}
         if form.timestamp:
@@ -223,7 +221,7 @@ class _Handler(logging.Handler):
         return self.formed(record, self._form)
 
     def formed(self, record: logging.LogRecord, form: _Form) -> str:
-        """The line, or several."""
+        """Return the text of a record: one line or several."""
         if form.json:
             return json.dumps(_plain(self.object(record, form)))
         words = ["{} ({}) {}".format(*self._parts(record))]
@@ -238,7 +236,7 @@ class _Handler(logging.Handler):
 
 
 class _FileHandler(_Handler):
-    """``instead``: what a line looks like on standard error, while the output is shut."""
+    """Writes to a file; ``instead`` is the form of a line on standard error while the file is shut."""
 
     def __init__(
         self, output: Output, enabled: frozenset[int], process: str, form: _Form, instead: _Form
@@ -252,7 +250,7 @@ class _FileHandler(_Handler):
         line = self._line(record)
         if gap := self._output.gap:
             line = f"{self._line(_missing(gap, self._output.why))}\n{line}"
-        shut = self._output.shut is not None  # it may be open by the time that it writes
+        shut = self._output.shut is not None  # writing may open it
         self._output.write(
             line, for_stderr(self.formed(record, self._instead), record.levelno) if shut else ""
         )
@@ -273,7 +271,7 @@ class _SyslogHandler(_Handler):
 
 
 def _missing(gap: int, why: str) -> logging.LogRecord:
-    """What is said with the first line after a gap."""
+    """Return the record that precedes the first line after a gap."""
     text = f"{gap} log lines could not be written: {why}"
     return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
 
@@ -284,7 +282,7 @@ def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs:
     enabled = next((named for named in levels if named is not None), _INFO_AND_ABOVE)
     output = next((setup.output_file for setup in setups if setup.output_file), "stderr")
     as_json = next((setup.format for setup in setups if setup.format), "text") == "json"
-    timed = output == "syslog" or _is_journal(output)  # by who keeps it
+    timed = output == "syslog" or _is_journal(output)  # syslog and the journal keep the time
     wanted = _first((setup.include_timestamp for setup in setups), as_json or not timed)
     beside = _first((setup.include_timestamp for setup in setups), as_json or not _is_journal("stderr"))
     source = _first((setup.include_source for setup in setups), False)
@@ -318,7 +316,7 @@ def _field(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON can hold; octets that are no text become escapes."""
+    """Return a value that JSON can hold; octets that are not text become escapes."""
     match value:
         case None | bool() | int():
             return value

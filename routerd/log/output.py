@@ -1,11 +1,11 @@
-"""Where a process's log lines go: a file, standard error, standard output. Nobody waits for a log.
+"""Outputs of a process's log: a file, standard error, standard output. No process waits for its log.
 
     works --write fails, or is not ready--> lost (lines are counted) --write succeeds--> works
     shut, when the process starts: lines go to standard error --it can be opened--> works
 
-Prohibited: raising because of a line, or waiting longer than `PATIENCE_MS` for who reads the other end of a
-pipe. A file that was moved away or removed - rotated - is opened anew within a second, and one that could not
-be opened is tried again as often.
+Prohibited: raising because of a line, or waiting longer than `PATIENCE_MS` for the reader of a pipe. A file
+that was moved or removed, as log rotation does, is opened again within a second; so is one that could not be
+opened.
 """
 
 import contextlib
@@ -19,18 +19,18 @@ import time
 
 from routerd.log.journald import for_stderr
 
-LOOK_SECONDS = 1.0  # whether a file still has its name
-PATIENCE_MS = 50  # for a full pipe or terminal, once; then its lines are lost until it takes some again
+LOOK_SECONDS = 1.0  # between two checks that a file still has its name
+PATIENCE_MS = 50  # for a full pipe or terminal, once; then lines are lost until it takes some
 SYSTEM_LOG = "/dev/log"
 READ_ONLY_ADVICE = (
     "its disk is mounted read-only, or ProtectSystem= of the systemd unit makes it so for the router; "
     "give a file in /var/log/routerd, or stderr"
 )
-ATOMIC = 4096  # bytes that a pipe which is ready takes without blocking
+ATOMIC = 4096  # PIPE_BUF: bytes that a writable pipe takes without blocking (pipe(7))
 
 
 class LogError(Exception):
-    """A log cannot be written to where the configuration wants it: the output, and why."""
+    """A log cannot be written where the configuration wants it; the text names the output and the reason."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(
@@ -43,16 +43,15 @@ class LogError(Exception):
 
 
 class Output:
-    """One output. Raises LogError when it is ``needed`` and cannot be opened; afterwards lines are lost, and
-    counted."""
+    """An output. Raises LogError if it is ``needed`` and cannot be opened; later failures lose lines."""
 
     def __init__(self, name: str, *, needed: bool = True) -> None:
         self.name = name
-        self.lost = 0  # lines since the last one that was written
+        self.lost = 0  # lines lost since the last one written
         self.why = ""
-        self.shut: LogError | None = None  # it has never been open
-        self._instead: Output | None = None  # takes its lines while it is shut
-        self._torn = False  # the last line is there in part
+        self.shut: LogError | None = None  # set until the first success in opening it
+        self._instead: Output | None = None  # takes lines while this one is shut
+        self._torn = False  # the last line was written only in part
         self._file = name not in ("stderr", "stdout")
         self._descriptor = -1
         self._looked = time.monotonic()
@@ -66,12 +65,12 @@ class Output:
 
     @property
     def gap(self) -> int:
-        """How many lines it lacks before the next one, which it is ready to take."""
+        """Return how many lines were lost before the next one, if the output is ready to take it."""
         self._look()
         return 0 if self.shut else self.lost
 
     def write(self, text: str, instead: str = "") -> bool:
-        """A line, or several, in one write(); False: lost. ``instead``: as standard error takes it."""
+        """Write lines in one write(); return False if lost. ``instead`` is their form on standard error."""
         self._look()
         if self._instead is not None:
             self.lost += 1
@@ -90,7 +89,7 @@ class Output:
             os.close(self._descriptor)
 
     def _take(self, descriptor: int) -> None:
-        """It can be written from now on."""
+        """Use an open descriptor from now on."""
         self.shut, self._instead = None, None
         self._descriptor, self._torn = descriptor, False
         self._waits = not self._file or not stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -103,7 +102,7 @@ class Output:
                 raise BlockingIOError(0, "nobody reads it")
             written = os.write(self._descriptor, rest[:ATOMIC] if self._waits else rest)
             if written < len(rest) and not self._waits:
-                self._torn = True  # the disk is full from here on: the next attempt says why
+                self._torn = True  # the disk is full; the next attempt says why
             rest = rest[written:]
 
     def _ready(self) -> bool:
@@ -112,19 +111,19 @@ class Output:
         return bool(poll.poll(0 if self.lost else PATIENCE_MS))
 
     def _lose(self, why: str) -> None:
-        if not self.lost and self._file:  # somebody may look at standard error
+        if not self.lost and self._file:  # an operator may read standard error
             text = f"log {self.name} cannot be written: {why}; lines are lost until it can"
             first = for_stderr(text, logging.ERROR) + "\n"
             poll = select.poll()
             poll.register(2, select.POLLOUT)
             if poll.poll(0):
-                with contextlib.suppress(OSError):  # nowhere is left to say it
+                with contextlib.suppress(OSError):  # standard error fails as well
                     os.write(2, first.encode("utf-8", "backslashreplace"))
         self.lost += 1
         self.why = why
 
     def _look(self) -> None:
-        """Open the file anew if its name is another's, or nobody's."""
+        """Open the file again if its name is gone or another file has it."""
         now = time.monotonic()
         if not self._file or now < self._looked + LOOK_SECONDS:
             return
@@ -134,32 +133,34 @@ class Output:
             if os.path.samestat(there, os.fstat(self._descriptor)):
                 return
         except OSError:
-            pass  # it is gone
+            pass  # the file is gone
         try:
             fresh = _open(self.name)
         except LogError:
-            return  # the old one, wherever it is, is better than none
+            return  # the old file, wherever it is, is better than none
         self.close()
         self._take(fresh)
 
 
 class SystemLog:
-    """syslog, or the journal in its place, by its socket; the C library would wait for one that hangs. A line
-    that is not taken at once is lost, and counted."""
+    """syslog, or the journal in its place, through its socket: syslog(3) would wait for one that hangs.
+
+    A line that the socket does not take at once is lost and counted.
+    """
 
     def __init__(self) -> None:
-        self.lost = 0  # lines since the last one that was taken
+        self.lost = 0  # lines lost since the last one taken
         self.why = ""
         self._socket: socket.socket | None = None
 
     def write(self, priority: int, text: str) -> bool:
-        """A line of a syslog priority, facility included (RFC 3164); False: lost."""
+        """Send a line with a syslog priority, facility included (RFC 3164, 4.1.1); return False if lost."""
         head = f"<{priority}>{time.strftime('%b %e %H:%M:%S')} routerd[{os.getpid()}]: "
         data = (head + text).encode("utf-8", "backslashreplace")
         try:
             try:
                 self._connected().send(data)
-            except (ConnectionError, FileNotFoundError):  # it was started anew
+            except (ConnectionError, FileNotFoundError):  # the service was restarted
                 self.close()
                 self._connected().send(data)
         except OSError as error:

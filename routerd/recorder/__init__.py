@@ -1,1 +1,1 @@
-"""The recorder: the flow log's files, written in a process of its own that nobody waits for."""
+"""The recorder writes the flow log's files in a process of its own; no other process waits for it."""

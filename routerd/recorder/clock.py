@@ -1,13 +1,12 @@
-"""How late it is for the flow log: the time of day, but no step of it is believed at once.
+"""The flow log's clock: the time of day, without large steps until they have proved true.
 
     agreeing --a step of more than an hour--> doubting --it is taken back--> agreeing
     doubting --a day later it still stands--> agreeing
 
-A step is what the time of day has moved beyond what has passed by a clock that nobody can set. Small ones add
-up; an hour of their sum a day is forgotten, so a clock which time servers keep right is believed for good.
-While a step is doubted the earlier of the two counts: a wrong clock deletes nothing. What was seen is kept in
-a file: another recorder, or another start of the machine, goes on from there, the first one from the newest
-hour.
+A step is the time of day's change beyond that of a clock that cannot be set. Small steps add up to a sum, of
+which an hour a day is forgotten, so a clock that time servers adjust is always believed. While a step is
+doubted, the earlier of the two times counts, so a wrong clock deletes nothing. A file keeps the state:
+the next recorder, or the next boot, continues from it, and the first one from the newest hour of the log.
 """
 
 import contextlib
@@ -18,18 +17,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-STEP: Final = 3600.0  # seconds; less, with those before, is believed at once
-DOUBT: Final = 86400.0  # for so long a step is doubted
-FORGOTTEN: Final = STEP / DOUBT  # of the sum of small steps, by the second
+STEP: Final = 3600.0  # seconds; a sum of steps below this is believed at once
+DOUBT: Final = 86400.0  # seconds for which a step is doubted
+FORGOTTEN: Final = STEP / DOUBT  # seconds per second that the sum of small steps loses
 
 
 def steady() -> float:
-    """Seconds since the machine was started, asleep or not."""
+    """Return seconds since boot, including suspended time (CLOCK_BOOTTIME)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def machine() -> str:
-    """This life of the machine."""
+    """Return the id of this boot of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -37,30 +36,31 @@ def machine() -> str:
 
 
 class _Seen(msgspec.Struct):
-    """When was looked last, in seconds. ``at`` is by the steady clock; ``time`` is of 1970, as it is without
-    the steps that are not forgotten."""
+    """The last reading. ``at`` is by the steady clock; ``time`` is since 1970, without doubted steps."""
 
     machine: str
     at: float
     time: float
-    step: float = 0.0  # that is doubted, of the time of day; what it was when it began to stand
-    held: float = 0.0  # for how long
-    before: float = 0.0  # when it was, before the last step that was believed
-    spare: float = 0.0  # for how long what is from before then is spared
+    step: float = 0.0  # the doubted step of the time of day, as it was first seen
+    held: float = 0.0  # how long the step has lasted
+    before: float = 0.0  # the time before the last believed step
+    spare: float = 0.0  # how long hours before that time are still spared
 
 
 class Reading(NamedTuple):
-    """``time``: what to go by. ``step``: how far the time of day is beyond it, or before; 0: they agree.
-    ``spared``: the newest hours before that time are to be spared; 0: none is."""
+    """``time`` is what counts; ``step`` is how far the time of day is ahead of it (negative: behind).
+
+    ``spared`` is the time before which the newest hours are kept; 0 spares none.
+    """
 
     time: float
     step: float = 0.0
     spared: float = 0.0
-    believed: bool = False  # a step, just now
+    believed: bool = False  # a step has just been believed
 
 
 class LogClock:
-    """Of one router's log. ``path``: of the file that keeps what was seen."""
+    """The clock of one router's flow log. ``path`` names the file that keeps its state."""
 
     def __init__(
         self, path: Path, ticks: Callable[[], float] = steady, life: Callable[[], str] = machine
@@ -71,8 +71,11 @@ class LogClock:
         self._seen: _Seen | None = None
 
     def read(self, wall: float, newest: float, spare: float) -> Reading:
-        """How late it is, when the time of day is ``wall``. ``newest``: when the log's newest hour ended;
-        ``spare``: for how long a step forward spares what was there before."""
+        """Return the time for a time of day ``wall``.
+
+        ``newest`` is the end of the log's newest hour; ``spare`` is how long a believed step forward spares
+        the hours before it. All are in seconds.
+        """
         at, life = self._ticks(), self._life()
         known = self._seen or self._kept()
         seen = known or _Seen(life, at, min(wall, newest))
@@ -83,12 +86,12 @@ class LogClock:
         going_by = wall
         believed = False
         if abs(step) > STEP:
-            # A machine that was off has seen nothing of the time that it was off.
+            # A machine that was off has not seen the time pass.
             same = abs(step - seen.step) <= STEP or (life != seen.machine and step > seen.step > 0)
             now.held = seen.held + passed if same else 0.0
             believed = now.held >= DOUBT
             if not believed:
-                # Compared with the last look a clock that runs away would stand still.
+                # Compared with the previous reading only, a clock that runs away would seem right.
                 now.time, now.step = expected, seen.step if same and life == seen.machine else step
                 going_by = min(wall, expected)
             elif step > 0:
@@ -107,7 +110,7 @@ class LogClock:
             return None
 
     def _keep(self, seen: _Seen) -> None:
-        """For the next recorder; on a disk without room it is only remembered."""
+        """Save the state for the next recorder; with a full disk, keep it in memory only."""
         self._seen = seen
         hidden = self._path.with_name(f".{self._path.name}.tmp")
         with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
-"""Several files of the flow log put together in one, which says everything that they said.
+"""Joins several files of the flow log into one that keeps all their rows and metadata.
 
     raw files --numbers, footers--> .NAME.tmp --fsync, rename--> compact file
 
-It names the files whose rows it holds, by life of the core the ranges of their numbers, and how many records
-had no room: what is missing stays known when the raw files are gone, and a lost manifest can be made anew.
+The file's metadata names its sources, the ranges of record numbers by life of the core, and the records lost:
+gaps stay known after the raw files are gone, and a lost manifest can be rebuilt.
 """
 
 import json
@@ -29,7 +29,7 @@ _CODED: Final = [column.name for column in COLUMNS if column.type == "dictionary
 
 
 class _Said:
-    """What the footers of files say, and the numbers of their records."""
+    """The metadata of source files and their record numbers."""
 
     def __init__(self) -> None:
         self._numbers = Numbers()
@@ -38,7 +38,7 @@ class _Said:
         self.sources: list[str] = []
 
     def add(self, name: str, footer: dict[bytes, bytes], found: list[Ranges]) -> None:
-        """A file, whose rows have these numbers."""
+        """Add a file whose rows have these numbers."""
         self.sources.append(name)
         for ranges in found:
             self._numbers.add(ranges)
@@ -48,7 +48,7 @@ class _Said:
             self._sampling[boot].add(sampling)
 
     def lives(self) -> dict[str, Any]:
-        """As the metadata `routerd.flow.lives` has it."""
+        """Return the value of the metadata key `routerd.flow.lives`."""
         told: dict[str, Any] = {}
         for (boot, worker), ranges in sorted(self._numbers.ranges.items()):
             life = {"sequences": {}, "dropped": self._dropped[boot], "sampling": sorted(self._sampling[boot])}
@@ -57,9 +57,9 @@ class _Said:
 
 
 def put_together(sources: list[Path], path: Path, router: str) -> dict[Path, str]:
-    """Write one file of all of these that can be read; why each of the others cannot. Raises OSError.
+    """Join the readable files into one. Return the reason for each other file. Raises OSError.
 
-    Where none can be read there is no file then.
+    If none is readable, no file is written.
     """
     hidden = path.with_name(f".{path.name}.tmp")
     said, bad = _Said(), {}
@@ -86,7 +86,7 @@ def put_together(sources: list[Path], path: Path, router: str) -> dict[Path, str
 
 
 def _copy(source: Path, router: str, writer: pq.ParquetWriter, said: _Said) -> str | None:
-    """Copy all rows of a file if all can be read; otherwise why not."""
+    """Copy all rows of a file. Return why if it is not wholly readable, and then copy none."""
     try:
         with pq.ParquetFile(source) as file:
             if file.schema_arrow.names != SCHEMA.names:
@@ -96,7 +96,7 @@ def _copy(source: Path, router: str, writer: pq.ParquetWriter, said: _Said) -> s
         if owner != router:
             return f"it is of the router {owner}"
         with pq.ParquetFile(source, read_dictionary=_CODED) as file:
-            found = [numbers(table) for table in _groups(file)]  # only what can be read whole is copied
+            found = [numbers(table) for table in _groups(file)]  # reads all before it copies any
             for table in _groups(file):
                 writer.write_table(table, row_group_size=ROOM)
     except (pa.ArrowException, OSError) as error:
@@ -106,7 +106,7 @@ def _copy(source: Path, router: str, writer: pq.ParquetWriter, said: _Said) -> s
 
 
 def sources_of(path: Path, router: str) -> list[str] | None:
-    """The raw files whose rows a compacted file of the router holds, as it says; None: it says nothing."""
+    """Return the raw files that a compacted file names as its sources; None if it names none."""
     try:
         footer = pq.read_metadata(path).metadata or {}
         if footer[b"routerd.flow.router"] != router.encode():

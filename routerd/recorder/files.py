@@ -1,9 +1,9 @@
-"""The flow log's files: begun under a name that nobody reads, complete when they get the one that counts.
+"""The flow log's files: each is written under a hidden name and gets its own when it is complete.
 
     .NAME.tmp --close--> fsync --rename--> NAME, and fsync of its folder
 
-What a killed recorder leaves is `.NAME.tmp`, which the next one removes, and `.NAME.spool`, of which it makes
-the file (`recovery`).
+A killed recorder leaves `.NAME.tmp`, which the next one removes, and `.NAME.spool`, from which the next one
+makes the file (`recovery`).
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from shm.contract.flow import COLUMNS, VERSION, file_name, folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# of which nearly every row has another value: a dictionary would be made in vain
+# Columns with a different value in nearly every row: a dictionary would only cost.
 _DISTINCT: Final = ("ts", "seq", "latency_ns", "settle_ns", "queue_ns")
-_RANDOM: Final = ("msg_id_hash", "message_number")  # and of which no two have anything in common
+_RANDOM: Final = ("msg_id_hash", "message_number")  # random values: compression is in vain
 FORMAT: Final = {
     "compression": "zstd",
     "compression_level": 1,
@@ -31,13 +31,13 @@ FORMAT: Final = {
     "column_encoding": dict.fromkeys(_DISTINCT, "DELTA_BINARY_PACKED") | dict.fromkeys(_RANDOM, "PLAIN"),
     "coerce_timestamps": "us",
     "data_page_version": "1.0",
-    "write_batch_size": ROOM,  # a column of a row group in one go
-    "store_schema": False,  # readers get strings: dictionaries that differ by row group are in many's way
+    "write_batch_size": ROOM,  # writes a column of a row group at once
+    "store_schema": False,  # readers get strings; many cannot read dictionaries that differ by row group
 }
 
 
 class File:
-    """One file while it is written. Every method may raise OSError; then only ``abandon`` is left to do."""
+    """A file being written. Every method may raise OSError; after that only ``abandon`` may be called."""
 
     def __init__(
         self, root: Path, router: str, boot: str, number: int, begun: datetime, sampling: int
@@ -63,7 +63,7 @@ class File:
         return folder(self.begun)
 
     def write(self, table: "pa.Table", sequences: dict[str, list[int]]) -> None:
-        """One row group."""
+        """Write one row group."""
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self.rows += table.num_rows
         for worker, (first, last) in sequences.items():
@@ -71,7 +71,7 @@ class File:
             known[:] = [min(known[0], first), max(known[1], last)]
 
     def close(self, dropped: int) -> Path:
-        """Let readers have it; where it is."""
+        """Complete the file. Return its path."""
         told = {**self._told, "dropped": str(dropped), "sequences": json.dumps(self._sequences)}
         self._writer.add_key_value_metadata({f"routerd.flow.{name}": value for name, value in told.items()})
         self._writer.close()
@@ -82,8 +82,8 @@ class File:
         return self._path
 
     def abandon(self) -> None:
-        """It will never be complete."""
-        with contextlib.suppress(Exception):  # whatever the library thinks of a half-written file
+        """Give up the file and remove it."""
+        with contextlib.suppress(Exception):  # the library may fail on a half-written file
             self._writer.close()
         with contextlib.suppress(OSError):
             self._file.close()
@@ -92,12 +92,12 @@ class File:
 
 
 def path_of(root: Path, router: str, boot: str, number: int, begun: datetime) -> Path:
-    """Where a file stands when it is complete."""
+    """Return the path of a complete file."""
     return root / folder(begun) / file_name(router, boot, number)
 
 
 def publish(hidden: Path, path: Path) -> None:
-    """Give a complete file its name, and see to it that the name survives a crash of the machine."""
+    """Give a complete file its name, durably: the name survives a crash of the machine."""
     hidden.rename(path)
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -107,12 +107,12 @@ def publish(hidden: Path, path: Path) -> None:
 
 
 def own(router: str) -> str:
-    """How names of files of a router begin."""
+    """Return the beginning of the names of a router's files."""
     return file_name(router, "", 0).partition("--")[0]
 
 
 def remove_unfinished(root: Path, router: str) -> int:
-    """What killed recorders of this router left; how many files. Others may be writing theirs beside it."""
+    """Remove what killed recorders of this router left unfinished. Return the number of files."""
     found = [path for path in root.glob(f"date=*/hour=*/.{own(router)}-*.tmp") if path.is_file()]
     for path in found:
         path.unlink()
@@ -120,7 +120,7 @@ def remove_unfinished(root: Path, router: str) -> int:
 
 
 def next_number(root: Path, router: str, boot: str) -> int:
-    """Behind those of the files that are there, or will be made of a spool."""
+    """Return the number after those of all files, including files still to be made from spools."""
     end = file_name(router, boot, 0).removesuffix("000000.parquet")
     names = [path.name for path in root.glob(f"date=*/hour=*/{end}*")]
     names += [

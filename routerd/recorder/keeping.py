@@ -1,12 +1,12 @@
-"""What becomes of the flow log's files: those of closed hours are put together, the oldest are deleted.
+"""Maintains the flow log's files: joins those of closed hours and deletes the oldest.
 
     raw/date=…/hour=…/      what the recorder wrote: never changed, deleted a while after it was compacted
     compact/date=…/hour=…/  the same rows of closed hours in few files
     compact/_manifest-ROUTER.json   of each compacted hour: its files, and the raw files whose rows they hold
 
-Whoever reads everything once reads the compact files that the manifests name, and all raw files that they do
-not name. A file of ours that cannot be read stays where it is, is named in the log, and is left out. How late
-it is says `clock`, which does not believe every time of day.
+A reader that wants every row once reads the compact files that manifests name, and the raw files that they do
+not name. An unreadable file stays in place, is named in the log and is left out. `clock` tells the time, as
+the time of day may be wrong.
 """
 
 import json
@@ -26,13 +26,13 @@ from shm.contract.flow_setup import FlowSetup
 
 LOGGER = logging.getLogger("ROUTER")
 
-SETTLED: Final = timedelta(minutes=5)  # after an hour until it is put together: its files are closed then
-SPARED: Final = 24  # newest hours from before a step of the clock
+SETTLED: Final = timedelta(minutes=5)  # after an hour its files are closed and can be joined
+SPARED: Final = 24  # newest hours before a step of the clock that stay
 HOUR: Final = 3600.0
 
 
 class Kept(NamedTuple):
-    """A file, as retention sees it; the order is that of deletion."""
+    """A file for retention; files sort in the order of deletion."""
 
     hour: str
     tree: str
@@ -42,7 +42,7 @@ class Kept(NamedTuple):
 
 
 class Keeper:
-    """Looks after the files of one router in a directory that others may use, too."""
+    """Maintains one router's files in a directory that several routers may share."""
 
     def __init__(
         self,
@@ -59,16 +59,16 @@ class Keeper:
         self._unreadable: set[Path] = set()
         self._clock = clock.LogClock(self._root / clock_name(router), ticks, life)
         self._said: dict[str, float] = {}
-        self.doubted = 0.0  # seconds by which the time of day is off, as far as the log has seen
+        self.doubted = 0.0  # seconds by which the time of day seems wrong
 
     def recover(self, _: datetime) -> int:
-        """Make files of what killed recorders left; how many records. Raises OSError."""
+        """Make files from what killed recorders left. Return the number of records. Raises OSError."""
         return recover(self._root / RAW, self._router)
 
     # ---- putting together ----
 
     def compact(self, now: datetime) -> int:
-        """Put the files of past hours together; how many. Raises OSError."""
+        """Join the files of past hours. Return how many were written. Raises OSError."""
         if not self._setup.compaction:
             return 0
         manifest, merged = self._manifest(), 0
@@ -87,7 +87,7 @@ class Keeper:
         return merged
 
     def _merge(self, hour: str, sources: list[Path], entry: dict[str, Any]) -> int:
-        """One more file of the hour, of all these; how many."""
+        """Join files into one more file of the hour. Return how many were written."""
         folder = self._root / COMPACT / hour
         folder.mkdir(parents=True, exist_ok=True)
         there = [number for path in folder.iterdir() if (number := self._number(path)) is not None]
@@ -107,8 +107,10 @@ class Keeper:
         return int(digits) if digits.isdecimal() and digits.isascii() else None
 
     def _adopt(self, manifest: dict[str, Any]) -> bool:
-        """Name the compacted files that the manifest does not: a recorder was killed before it could, or the
-        manifest is lost. Whether there were any."""
+        """Add compacted files to the manifest that it lacks. Return whether there were any.
+
+        A recorder may die before it updates the manifest, or the manifest may be lost.
+        """
         changed = False
         for hour, files in self._hours(COMPACT).items():
             entry = manifest["hours"].get(hour, {"files": [], "sources": []})
@@ -122,7 +124,7 @@ class Keeper:
                     manifest["hours"][hour] = entry
                     changed = True
                 elif sources and set(sources) <= set(entry["sources"]):
-                    path.unlink()  # the same rows once more
+                    path.unlink()  # its rows are in another file
                 else:
                     self._unreadable.add(path)
                     LOGGER.error(
@@ -154,8 +156,10 @@ class Keeper:
     # ---- deleting ----
 
     def delete(self, now: datetime) -> int:
-        """Delete what is too old or too much; how many files. Raises OSError. Raw files go before anything is
-        written: the disk may be full because of them."""
+        """Delete files that are too old or beyond the size limit. Return how many. Raises OSError.
+
+        Raw files are deleted before anything is written, as the disk may be full.
+        """
         manifest = self._manifest() if self._setup.compaction else {"hours": {}}
         going = self._surplus(now, manifest)
         raw = [one for one in going if not one.tree]
@@ -163,7 +167,7 @@ class Keeper:
         hours = {one.hour for one in going if one.tree} & manifest["hours"].keys()
         for hour in hours:
             del manifest["hours"][hour]
-        if hours:  # it never names a file that is gone
+        if hours:  # the manifest never names a deleted file
             self._write_manifest(manifest)
         whole = [one for one in self._files() if one.tree and (one in going or one.hour in hours)]
         _remove(whole)
@@ -188,7 +192,7 @@ class Keeper:
         return going
 
     def _read_clock(self, now: datetime, newest: float) -> clock.Reading:
-        """How late it is; a time of day that is not believed is told."""
+        """Return the clock's reading; log a time of day that is not believed."""
         wall = now.timestamp()
         reading = self._clock.read(wall, newest, self._setup.keep_seconds)
         self.doubted = reading.step
@@ -214,7 +218,7 @@ class Keeper:
         return reading
 
     def _tell(self, what: str, wall: float, text: str, *args: object) -> None:
-        """At most once an hour of the time of day, or when it has stepped."""
+        """Log a line at most once an hour by the time of day, or after it has stepped."""
         if abs(wall - self._said.get(what, float("-inf"))) >= HOUR:
             self._said[what] = wall
             LOGGER.warning(text, *args)
@@ -227,7 +231,7 @@ class Keeper:
                     yield Kept(hour, "" if tree == RAW else tree, status.st_mtime, path, status.st_size)
 
     def _hours(self, tree: str) -> dict[str, list[Path]]:
-        """Our files by hour, those of an hour in the order of their names."""
+        """Return this router's files by hour, sorted by name."""
         found: dict[str, list[Path]] = {}
         root = self._root / tree
         for path in sorted(root.glob(f"date=*/hour=*/{self._prefix}*.parquet")):
@@ -238,7 +242,7 @@ class Keeper:
 
 
 def _sound(entry: object) -> bool:
-    """Whether it is the manifest's entry of an hour."""
+    """Whether a value is a valid entry of the manifest."""
     return isinstance(entry, dict) and all(isinstance(entry.get(key), list) for key in ("files", "sources"))
 
 
@@ -246,7 +250,7 @@ def _start(hour: str) -> datetime | None:
     try:
         return datetime.strptime(hour, "date=%Y-%m-%d/hour=%H").replace(tzinfo=UTC)
     except ValueError:
-        return None  # a folder of somebody else's
+        return None  # not a folder of the flow log
 
 
 def _end(hour: str) -> datetime:
@@ -266,7 +270,7 @@ def _remove(files: list[Kept]) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """An hour without files, and a day without hours."""
+    """Remove the folder of an hour without files, and of a day without hours."""
     for one in (folder, folder.parent):
         try:
             one.rmdir()

@@ -1,4 +1,4 @@
-"""The recorder process: read the ring, write the files, keep house, and listen to the supervisor."""
+"""The recorder process: reads the ring, writes and maintains files, and obeys the supervisor."""
 
 import contextlib
 import logging
@@ -22,12 +22,12 @@ from shm.stats import COUNTERS
 LOGGER = logging.getLogger("ROUTER")
 
 KEEPING_SECONDS: Final = 60.0
-LAST_SECONDS: Final = 0.1  # after Exit, for what the core records as it leaves
-_LAZY: Final = 19  # niceness of what can wait
+LAST_SECONDS: Final = 0.1  # after Exit, for records of the exiting core
+_LAZY: Final = 19  # niceness of the maintenance thread
 
 
 class Channel(Protocol):
-    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+    """The control socket; it never blocks, and raises when the supervisor is gone, which ends the process."""
 
     def fileno(self) -> int: ...
     def send(self, message: FromChild) -> None: ...
@@ -35,7 +35,7 @@ class Channel(Protocol):
 
 
 def run(setup: Setup, channel: Channel) -> None:
-    """Serve until told to exit."""
+    """Serve until the supervisor sends Exit."""
     segments = segment.attach(setup.segments)
     page = segments.recorder_stats()
     stats.own(page, os.getpid(), setup.generation)
@@ -53,7 +53,7 @@ def run(setup: Setup, channel: Channel) -> None:
 
 
 def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Channel) -> None:
-    """Turn after turn, until the supervisor says Exit."""
+    """Run turns until the supervisor sends Exit."""
     while True:
         began = time.monotonic()
         pause = recorder.turn(began)
@@ -72,7 +72,7 @@ def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Chan
                     recorder.configure(flow, time.monotonic())
                     keeping.configure(flow)
                 case StopAccepting():
-                    recorder.roll(time.monotonic())  # what is left at the end is little
+                    recorder.roll(time.monotonic())  # little is left at the end
                 case _:
                     LOGGER.debug("the supervisor said %r, which is not for the recorder", message)
 
@@ -82,12 +82,12 @@ def _utc() -> datetime:
 
 
 def _offset() -> int:
-    """The time of day at monotonic 0, nanoseconds."""
+    """Return the time of day at monotonic 0, in nanoseconds."""
     return time.time_ns() - time.monotonic_ns()
 
 
 class Keeping:
-    """Looks after closed files from time to time, in a thread that gets what CPU nobody else wants."""
+    """Maintains closed files from time to time in a thread of lowest priority."""
 
     def __init__(self, router: str, page: StatsPage, wall: Callable[[], datetime]) -> None:
         self._router = router
@@ -99,11 +99,11 @@ class Keeping:
         self._told: dict[str, str] = {}
 
     def configure(self, setup: FlowSetup) -> None:
-        """Look after that from now on."""
+        """Maintain the files of this set-up from now on."""
         self._keeper = Keeper(setup, self._router)
 
     def step(self, now: float) -> None:
-        """Begin a look if one is due and none is going on."""
+        """Start maintenance if it is due and none is running."""
         if now < self._due or (self._thread is not None and self._thread.is_alive()):
             return
         self._due = now + KEEPING_SECONDS
@@ -112,7 +112,7 @@ class Keeping:
     def _look(self, keeper: Keeper) -> None:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LAZY)
-        # Each by itself: where there is no room to put files together, deleting some makes it.
+        # Each task runs by itself: if joining finds no room, deletion makes some.
         works = (
             ("flow_recovered", keeper.recover),
             ("flow_compacted", keeper.compact),
@@ -123,7 +123,7 @@ class Keeping:
                 self._page.add(COUNTERS[counter].place, work(self._wall()))
                 self._told.pop(counter, None)
                 self._page.set(COUNTERS["flow_doubted"].place, int(abs(keeper.doubted)))
-            except Exception as error:  # whatever a file does to one work, the others are done
+            except Exception as error:  # a failing task must not prevent the others
                 self._page.add(COUNTERS["flow_errors"].place)
                 if not isinstance(error, OSError):
                     failures.tell("looking after closed files of the flow log", error, "it is tried again")

@@ -1,10 +1,10 @@
-"""The recorder as a state machine: records in, files out; time is told, so tests need no clock.
+"""The recorder as a state machine: records in, files out. Time is an argument, so tests need no clock.
 
     idle --records--> gathering --a row group is full, or the file is due--> writing --> idle or gathering
     writing --OSError--> resting --back-off is over--> gathering
 
-What it reads is in the ring or in the spool until the file with it is complete. While it rests it goes on
-reading without: what finds no room is counted as lost, and shows as gaps in the numbers.
+Records stay in the ring or in the spool until the file that holds them is complete. While resting, the
+recorder still reads: records without room count as lost and show as gaps in their numbers.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER")
 
-READ_SECONDS: Final = 0.05  # between two looks at the ring, which holds 20 times that at 130,000 a second
-READS: Final = 4  # in a turn: twice what the ring holds
+READ_SECONDS: Final = 0.05  # between reads of the ring, which holds 20 times as much at 130,000 records/s
+READS: Final = 4  # reads in a turn, for twice the content of the ring
 LEAST_REST: Final = 1.0
 LONGEST_REST: Final = 60.0
 
@@ -36,7 +36,7 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Recorder:
-    """Writes what a reader has. ``wall`` is the time of day in UTC, ``offset`` that of monotonic 0 in ns."""
+    """Writes a reader's records. ``wall`` is the time of day in UTC, ``offset`` that of monotonic 0 in ns."""
 
     def __init__(
         self,
@@ -56,21 +56,21 @@ class Recorder:
         self._noting = Noting(reader)
         self._rows = Rows(self._noting, room)
         self._file: File | None = None
-        self._spool: Spool | None = None  # of the file, or of that which is begun next
-        self._spooled = True  # what there is for the file; False: it is made without a spool
+        self._spool: Spool | None = None  # the spool of the current file, or of the next one
+        self._spooled = True  # False: the current file has no spool
         self._generation = 0
-        self._number = 0  # of the next file; 0: not known yet
-        self._begun: datetime | None = None  # when the first of the rows came that are in no file yet
-        self._due = 0.0  # when that, or the file, has its age
+        self._number = 0  # the next file's; 0 means not known yet
+        self._begun: datetime | None = None  # arrival of the first row that no file holds yet
+        self._due = 0.0  # when that row, or the file, reaches its age
         self._rest = 0.0
-        self._resting = 0.0  # until when
+        self._resting = 0.0  # rests until this time
         self._complaints = Complaints()
         self._bad = 0
         self._why = "flow_lost_io"
-        self.closed: Callable[[Path], None] = lambda _: None  # whoever wants to know of complete files
+        self.closed: Callable[[Path], None] = lambda _: None  # called for each complete file
 
     def configure(self, setup: FlowSetup, now: float) -> None:
-        """Write there and so from now on."""
+        """Use this set-up from now on."""
         if setup.directory != self._setup.directory:
             self.roll(now)
             self._number, self._rest, self._resting = 0, 0.0, 0.0
@@ -83,7 +83,7 @@ class Recorder:
         return Path(self._setup.directory) / RAW
 
     def turn(self, now: float) -> float:
-        """Read and write what is due, for a while; seconds until there is more to do."""
+        """Read, and write what is due. Return the seconds until there is more to do."""
         pause = READ_SECONDS
         for _ in range(READS):
             self._follow_core(now)
@@ -109,13 +109,13 @@ class Recorder:
         return pause
 
     def finish(self, now: float) -> None:
-        """Read what there is, and end the file."""
+        """Read the remaining records and complete the file."""
         while not self.turn(now):
             pass
         self.roll(now)
 
     def roll(self, now: float) -> None:
-        """End the file, with everything that was read."""
+        """Complete the file with all records read."""
         if len(self._rows):
             self._flush(now)
         if self._file is None:
@@ -136,7 +136,7 @@ class Recorder:
         self.closed(path)
 
     def _follow_core(self, now: float) -> None:
-        """A file holds what one core has recorded."""
+        """Begin a new file for a new core: a file holds one core's records."""
         generation = self._reader.next_generation()
         if generation == self._generation:
             return
@@ -159,7 +159,7 @@ class Recorder:
         return f"{self._reader.started // 1_000_000:x}.{self._generation}"
 
     def _flush(self, now: float) -> None:
-        """Write what was read as a row group."""
+        """Write the records read as a row group."""
         if now < self._resting:
             if self._rows.full:
                 self._discard()
@@ -186,7 +186,7 @@ class Recorder:
         return File(self.root, self._router, self._boot, number, begun, self._setup.sampling)
 
     def _next(self) -> int:
-        """The number of the next file."""
+        """Return the number of the next file."""
         if not self._number:
             self._number = next_number(self.root, self._router, self._boot)
         return self._number
@@ -194,13 +194,13 @@ class Recorder:
     # ---- the spool ----
 
     def _follow_killed(self) -> None:
-        """Go on behind what a killed recorder has left in its spool."""
-        with contextlib.suppress(OSError):  # hidden files do not hurt, and writing will tell
+        """Continue after the records in a killed recorder's spool."""
+        with contextlib.suppress(OSError):  # hidden files do no harm, and writing will report the error
             remove_unfinished(self.root, self._router)
         self._reader.pass_over(last_place(self.root, self._router, self._reader.started))
 
     def _keep(self, first: int, offset: int, now: float) -> None:
-        """Put what was read from there on into the spool, for who follows if this one is killed."""
+        """Add the records from ``first`` on to the spool, for a successor if this process is killed."""
         try:
             if self._spool is None:
                 self._spool = self._begin_spool()
@@ -225,22 +225,22 @@ class Recorder:
         return Spool(path_of(self.root, self._router, boot, number, begun), head)
 
     def _end_spool(self) -> None:
-        """What it holds is in a file, or lost for good."""
+        """Remove the spool: a file holds its records, or they are lost."""
         spool, self._spool, self._spooled = self._spool, None, True
         self._noting.forget()
-        with contextlib.suppress(OSError):  # the next recorder finds that its file is there
+        with contextlib.suppress(OSError):  # the next recorder finds the complete file
             if spool is not None:
                 spool.remove()
 
     def _discard(self) -> None:
-        """There is no room for them, and no file."""
+        """Drop records: there is no room and no file for them."""
         self._count(self._why, len(self._rows))
         self._rows.clear()
         self._begun = None
         self._end_spool()
 
     def _lost(self, rows: int, error: OSError, now: float) -> None:
-        """Rest for a while, longer each time, and say so once a minute."""
+        """Count lost rows, rest longer each time, and log once a minute."""
         self._why = "flow_lost_no_space" if error.errno in _NO_SPACE else "flow_lost_io"
         self._count(self._why, rows)
         self._count("flow_errors", 1)

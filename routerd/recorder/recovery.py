@@ -1,7 +1,7 @@
-"""What a killed recorder left: its spools become files, what it had not finished is removed.
+"""Recovers what a killed recorder left: makes files from its spools and removes unfinished files.
 
-A spool that a living recorder holds, or of a router that is called otherwise, is left alone. Where a file
-cannot be made of one, because the disk is full, it stays, and is tried again.
+The spool of a living recorder, or of another router, stays untouched. A spool whose file cannot be made, as
+on a full disk, stays for the next attempt.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _CHUNK: Final = ROOM * TELEMETRY_RECORD
 
 
 class _Replayed:
-    """A reader for `Rows` of records that are in no ring any more."""
+    """A reader for `Rows` of records from a spool."""
 
     def __init__(self, started: int) -> None:
         memory = mmap.mmap(-1, TELEMETRY_BYTES)
@@ -34,7 +34,7 @@ class _Replayed:
         self._notes.links.update(notes.links)
 
     def replay(self, records: bytes) -> None:
-        """As if a core had recorded them."""
+        """Provide records as if the core had just recorded them."""
         self._reader.replay(records)
 
     def next_generation(self) -> int:
@@ -54,12 +54,12 @@ class _Replayed:
 
 
 def left_behind(root: Path, router: str) -> list[Path]:
-    """Spools of the router, oldest first."""
+    """Return the router's spools, oldest first."""
     return sorted(root.glob(f"date=*/hour=*/.{own(router)}-*.spool"))
 
 
 def last_place(root: Path, router: str, started: int) -> int:
-    """Of the ring that was made then: behind the records that are in a spool that was left behind."""
+    """Return the place in the ring of that start behind all records in spools."""
     place = 0
     for path in left_behind(root, router):
         with contextlib.suppress(OSError), path.open("r+b") as file:
@@ -70,9 +70,9 @@ def last_place(root: Path, router: str, started: int) -> int:
 
 
 def recover(root: Path, router: str) -> int:
-    """Make files of what killed recorders of the router left; how many records.
+    """Make files from the spools of killed recorders. Return the number of records.
 
-    Raises what kept one of them from being made into a file, once the others are.
+    Raises the first error after it has tried all spools.
     """
     rows = 0
     failed: Exception | None = None
@@ -83,7 +83,7 @@ def recover(root: Path, router: str) -> int:
                     rows += _recover(root, router, path, file)
         except FileNotFoundError:
             continue
-        except Exception as error:  # whatever is wrong with one spool, the others are no part of it
+        except Exception as error:  # one bad spool must not block the others
             failed = failed or error
     if failed is not None:
         raise failed
@@ -100,7 +100,7 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
             "Flow log: %s, which a killed recorder left, cannot be read: it is damaged or of another form; "
             "it is removed, and its records are missing", path,
         )  # fmt: skip
-    elif not target.exists():  # otherwise it was killed before it could remove the spool
+    elif not target.exists():  # otherwise the recorder died before it removed the spool
         rows = _make_file(root, head, file)
         LOGGER.info("Flow log: %d records that a killed recorder left are in %s now", rows, target)
     path.unlink()
@@ -108,7 +108,7 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
 
 
 def _make_file(root: Path, head: spool.Head, file: BinaryIO) -> int:
-    """The file that the recorder would have made; how many rows."""
+    """Make the file that the recorder would have made. Return the number of rows."""
     reader = _Replayed(head.started)
     rows = Rows(reader)
     made = File(root, head.router, head.boot, head.number, head.begun, head.sampling)
@@ -131,7 +131,7 @@ def _make_file(root: Path, head: spool.Head, file: BinaryIO) -> int:
 
 
 def _take(entry: spool.Entry, head: spool.Head, reader: _Replayed, rows: Rows, made: File) -> bool:
-    """All records of a turn; whether they were of one core, as those that are whole are."""
+    """Add all records of an entry. Return whether one core recorded them, as it does in an intact spool."""
     for at in range(0, len(entry.records), _CHUNK):
         reader.replay(entry.records[at : at + _CHUNK])
         while reader.next_generation() == head.generation and rows.read(entry.offset):

@@ -1,4 +1,4 @@
-"""From records in shared memory to Arrow tables: numbers are columns already, ids become texts."""
+"""Turns records in shared memory into Arrow tables: numbers are columns already, ids become texts."""
 
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from shm.contract.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
 from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
 
-ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills, which has twice the room
+ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write
 _NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
 _LINKS: Final = ("from", "to")
 _WIDTHS: Final = {
@@ -46,7 +46,7 @@ SCHEMA: Final = pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.nullable)
 
 
 class Link(NamedTuple):
-    """What a row says of a link."""
+    """The columns that a row takes from its link."""
 
     connection: int
     number: int
@@ -55,7 +55,7 @@ class Link(NamedTuple):
 
 
 class Reader(Protocol):
-    """What `FlowReader` is: of the ring, or of a spool."""
+    """The interface of `FlowReader`, which a spool offers as well."""
 
     def read(self, columns: FlowColumns, offset: int) -> int: ...
     def name(self, id: int) -> bytes | None: ...
@@ -63,8 +63,10 @@ class Reader(Protocol):
 
 
 class Rows:
-    """Records read and not yet written, of one core. The names they refer to are looked up as they are read:
-    later they may be gone."""
+    """Records of one core that are read and not yet written.
+
+    Their names are looked up when they are read, as the core may reuse an id later.
+    """
 
     def __init__(self, reader: Reader, room: int = ROOM) -> None:
         self._reader = reader
@@ -74,7 +76,7 @@ class Rows:
     def _forget(self) -> None:
         self._texts: dict[int, str | None] = {0: None}
         self._links: dict[int, Link | None] = {0: None}
-        self._looked = dict.fromkeys((*_NAMES, *_LINKS), 0)  # how many ids of each column have been looked up
+        self._looked = dict.fromkeys((*_NAMES, *_LINKS), 0)  # the number of ids looked up in each column
 
     def __len__(self) -> int:
         return self._columns.count
@@ -84,7 +86,7 @@ class Rows:
         return self._columns.count == self._columns.room
 
     def read(self, offset: int) -> int:
-        """Take what there is and has room; how many records. ``offset``: time of day at monotonic 0, ns."""
+        """Read records that have room; return how many. ``offset``: the time of day at monotonic 0, in ns."""
         read = self._reader.read(self._columns, offset)
         for name in _LINKS if read else ():
             for one in self._fresh(name, self._links):
@@ -95,7 +97,7 @@ class Rows:
         return read
 
     def table(self, router: str, boot: str) -> "pa.Table":
-        """Everything as a table of the schema, which is good until ``clear``: much of it is not copied."""
+        """Return all records as a table of the schema; it shares memory and is valid until ``clear``."""
         count = self._columns.count
         same = {"router_id": router, "boot_id": boot}
         columns = self._derived(count)
@@ -110,7 +112,7 @@ class Rows:
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
     def clear(self) -> None:
-        """Nothing is left here; names are looked up again."""
+        """Drop all records; names are looked up again."""
         self._columns.clear()
         self._forget()
 
@@ -178,7 +180,7 @@ class Rows:
         }
 
     def _octets(self, count: int) -> dict[str, "pa.Array"]:
-        """What few records have, and most files none of."""
+        """Return columns of octets that few records have."""
         known = self._column("known", count)
         found: dict[str, pa.Array] = {}
         for mask, names in _OCTETS:
@@ -194,7 +196,7 @@ class Rows:
         return found
 
     def sequences(self) -> dict[str, list[int]]:
-        """By worker, the first and the last number of what is here."""
+        """Return the first and last record number by worker."""
         return {str(worker): list(numbers) for worker, numbers in self._columns.sequences().items()}
 
     def _column(self, name: str, count: int) -> "pa.Array":
@@ -202,7 +204,7 @@ class Rows:
         return pa.Array.from_buffers(_WIDTHS[_TYPES[name]], count, [None, buffer])
 
     def _fresh(self, name: str, known: dict[int, Any]) -> list[int]:
-        """Ids of a column that nobody has looked up yet."""
+        """Return ids of a column that are not looked up yet."""
         ids = self._columns.ids(name, self._looked[name])
         self._looked[name] += len(ids)
         return [one for one in ids if one not in known]
@@ -216,13 +218,13 @@ class Rows:
 
 
 class _Coded:
-    """Places in a list of ids: what is found for those is found for all rows."""
+    """Indices into a list of ids: a lookup per id serves all rows."""
 
     def __init__(self, places: "pa.Array") -> None:
         self._places = places
 
     def where(self, rows: "pa.Array", others: "_Coded", behind: int) -> "_Coded":
-        """These in some rows, the others elsewhere; the list of these begins ``behind`` so many of theirs."""
+        """Return these codes in ``rows``, and elsewhere ``others``, whose list begins at ``behind``."""
         return _Coded(pc.if_else(rows, pc.add(self._places, pa.scalar(behind, pa.int32())), others._places))
 
     def numbers(self, values: list[Any], kind: "pa.DataType") -> "pa.Array":
@@ -236,7 +238,7 @@ class _Coded:
 
 
 def _enum(column: "pa.Array", names: tuple[str, ...]) -> "pa.DictionaryArray":
-    """Places in a tuple of names, none behind its end."""
+    """Return a dictionary column from indices into names; an index beyond the end is null."""
     return pa.DictionaryArray.from_arrays(column.cast(pa.int32()), pa.array(names), safe=False)
 
 
@@ -253,7 +255,7 @@ def _known(column: "pa.Array") -> "pa.Array":
 
 
 def trimmed(column: "pa.Array") -> "pa.Array":
-    """Octets without the zeros behind them. Arrow trims texts only, but takes any octets for one here."""
+    """Return octets without trailing zeros; Arrow trims only texts, but accepts any octets as text here."""
     texts = column.cast(pa.binary()).view(pa.string())
     return pc.ascii_rtrim(texts, characters="\0").view(pa.binary())
 

@@ -1,11 +1,11 @@
-"""The spool: what was read and stands in no complete file yet, so that a killed recorder loses none of it.
+"""The spool: a file of the records that are in no complete file yet, so that a killed recorder loses none.
 
     ring --a turn--> .NAME.spool, and then its room is given back --NAME is complete--> the spool is removed
 
-It begins with a header; behind it stand, for each turn, the names and links that its records are the
-first to use, and the records as they are in the ring. Whoever writes it holds a lock on it, which the system
-takes from a dead process: one that can be locked was left behind, and `recovery` makes the file of it. What
-ends in the middle was not finished: its records are in the ring still.
+A header comes first, then an entry for each turn: the names and links that its records use first, and the
+records as they are in the ring. Its writer holds a lock on it (flock(2)), which dies with the process: a
+spool that can be locked was left behind, and `recovery` makes its file. An entry that is cut
+off was not finished: its records are still in the ring.
 """
 
 import errno
@@ -21,19 +21,19 @@ import msgspec
 
 from shm.native import TELEMETRY_RECORD, TELEMETRY_ROOM, FlowColumns, FlowReader
 
-ENOUGH: Final = 256 << 20  # octets, with which the file is ended: they take room on the disk
-FORM: Final = 1  # of the spool and of the records in it: another one is not read
+ENOUGH: Final = 256 << 20  # octets of a spool that end its file, to bound the disk space
+FORM: Final = 1  # the version of spool and records; no other is read
 _MAGIC: Final = b"spl\n"
 _ENTRY: Final = struct.Struct(
     "<4sIIIqQQ"
-)  # magic, octets of the notes, of the records, nothing, and as in Entry
-_NOTES: Final = 64 << 20  # octets; all names and links that there can be take less
+)  # magic, octets of notes, octets of records, padding, and the fields of Entry
+_NOTES: Final = 64 << 20  # octets; more than all possible names and links take
 
 Link = tuple[int, int, int, int]
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Whose spool it is, and of which file; ``started`` and ``generation`` as in the ring."""
+    """Names the spool's router and file; ``started`` and ``generation`` are those of the ring."""
 
     router: str
     boot: str
@@ -47,15 +47,18 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Notes(msgspec.Struct):
-    """Names and links by their ids, as a `FlowReader` gives them."""
+    """Names and links by their ids, as a `FlowReader` returns them."""
 
     names: dict[int, bytes] = {}
     links: dict[int, Link] = {}
 
 
 class Entry(NamedTuple):
-    """A turn. ``offset``: time of day at monotonic 0; ``behind``: the place in the ring behind its records;
-    ``dropped``: as the ring said then."""
+    """The records of a turn.
+
+    ``offset`` is the time of day at monotonic 0 in ns, ``behind`` the place in the ring after the records and
+    ``dropped`` the ring's count of dropped records.
+    """
 
     notes: Notes
     records: bytes
@@ -65,7 +68,7 @@ class Entry(NamedTuple):
 
 
 class Noting:
-    """A reader for `Rows` that notes the names and links it gives, and leaves what it reads in the ring."""
+    """A reader for `Rows` that notes names and links, and leaves its records in the ring."""
 
     def __init__(self, reader: FlowReader) -> None:
         self._reader = reader
@@ -88,19 +91,19 @@ class Noting:
         return found
 
     def noted(self) -> None:
-        """What is fresh is in the spool."""
+        """Mark all notes as written to the spool."""
         self._known |= {("name", number) for number in self.fresh.names}
         self._known |= {("link", number) for number in self.fresh.links}
         self.fresh = Notes({}, {})
 
     def forget(self) -> None:
-        """The next spool knows nothing yet."""
+        """Forget all notes: the next spool begins empty."""
         self._known.clear()
         self.fresh = Notes({}, {})
 
 
 class Spool:
-    """One that is being written, of the file at ``path``. After an OSError only ``remove`` is left to do."""
+    """The spool of the file at ``path`` being written. After an OSError only ``remove`` may be called."""
 
     def __init__(self, path: Path, head: Head) -> None:
         self._path = spool_of(path)
@@ -111,14 +114,14 @@ class Spool:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.size = 0
             self._put(_entry(msgspec.msgpack.encode(head), 0, 0, 0, 0), [])
-            fresh.rename(self._path)  # nobody finds it before it is locked
+            fresh.rename(self._path)  # no recorder finds it before it is locked
         except OSError:
             self._file.close()
             fresh.unlink(missing_ok=True)
             raise
 
     def write(self, reader: FlowReader, notes: Notes, first: int, offset: int) -> None:
-        """Add what the reader has read from the place ``first`` on."""
+        """Add the records that the reader has read from place ``first`` on."""
         records = reader.records(first)
         try:
             said = msgspec.msgpack.encode(notes)
@@ -135,7 +138,7 @@ class Spool:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def remove(self) -> None:
-        """Its file is complete, or will never be."""
+        """Remove the spool: its file is complete, or never will be."""
         try:
             self._path.unlink(missing_ok=True)
         finally:
@@ -143,17 +146,17 @@ class Spool:
 
 
 def spool_of(path: Path) -> Path:
-    """Where the spool of a file stands."""
+    """Return the path of a file's spool."""
     return path.with_name(f".{path.name}.spool")
 
 
 def file_of(spool: Path) -> Path:
-    """The file that a spool is of."""
+    """Return the path of a spool's file."""
     return spool.with_name(spool.name.removeprefix(".").removesuffix(".spool"))
 
 
 def lock(file: BinaryIO) -> bool:
-    """Hold a spool; False: a recorder that lives does."""
+    """Lock a spool. Return False if a living recorder holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -162,7 +165,7 @@ def lock(file: BinaryIO) -> bool:
 
 
 def head(file: BinaryIO) -> Head | None:
-    """The header of a spool; None: it makes no sense, or it is not whole."""
+    """Return the header of a spool; None if it is invalid or cut off."""
     found = _read(file, records=False)
     try:
         return None if found is None else msgspec.msgpack.decode(found[1], type=Head)
@@ -171,7 +174,7 @@ def head(file: BinaryIO) -> Head | None:
 
 
 def entries(file: BinaryIO, *, records: bool = True) -> Iterator[Entry]:
-    """What is whole behind the header; with or without the records."""
+    """Yield the complete entries after the header, with or without their records."""
     while (found := _read(file, records=records)) is not None:
         (_, _, _, _, offset, behind, dropped), said, taken = found
         try:
@@ -186,7 +189,7 @@ def _entry(said: bytes, records: int, offset: int, behind: int, dropped: int) ->
 
 
 def _read(file: BinaryIO, *, records: bool) -> tuple[tuple[int, ...], bytes, bytes] | None:
-    """The next entry, whatever it is; None: there is none, or it ends in the middle."""
+    """Return the next entry as it is; None at the end, or if it is cut off."""
     start = file.read(_ENTRY.size)
     if len(start) < _ENTRY.size or not start.startswith(_MAGIC):
         return None
