@@ -15,14 +15,13 @@ from rich.text import Text
 
 from routerd.cli.cli_options import asks, examples
 from routerd.cli.cli_options import place_of as place_of_options
+from routerd.cli.route_steps import Step
+from routerd.cli.route_steps import explain as steps_of
 from routerd.config import ConfigError, load
 from routerd.config.route_workers import place_of
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_route, show_route
-from routerd.source_routes.explain import Place, Step
-from routerd.source_routes.explain import explain as steps_of
-from routerd.source_routes.message import new_message, reply_to
-from routerd.source_routes.refusal import RefusedError
+from routerd.source_routes.place import Place
 
 _CLIENT = "client"
 
@@ -63,9 +62,9 @@ def explain(
 
     Nothing is sent, and no router needs to run. It is delivered at an address that is no worker in a FILE.
     """
-    ways = [(_asked(onward, "ONWARD"), _asked(returning, "--return"))]
+    way = _asked(onward, "ONWARD"), _asked(returning, "--return")
     places = _places(files)
-    found = list(steps_of(new_message(*ways[0], b""), _source(sources), places))
+    found = list(steps_of(*way, _source(sources), places))
     parts = [("message", found)]
     if reply:
         parts += _reply(found, places)
@@ -106,10 +105,8 @@ def trace(onward: str, **options: Any) -> None:
 def _asked(text: str, what: str) -> Route:
     try:
         return parse_route(text)
-    except RefusedError as refused:
-        raise click.BadParameter(
-            f"{refused.detail}; give addresses such as D1=>B2", param_hint=what
-        ) from None
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; give addresses such as D1=>B2", param_hint=what) from None
 
 
 def _source(given: tuple[str, ...]) -> frozenset[str]:
@@ -143,16 +140,17 @@ def _places(files: Iterable[Path]) -> tuple[Place, ...]:
 
 def _reply(steps: list[Step], places: tuple[Place, ...]) -> list[tuple[str, list[Step]]]:
     """Return the steps of the receiver's reply; nothing if no receiver got the message."""
-    arrived = next((step.arrived for step in steps if step.arrived is not None and not step.copy), None)
+    arrived = next((step for step in steps if step.arrived and not step.copy), None)
     if arrived is None:
         return []
-    me = arrived.first
-    try:
-        answer = reply_to(arrived, me, b"")
-    except RefusedError as refused:
-        what = f"refused, {refused.condition}: {refused.detail}"
-        return [("reply", [Step(str(me), "", what, (), (), arrived.state.value, refused=refused)])]
-    return [("reply", list(steps_of(answer, frozenset({f"link:{me}"}), places)))]
+    me = arrived.onward[0]
+    if arrived.returning and arrived.state == "complete":
+        return [("reply", list(steps_of(arrived.returning, (me,), frozenset({f"link:{me}"}), places)))]
+    why = f"the return route is {arrived.state}: a change of scope on the way was neither traced nor wrapped"
+    if not arrived.returning:
+        why = "there is no return route to reply over"
+    what = f"refused, amqp:precondition-failed: {why}"
+    return [("reply", [Step(str(me), "", what, state=arrived.state, refused="unusable-return")])]
 
 
 def _record(step: Step) -> dict[str, Any]:
@@ -164,7 +162,7 @@ def _record(step: Step) -> dict[str, Any]:
         "return": list(map(str, step.returning)),
         "state": step.state,
         "copy": step.copy,
-        "refused": step.refused.reason.label if step.refused else None,
+        "refused": step.refused or None,
     }
 
 

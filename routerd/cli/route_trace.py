@@ -12,9 +12,9 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.connection_options import ClientError, Place, connect, words
 from routerd.source_routes.address import Address, Route, local, show_route
-from routerd.source_routes.annotations import META, ONWARD, RETURN, from_annotations
-from routerd.source_routes.message import State
 
+ONWARD, RETURN = "x-opt-route.onward", "x-opt-route.return"
+HOPS, STATE, META = "x-opt-route.hops", "x-opt-route.state", "x-opt-route.meta"
 ME = "trace"  # the sender's return route
 
 
@@ -23,7 +23,7 @@ class Followed(Struct, frozen=True):
 
     passed: list[str]
     returning: Route = ()
-    state: State = State.NONE
+    state: str = "none"
     hops: int = 0
     refused: str = ""
     lost: bool = False  # the router took it, and it did not come back in time
@@ -70,10 +70,14 @@ def _followed(connection: BlockingConnection, onward: Route, timeout: float) -> 
 def _arrived(receiver: Any) -> Followed:
     message = receiver.receive()
     receiver.accept()
-    found = from_annotations(dict(message.annotations or {}), b"")
-    passed = found.meta.get("trace", ())
-    names = [str(one) for one in passed] if isinstance(passed, tuple) else []
-    return Followed(names, found.returning, found.state, found.hops)
+    there = message.annotations or {}
+    passed = list(map(str, there.get(META, {}).get("trace", ())))
+    returning = tuple(map(_address, there.get(RETURN, ())))
+    return Followed(passed, returning, str(there.get(STATE, "none")), int(there.get(HOPS, 0)))
+
+
+def _address(value: Any) -> Address:
+    return local(value) if isinstance(value, str) else Address(int(value[0]), bytes(value[1]))
 
 
 def _value(address: Address) -> Any:
@@ -89,5 +93,5 @@ def told(followed: Followed, onward: Route) -> list[str]:
     lines = [f"{number:3}  {name}" for number, name in enumerate(followed.passed, 1)]
     end = show_route(followed.returning).removesuffix(ME).rstrip("=>") or "none but the sender"
     lines.append(f"arrives at {onward[-1]} after {followed.hops} workers")
-    lines.append(f"return route to the sender by: {end}; {followed.state.value}")
+    lines.append(f"return route to the sender by: {end}; {followed.state}")
     return lines

@@ -6,7 +6,6 @@ from routerd.config.check import Checked
 from routerd.config.source import Mistake
 from routerd.config.transport import Connector, Listener
 from routerd.source_routes.address import parse_address
-from routerd.source_routes.refusal import RefusedError
 from shm.contract.ockam import OckamSetup
 from shm.contract.source_routes import Stop
 
@@ -48,7 +47,7 @@ def _address(at: Checked, name: str, text: str) -> Iterator[Mistake]:
     try:
         if len(parse_address(text).value) > _LONGEST:
             yield at.mistake(name, f"{text[:40]!r}… has more than {_LONGEST} octets; give a shorter one")
-    except RefusedError as error:
+    except ValueError as error:
         yield at.mistake(name, f"{error}; give a name or TYPE#NAME, such as T13 or 1#localhost:4000")
 
 

@@ -12,12 +12,8 @@ from routerd.config.transport import Connector, Listener
 from routerd.source_routes import workers
 from routerd.source_routes.access import KINDS, LOCAL, Access
 from routerd.source_routes.address import Address, Route, parse_address, parse_route
-from routerd.source_routes.explain import Place
-from routerd.source_routes.message import Limits
-from routerd.source_routes.metadata import Classes, MetaClass, Unwrapped, Wrapped
-from routerd.source_routes.refusal import RefusedError
-from routerd.source_routes.rules import Rules
-from routerd.source_routes.workers import TRAILING_DIGITS, Strip, Worker
+from routerd.source_routes.place import Classes, Limits, MetaClass, Place, Rules
+from routerd.source_routes.workers import TRAILING_DIGITS, Strip, Unwrapped, Worker, Wrapped
 
 
 class _Takes(NamedTuple):
@@ -111,7 +107,7 @@ def _values(
         try:
             if value is not None:
                 read(value)
-        except (RefusedError, ValueError) as error:
+        except ValueError as error:
             yield at.mistake(name, f"{error}; {_INSTEAD[read]}")
             return
     for name in ("address", "inner"):
@@ -241,7 +237,6 @@ def _traces(worker: RouteWorker) -> bool:
 
 
 def _worker(given: RouteWorker) -> Worker:
-    """Return the route worker of an entity; a transform's code is not loaded and changes nothing."""
     return _MAKE[given.kind](given)
 
 
@@ -305,7 +300,7 @@ _MAKE: dict[str, Callable[[RouteWorker], Worker]] = {
     ),
     "extend": lambda given: workers.Extend(**_tracer(given), **_routed(given), marker=given.marker),
     "collapse": lambda given: workers.Collapse(**_tracer(given), strip=_strip(given)),
-    "transform": lambda given: workers.Transform(**_tracer(given), change=bytes, use=given.use or ""),
+    "transform": lambda given: workers.Transform(**_tracer(given), use=given.use or ""),
     "payload-wrap": lambda given: workers.PayloadWrap(**_tracer(given), **_routed(given)),
     "payload-unwrap": lambda given: workers.PayloadUnwrap(**_tracer(given)),
     "wrap": _wrap,

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from routerd.source_routes.address import Address
-from routerd.source_routes.refusal import Reason, RefusedError
 
 Source = frozenset[str]
 LOCAL = "local"  # in a list of sources: every source that is not an uplink
@@ -29,31 +28,17 @@ class Access(Struct, frozen=True):
     incoming: Mapping[Address, frozenset[str]] = _NOBODY
     outgoing: Mapping[Address, frozenset[Address]] = _NOWHERE
 
-    def check(self, source: Source, sender: Address | None, address: Address) -> None:
-        """Check that `source`, at route worker `sender` if it is one, may send here. Raises RefusedError."""
-        listed = self.incoming.get(address)
-        if not _reaches(source, listed):
-            shown = ", ".join(sorted(source)) or "nobody known"
-            rule = ", ".join(sorted(listed)) if listed is not None else f"{LOCAL} (nothing is listed)"
-            text = f"{shown} may not send here; allowed: {rule or 'nobody'}"
-            raise RefusedError(Reason.ACCESS, text, str(address))
-        self.check_outgoing(sender, address)
-
-    def check_outgoing(self, sender: Address | None, address: Address) -> None:
-        """Check that the route worker at `sender`, if any, may send to the address. Raises RefusedError."""
+    def denied(self, source: Source, sender: Address | None, address: Address) -> str:
+        """Say which rule keeps `source`, the worker at `sender` if it is one, from the address."""
         allowed = None if sender is None else self.outgoing.get(sender)
         if allowed is not None and address not in allowed:
-            shown = ", ".join(sorted(map(str, allowed))) or "nowhere"
-            raise RefusedError(Reason.ACCESS, f"{sender} may not send here, only to: {shown}", str(address))
+            return f"{sender} may not send here, only to: {', '.join(sorted(map(str, allowed))) or 'nowhere'}"
+        listed = self.incoming.get(address)
+        rule = ", ".join(sorted(listed)) if listed is not None else f"{LOCAL} (nothing is listed)"
+        shown = ", ".join(sorted(source)) or "nobody known"
+        return f"{shown} may not send here; allowed: {rule or 'nobody'}"
 
 
-def of_worker(address: Address) -> Source:
-    """Return the source of messages that a route worker sends."""
-    return frozenset({f"worker:{address}"})
-
-
-def _reaches(source: Source, listed: frozenset[str] | None) -> bool:
-    foreign = not source or any(name.startswith("uplink:") for name in source)
-    if listed is None:
-        return not foreign
-    return bool(source & listed) or (LOCAL in listed and not foreign)
+def is_foreign(source: Source) -> bool:
+    """Whether a message comes from outside the router, by an uplink, or from nobody known."""
+    return not source or any(name.startswith("uplink:") for name in source)

@@ -5,7 +5,6 @@ An address is a type from 0 to 255 and octets. Type 0 is a name in the router's 
 
 from typing import NamedTuple
 
-from routerd.source_routes.refusal import Reason, RefusedError
 from shm.contract.text import printable
 
 LOCAL = 0
@@ -33,7 +32,7 @@ def local(name: str) -> Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read `NAME` or `TYPE#NAME`. Raises RefusedError for an empty name, a bad type or a second `#`."""
+    """Read `NAME` or `TYPE#NAME`. Raises ValueError for an empty name, a bad type or a second `#`."""
     kind, mark, name = text.strip().rpartition("#")
     if not name:
         raise _bad(text, "has no name")
@@ -47,7 +46,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_route(text: str) -> Route:
-    """Read addresses joined by `=>`; an empty text is the empty route. Raises RefusedError."""
+    """Read addresses joined by `=>`; an empty text is the empty route. Raises ValueError."""
     if not text.strip():
         return ()
     return tuple(parse_address(part) for part in text.split(ARROW))
@@ -58,5 +57,5 @@ def show_route(route: Route) -> str:
     return ARROW.join(map(str, route))
 
 
-def _bad(text: str, why: str) -> RefusedError:
-    return RefusedError(Reason.BAD_ADDRESS, f"address {text.strip()[:60]!r} {why}")
+def _bad(text: str, why: str) -> ValueError:
+    return ValueError(f"address {text.strip()[:60]!r} {why}")

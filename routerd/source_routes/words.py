@@ -1,8 +1,6 @@
 """Descriptions of what a route worker did to a message."""
 
-from routerd.source_routes import wrapped
-from routerd.source_routes.address import Address, show_route
-from routerd.source_routes.message import Limits, Message
+from routerd.source_routes.address import Address, Route, show_route
 from routerd.source_routes.workers import (
     Collapse,
     Discovery,
@@ -15,7 +13,6 @@ from routerd.source_routes.workers import (
     Transform,
     Unwrap,
     Worker,
-    Wrap,
 )
 
 _DOES: dict[type[Worker], str] = {
@@ -24,17 +21,17 @@ _DOES: dict[type[Worker], str] = {
     PayloadUnwrap: "unwraps the payload",
     Tee: "forwards, and copies the payload",
 }
+Routes = tuple[Route, Route]  # onward and return
 
 
-def described(worker: Worker, at: Address, message: Message, result: Message, limits: Limits) -> str:
-    """Say what `worker`, reached at `at`, made of the message."""
-    if result.nesting > message.nesting:
-        assert isinstance(worker, Wrap | Discovery)
-        inside = wrapped.decode(result.payload, worker.form, limits)
-        return f"wraps {show_route(inside.onward)} / {show_route(inside.returning) or 'no return'}"
-    does = _does(worker, at, result.onward == message.onward[1:])
-    traced = result.returning[:1]
-    if traced and traced != message.returning[:1]:
+def described(worker: Worker, before: Routes, after: Routes, inside: Routes | None) -> str:
+    """What `worker`, at the first onward address, made of a message; `inside`: what it wrapped."""
+    if inside is not None:
+        return f"wraps {show_route(inside[0])} / {show_route(inside[1]) or 'no return'}"
+    at, *rest = before[0]
+    does = _does(worker, at, list(after[0]) == rest)
+    traced = after[1][:1]
+    if traced and traced != before[1][:1]:
         name = "itself" if traced[0] == at else str(traced[0])
         does += f", traces {name}"
     return does

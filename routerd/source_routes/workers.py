@@ -4,15 +4,17 @@ Notation: onward / return / payload; `F;x` is F followed by the list x, `R++x` t
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from msgspec import Struct
 
 from routerd.source_routes.address import Address, Route, local
-from routerd.source_routes.metadata import Unwrapped, Wrapped
-from routerd.source_routes.wrapped import Form
 
+Form = Literal["amqp", "bare"]
+Wrapped = Literal["hide", "copy"] | tuple[str, ...]
+Unwrapped = Literal["restore", "merge"]
 MARKER = local("_scope")  # stands in a return route where the route entered other scopes
 TRAILING_DIGITS = re.compile(r"([0-9]+)\Z")
 
@@ -97,10 +99,9 @@ class Collapse(Tracer, frozen=True, kw_only=True):
 
 
 class Transform(Tracer, frozen=True, kw_only=True):
-    """`F;x / r / p` -> `x / r / change(p)`."""
+    """`F;x / r / p` -> `x / r / use(p)`."""
 
-    change: Callable[[bytes], bytes]
-    use: str = ""  # where the router imports it from, as module:function
+    use: str  # a function, as module:function
 
 
 class PayloadWrap(Tracer, frozen=True, kw_only=True):
@@ -155,21 +156,3 @@ class Discovery(Worker, frozen=True, kw_only=True):
     @property
     def addresses(self) -> tuple[Address, ...]:
         return (self.address,) if self.inner is None else (self.address, self.inner)
-
-
-def stripped(route: Route, how: Strip) -> tuple[Route, bool]:
-    """Return what is left of a return route, and whether the part to cut off was in it."""
-    if isinstance(how, Count):
-        return route[how.count :], len(route) >= how.count
-    if isinstance(how, ToMarker):
-        found = MARKER in route
-        return (route[route.index(MARKER) + 1 :], True) if found else (route, False)
-    at = 0
-    while at < len(route) and (scope := _scope(route[at], how)) is not None and scope not in how.scopes:
-        at += 1
-    return route[at:], True
-
-
-def _scope(address: Address, how: KeepScopes) -> str | None:
-    match = how.pattern.search(address.value.decode("utf-8", "replace"))
-    return match[1] if match else None

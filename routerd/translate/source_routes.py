@@ -1,6 +1,7 @@
 """Translates route workers and limits of source routes into the set-up of workers and core."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from routerd.config import Config
 from routerd.config.attribute import Entity
@@ -11,7 +12,7 @@ from routerd.reload.identities import Identities
 from routerd.source_routes import workers
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import Address, Route, parse_address
-from routerd.source_routes.explain import Place
+from routerd.source_routes.place import Place
 from routerd.source_routes.workers import Count, KeepScopes, Strip, ToMarker, Worker
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 
@@ -31,11 +32,22 @@ def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
         for one, identity in zip(entities, identities.of(entities), strict=True)
         if isinstance(one, RouteWorker)
     }
-    place = place_of("", entities)
+    on = any(_asks(one) for one in (*entities, *config.listeners))
+    return setup_of(place_of("", entities), named, on=on)
+
+
+def setup_of(
+    place: Place, identities: Mapping[str, str] = MappingProxyType({}), *, on: bool = True
+) -> SourceRoutesSetup:
+    """Return what worker processes are told of a router; `identities` maps address texts."""
     limits = place.rules.limits
+    each = {worker.address: worker for worker in place.workers.values()}
     return SourceRoutesSetup(
-        on=any(_asks(one) for one in (*entities, *config.listeners)),
-        workers=worker_setups(place, named),
+        on=on,
+        workers=[
+            _setup(worker, place.access, identities.get(str(address), str(address)))
+            for address, worker in each.items()
+        ],
         hops=limits.hops,
         onward=limits.onward,
         returning=limits.returning,
@@ -54,15 +66,6 @@ def _asks(one: Entity) -> bool:
     if isinstance(one, Listener | Connector):
         return one.protocol == "ockam"
     return isinstance(one, RouteWorker | SourceRoutes)
-
-
-def worker_setups(place: Place, identities: dict[str, str]) -> list[RouteWorkerSetup]:
-    """Return the set-up of each route worker of a router once; `identities` maps address texts."""
-    each = {worker.address: worker for worker in place.workers.values() if type(worker) in _KINDS}
-    return [
-        _setup(worker, place.access, identities.get(str(worker.address), str(worker.address)))
-        for worker in each.values()
-    ]
 
 
 def _setup(worker: Worker, access: Access, identity: str) -> RouteWorkerSetup:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routerd.source_routes import bare, wrapped
-from routerd.source_routes.annotations import from_annotations
-from routerd.source_routes.message import DEFAULT_LIMITS, Message, check_limits, new_message
-from routerd.source_routes.refusal import RefusedError
 from tests.model import ockam_cbor as cbor
 from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.annotations import from_annotations
+from tests.model.source_routes.message import DEFAULT_LIMITS, Message, check_limits, new_message
+from tests.model.source_routes.refusal import RefusedError
 from tests.support.values.source_routing import VECTORS, m
 
 Decode = Callable[[bytes], Message]

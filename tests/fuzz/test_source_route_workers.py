@@ -7,7 +7,7 @@ from typing import Any
 from proton import Message, symbol, ubyte
 
 from routerd.source_routes.address import local, parse_route
-from routerd.source_routes.explain import Place
+from routerd.source_routes.place import Place
 from routerd.source_routes.workers import (
     Collapse,
     Discovery,
@@ -23,7 +23,7 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from tests.support.native.routed import setup_of
+from routerd.translate.source_routes import setup_of
 from workers.source_routes.table import Sources, compiled
 
 ROOT = Path(__file__).parents[2]

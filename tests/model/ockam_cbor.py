@@ -9,9 +9,10 @@ three elements has no tracing context, as another implementation's schema allows
 from typing import Final
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.bare import wrong
-from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message, new_message
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Limits
+from tests.model.source_routes.bare import wrong
+from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message, new_message
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 _UINT, _BYTES, _TEXT, _ARRAY = 0, 2, 3, 4
 _NULL: Final = 0xF6
@@ -41,10 +42,10 @@ def _head(major: int, number: int) -> bytes:
     return bytes((major << 5 | 24 + width,)) + number.to_bytes(1 << width, "big")
 
 
-def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS, most: int = MESSAGE_OCTETS) -> Message:
     """The message in the content of one frame. Raises RefusedError."""
-    if len(octets) > limits.message_octets:
-        text = f"it has {len(octets)} octets; {limits.message_octets} are allowed"
+    if len(octets) > most:
+        text = f"it has {len(octets)} octets; {most} are allowed"
         raise RefusedError(Reason.MESSAGE_OCTETS, text)
     reader = _Reader(octets, limits)
     elements = reader.head(_ARRAY)

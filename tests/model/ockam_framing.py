@@ -9,11 +9,12 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from routerd.source_routes import bare
-from routerd.source_routes.bare import wrong
-from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Limits
 from tests.model import ockam_cbor as cbor
+from tests.model.source_routes import bare
+from tests.model.source_routes.bare import wrong
+from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 
 class Framing(NamedTuple):
@@ -50,10 +51,10 @@ class Unframer:
     It keeps less than one frame, and never more than has arrived, whatever length is announced.
     """
 
-    def __init__(self, framing: Framing, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, framing: Framing, limits: Limits = DEFAULT_LIMITS, most: int = MESSAGE_OCTETS) -> None:
         self._framing = framing
         self._limits = limits
-        self._most = min(framing.most, limits.message_octets)
+        self._most = min(framing.most, most)
         self._waiting = bytearray()
         self._begun = not framing.preamble
 

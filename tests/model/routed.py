@@ -5,7 +5,7 @@ from typing import Any
 from proton import Message, symbol, ubyte
 
 from routerd.source_routes.address import Address, local, show_route
-from routerd.source_routes.message import Message as Model
+from tests.model.source_routes.message import Message as Model
 
 BODY = b"\x00Su\xa0\x04ping"  # the bare message of every message
 

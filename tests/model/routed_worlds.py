@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import Address, local
-from routerd.source_routes.explain import Place
-from routerd.source_routes.message import Limits, State
-from routerd.source_routes.message import Message as Model
-from routerd.source_routes.metadata import Classes, MetaClass
-from routerd.source_routes.rules import Rules
+from routerd.source_routes.place import Classes, Limits, MetaClass, Place, Rules
 from routerd.source_routes.workers import (
     Collapse,
     Count,
@@ -30,6 +26,8 @@ from routerd.source_routes.workers import (
     Wrap,
 )
 from tests.model.routed import BODY
+from tests.model.source_routes.message import Message as Model
+from tests.model.source_routes.message import State
 
 LIMITS = Limits(hops=12, onward=9, returning=9, nesting=4, meta_keys=5, meta_octets=120)
 CLASSES = Classes({"trace": MetaClass.APPEND, "here": MetaClass.LOCAL, "seal": MetaClass.SEALED})

@@ -10,21 +10,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from proton import Message
 
+from routerd.cli.route_steps import explain as steps_of
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import local
-from routerd.source_routes.explain import Place, Step, explain
-from routerd.source_routes.message import Message as Model
-from routerd.source_routes.message import new_message
-from routerd.source_routes.workers import (
-    Forward,
-    Tee,
-    Unwrap,
-    Worker,
-    Wrap,
-)
+from routerd.source_routes.place import Place
+from routerd.source_routes.workers import Forward, Tee, Unwrap, Worker, Wrap
+from routerd.translate.source_routes import setup_of
 from tests.model.routed import BODY, address_of, encoded, plain, said, shown
 from tests.model.routed_worlds import RULES, messages, routers
-from tests.support.native.routed import DONE, Answer, RefusedError, Router, setup_of
+from tests.model.source_routes.explain import Step, explain
+from tests.model.source_routes.message import Message as Model
+from tests.model.source_routes.message import new_message
+from tests.support.native.routed import DONE, Answer, RefusedError, Router
 
 # ---- between the two ----
 
@@ -72,6 +69,23 @@ def agree(router: Router, place: Place, message: Model, source: frozenset[str]) 
 
 
 # ---- what holds ----
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=routers(), message=messages(), source=st.sampled_from(["user:x", "uplink:cloud"]))
+def test_each_step_is_what_the_model_says(place: Place, message: Model, source: str) -> None:
+    """What the command line tells of a message and of its copies, one worker at a time."""
+    sent = new_message(message.onward, message.returning, b"")
+    expected = [
+        (step.copy, step.message.onward, step.message.returning, step.message.state.value,
+         step.refused.reason.label if step.refused else "", step.arrived is not None)
+        for step in explain(sent, frozenset({source}), (place,))
+    ]  # fmt: skip
+    found = [
+        (step.copy, step.onward, step.returning, step.state, step.refused, step.arrived)
+        for step in steps_of(message.onward, message.returning, frozenset({source}), (place,))
+    ]
+    assert found[: len(expected)] == expected
 
 
 @settings(max_examples=150, deadline=None)

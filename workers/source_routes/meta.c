@@ -1,5 +1,5 @@
-/* The rules of metadata at wrappers, unwrappers and borders of scopes (routerd/source_routes/metadata.py is the same in
- * Python). */
+/* The rules of metadata at wrappers, unwrappers and borders of scopes (tests/model/source_routes/metadata.py is the
+ * same in Python). */
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"

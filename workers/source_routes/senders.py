@@ -4,7 +4,6 @@ The pump asks once for each link and table (take.c), and keeps the answer.
 """
 
 import logging
-import re
 from typing import Final, Protocol
 
 import msgspec
@@ -15,7 +14,7 @@ from shm.contract.source_routes import SourceRoutesSetup
 from workers.control.guard import Passed
 from workers.control.neighbours import Described
 from workers.control.opening import OF_ROUTERS, Terms, tenant_of
-from workers.source_routes.table import Sources, compiled, entries
+from workers.source_routes.table import Scopes, Sources, compiled, entries
 from workers.source_routes.transform import Transform
 
 LOGGER = logging.getLogger("ROUTER")
@@ -101,7 +100,7 @@ class Senders:
         self._connections = connections
         self._setup = SourceRoutesSetup()
         self._sources = Sources(())
-        self._patterns: dict[int, re.Pattern[str]] = {}
+        self.scope = Scopes(())  # of an address, by the pattern of a worker
         self._reach: dict[tuple[int, int], frozenset[str]] = {}
         self._fed: dict[tuple[int, int], str] = {}  # targets of router-initiated links
         self._changes: dict[int, Transform] = {}
@@ -113,7 +112,7 @@ class Senders:
         self._engine.set(compiled(setup, sources) if setup.on else None)
         self._setup, self._sources = setup, sources
         self._changes = {i: Transform(one.use) for i, one in enumerate(setup.workers) if one.use}
-        self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(setup.workers) if one.pattern}
+        self.scope = Scopes(setup.workers)
 
     def asked(self, connection: int, link: int, generation: int, ours: bool, target: str | None) -> None:
         """Tell the pump who sends on a link, on which a message has come, if route workers may serve it."""
@@ -146,11 +145,6 @@ class Senders:
         """Forget a link that has ended."""
         self._reach.pop((link, generation), None)
         self._fed.pop((link, generation), None)
-
-    def scope(self, worker: int, name: bytes) -> bytes | None:
-        """Return the scope that a route worker's pattern finds in an address, or None."""
-        match = self._patterns[worker].search(name.decode("utf-8", "replace"))
-        return None if match is None or match[1] is None else match[1].encode()
 
     def change(self, worker: int, data: bytes) -> bytes | None:
         """Return the result of a transform for a message's data; None if it fails."""

@@ -25,7 +25,7 @@ enum route_strip { ROUTE_STRIP_NOTHING, ROUTE_STRIP_COUNT, ROUTE_STRIP_SCOPES, R
 enum route_metadata { ROUTE_META_HIDE, ROUTE_META_COPY, ROUTE_META_KEYS, ROUTE_META_MERGE, ROUTE_METAS };
 enum route_class { ROUTE_CARRY, ROUTE_APPEND, ROUTE_LOCAL, ROUTE_SEALED, ROUTE_CLASSES };
 
-enum route_reason {                    /* refusal.py names them in this order */
+enum route_reason {                    /* shm/contract/source_routes.py names them in this order */
     ROUTE_EMPTY, ROUTE_NOT_MINE, ROUTE_NO_NEXT, ROUTE_SURPLUS, ROUTE_BAD_ADDRESS, ROUTE_BAD_ANNOTATION,
     ROUTE_BAD_ENCODING,
     ROUTE_TOO_MANY_HOPS, ROUTE_LONG_ONWARD, ROUTE_LONG_RETURN, ROUTE_LONG_ADDRESS, ROUTE_LONG_ROUTE, ROUTE_NESTING,
@@ -281,6 +281,8 @@ PRIVATE enum route_result body_open(route_run *r, uint8_t form, route_level *l);
 PRIVATE enum route_result body_open_payload(route_run *r);
 
 /* step.c */
+PRIVATE void run_came_from(route_run *r, const route_worker *w);
+PRIVATE enum route_result route_one(route_run *r, const route_entry *e, const route_stop *at, route_scope scope);
 PRIVATE enum route_result route_chain(route_run *r, route_scope scope);
 
 /* write.c */
@@ -298,6 +300,8 @@ GLUE void route_engine_close(route_engine *e);
 GLUE void route_engine_set(route_engine *e, route_table *t);
 PRIVATE void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete,
     const scan_found *found);
+PRIVATE enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
+    const uint8_t *start, const scan_found *found);
 PRIVATE void route_copies(route_engine *e);
 PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c,
     const uint8_t *start, size_t size, bool complete, const scan_found *found);

@@ -1,5 +1,5 @@
-/* The effect of each kind of route worker on a message (routerd/source_routes/rules.py is the same in Python, and tests
- * compare the two): one route worker after the other, until the next address is not of this router.
+/* The effect of each kind of route worker on a message (tests/model/source_routes/rules.py is the same in Python, and
+ * tests compare the two): one route worker after the other, until the next address is not of this router.
  *
  *   ROUTE_DONE      the message goes to the first onward address
  *   ROUTE_MORE      a route worker needs more of the message; it passes all of them again when that has come
@@ -15,7 +15,7 @@ static const route_stop route_marker = { (const uint8_t *) "_scope", 6, 0 };
 static route_level *run_level(route_run *r) { return &r->level[r->depth]; }
 
 /* Who sends it now. */
-static void run_came_from(route_run *r, const route_worker *w)
+PRIVATE inline void run_came_from(route_run *r, const route_worker *w)
 {
     memset(&r->source, 0, sizeof r->source);
     if (w->source >= 0) r->source.names.bits[w->source / 64] |= 1ull << (w->source % 64);
@@ -309,10 +309,10 @@ static enum route_result step_kind(route_run *r, const route_worker *w, const ro
 static enum route_result route_allowed(route_run *r, const route_entry *to, const route_stop *at)
 {
     if (to && !route_admits(&to->access, &r->source))
-        return route_refuse(r, ROUTE_ACCESS, at, "its sender may not send here");
+        return route_refuse(r, ROUTE_ACCESS, NULL, "its sender may not send here");
     const route_worker *from = r->sender == ROUTE_NOBODY ? NULL : &r->table->worker[r->sender];
     if (from && from->limited && !route_listed(&from->send_to, at))
-        return route_refuse(r, ROUTE_ACCESS, at, "the worker before may not send here");
+        return route_refuse(r, ROUTE_ACCESS, NULL, "the worker before may not send here");
     return ROUTE_DONE;
 }
 
@@ -332,6 +332,15 @@ static enum route_result route_pass(route_run *r, const route_entry *at, route_s
     return done;
 }
 
+/* Through the worker at hand, `e`; without one, the message may go to `at`. */
+PRIVATE inline enum route_result route_one(route_run *r, const route_entry *e, const route_stop *at, route_scope scope)
+{
+    enum route_result done = route_allowed(r, e, at);
+    if (done == ROUTE_DONE && e && (done = route_pass(r, e, scope)) == ROUTE_DONE)
+        run_came_from(r, &r->table->worker[e->worker]);
+    return done;
+}
+
 PRIVATE inline enum route_result route_chain(route_run *r, route_scope scope)
 {
     for (;;) {
@@ -341,17 +350,14 @@ PRIVATE inline enum route_result route_chain(route_run *r, route_scope scope)
             return route_refuse(r, ROUTE_TOO_MANY_HOPS, &at,
                                 "the message and its copies have passed too many workers here");
         if (e) r->visit[(*r->visit_count)++] = (route_visit) { e->worker, ROUTE_PASSED };
-        enum route_result done = route_allowed(r, e, &at);
-        if (done == ROUTE_DONE && !e) return done;
-        if (done == ROUTE_DONE && (done = route_pass(r, e, scope)) == ROUTE_REFUSED) {
+        enum route_result done = route_one(r, e, &at, scope);
+        if (done == ROUTE_DONE && e) continue;
+        if (done == ROUTE_REFUSED) {
             char text[ROUTE_DETAIL];
             memcpy(text, r->detail, sizeof text);
-            route_refuse(r, r->reason, &e->text, text);
+            route_refuse(r, r->reason, e ? &e->text : &at, text);
         }
-        if (done != ROUTE_DONE) {
-            if (*r->visit_count) r->visit[*r->visit_count - 1].reason = r->reason;
-            return done;
-        }
-        run_came_from(r, &r->table->worker[e->worker]);
+        if (done != ROUTE_DONE && *r->visit_count) r->visit[*r->visit_count - 1].reason = r->reason;
+        return done;
     }
 }

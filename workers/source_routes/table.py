@@ -1,5 +1,6 @@
 """The compiled table of route workers: the bytes from which the pump loads it (table.c)."""
 
+import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
@@ -38,6 +39,18 @@ class Sources:
     def mask(self, names: Iterable[str]) -> bytes:
         bits = sum(1 << number for number in self.numbers(names))
         return bits.to_bytes(MOST_SOURCES // 8, "little")
+
+
+class Scopes:
+    """The scopes of addresses, for workers whose pattern tells them."""
+
+    def __init__(self, workers: Iterable[RouteWorkerSetup]) -> None:
+        self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(workers) if one.pattern}
+
+    def __call__(self, worker: int, name: bytes) -> bytes | None:
+        """The scope that the pattern of a worker, by its number, finds in an address."""
+        match = self._patterns[worker].search(name.decode("utf-8", "replace"))
+        return None if match is None or match[1] is None else match[1].encode()
 
 
 def _named(worker: RouteWorkerSetup) -> list[str]:

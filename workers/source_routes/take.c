@@ -113,7 +113,7 @@ static enum route_result route_onward(route_engine *e, const route_sender *s, co
     return r->by_text || (l->onward.count && route_find(e->table, way_first(&l->onward))) ? ROUTE_DONE : ROUTE_PASS;
 }
 
-static enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
+PRIVATE inline enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
                                     const uint8_t *start, const scan_found *found)
 {
     route_run *r = &e->run;

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from routerd.source_routes.address import parse_route, show_route
-from routerd.source_routes.message import Message, new_message
 from tests.model.ockam_framing import Framing, Unframer, frame
+from tests.model.source_routes.message import Message, new_message
 from tests.support.running import LONG
 
 

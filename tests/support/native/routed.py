@@ -5,8 +5,6 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routerd.source_routes.explain import Place
-from routerd.translate.source_routes import worker_setups
 from shm.contract.source_routes import REASONS, SourceRoutesSetup
 from workers.source_routes.table import Sources, compiled, entries
 
@@ -136,25 +134,6 @@ class Router:
         numbers = (ctypes.c_uint64 * 3)()
         self._native.counts(worker, numbers)
         return numbers[0], numbers[1], numbers[2]
-
-
-def setup_of(place: Place) -> SourceRoutesSetup:
-    """What worker processes are told of a place."""
-    limits = place.rules.limits
-    return SourceRoutesSetup(
-        on=True,
-        workers=worker_setups(place, {}),
-        hops=limits.hops,
-        onward=limits.onward,
-        returning=limits.returning,
-        nesting=limits.nesting,
-        meta_keys=limits.meta_keys,
-        address_octets=limits.address_octets,
-        route_octets=limits.route_octets,
-        meta_octets=limits.meta_octets,
-        lenient_tail=limits.lenient_tail,
-        classes={key: kind.value for key, kind in place.rules.classes.of.items()},
-    )
 
 
 def build(folder: Path) -> Router:

@@ -36,7 +36,6 @@ from routerd.exporter.gate import Gate
 from routerd.exporter.server import Connection, Server
 from routerd.recorder import compacting
 from routerd.source_routes import address as route_address
-from routerd.source_routes.refusal import RefusedError
 from routerd.supervise import systemd
 from routerd.supervise.certificates import expiry
 from routerd.translate import tables
@@ -181,7 +180,7 @@ def rmr_words(octets: bytes, _: Path) -> None:
 def a_source_route(octets: bytes, _: Path) -> None:
     try:
         str(route_address.parse_address(lossless(octets))).encode()
-    except RefusedError as error:
+    except ValueError as error:
         str(error).encode()
 
 
@@ -311,6 +310,7 @@ ELSEWHERE = {
     "workers/rmr/connections.py": "encodes what the configuration has checked",
     "workers/rmr/rmr.pxi": "the same",
     "workers/source_routes/table.py": "the same",
+    "workers/source_routes/steps.pyx": "texts of its own C code",
     "workers/source_routes/senders.py": "targets, three digits at most (workers/test_senders)",
     "workers/amqp/termini.pxi": "encodes what was decoded without loss",
     "workers/control/tls.py": "a file of the configuration's (test_tls)",

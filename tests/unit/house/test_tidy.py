@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         # What starts and checks the others knows of them only what is listed here.
         "routerd/log": SHM,
         "routerd/recorder": SHM,
-        "routerd/source_routes": f"{SHM} core/amqp",
+        "routerd/source_routes": SHM,
         "routerd/exporter": f"{SHM} workers/control",
         "routerd/config": f"{SHM} core/rmr routerd/exporter routerd/log routerd/source_routes"
         " routerd/supervise routerd/translate workers/control workers/loop",
@@ -65,7 +65,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/reload": f"{SHM} routerd/config routerd/log routerd/supervise routerd/translate",
         "routerd/supervise": f"{SHM} routerd routerd/cli routerd/config routerd/log routerd/reload"
         " routerd/translate workers/control",
-        "routerd/cli": f"{SHM} core/rmr routerd/config routerd/source_routes routerd/supervise",
+        "routerd/cli": f"{SHM} core/rmr routerd/config routerd/source_routes routerd/supervise"
+        " routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/exporter routerd/log routerd/recorder"
         " routerd/supervise pipeline workers",
         "pipeline": "shm/contract pipeline/generate",
@@ -85,6 +86,8 @@ ALSO_KNOW = {
     "routerd/config/relations.py core/management": "the same",
     "workers/source_routes/senders.py workers/control": "the guard and neighbours of its connection",
     "workers/source_routes/intake.c workers/amqp workers/state": "where a message comes in",
+    "workers/source_routes/single.c workers/amqp": "a message is read as where one comes in",
+    "workers/source_routes/unity.c workers/amqp": "a translation unit has the bodies that it calls",
     "workers/source_routes/write.c workers/amqp": "annotations of the next router are written with the rest",
     "workers/state/pump.h workers/amqp workers/source_routes": "a connection holds their state by value",
     "workers/amqp/egress.c workers/loop": "a turn's time, and its queue of waiting connections",

@@ -12,7 +12,7 @@ from routerd.config import ConfigError, parse
 from routerd.config.route_workers import place_of
 from routerd.source_routes import workers
 from routerd.source_routes.address import parse_address as a
-from routerd.source_routes.metadata import MetaClass
+from routerd.source_routes.place import MetaClass
 from routerd.translate.management import management
 
 KINDS = {
@@ -249,7 +249,7 @@ def test_without_a_configuration_it_is_delivered_at_its_first_address(tmp_path: 
             "access",
             "W | V may not send here, only to: B",
         ),
-        (["W"], section("unwrap"), "bad-encoding", "W | does not begin with message annotations"),
+        (["W"], section("unwrap"), "bad-encoding", "W | does not begin with message-annotations"),
         ([""], section("forward"), "empty-route", "| the onward route is empty"),
         (["=>".join("a" * 33)], section("forward"), "onward", "a | the onward route has 33 addresses"),
     ],
@@ -265,6 +265,21 @@ def test_who_would_refuse_and_why(
     assert (last["refused"], last["at"]) == (label, at.strip())
     assert words in last["what"]
     assert "refused, amqp:" in explain(tmp_path, {"f": router("A", worker)}, *arguments).output
+
+
+def test_where_a_worker_may_send_to_holds_for_other_routers(tmp_path: Path) -> None:
+    files = {
+        "a": router("A", section("forward", "sendTo: B", "V")),
+        "b": router("B", section("forward", "allow: uplink:A")),
+    }
+    result = explain(tmp_path, files, "V=>W=>x", "--json")
+    assert json.loads(result.stdout)["message"][-1]["refused"] == "access"
+    assert "V may not send here, only to: B" in result.stdout
+
+
+def test_a_route_longer_than_any_limit(tmp_path: Path) -> None:
+    result = explain(tmp_path, {}, "=>".join("a" * 600), "--json")
+    assert "the onward route has 600 addresses; 32 are allowed" in result.stdout
 
 
 def test_a_reply_that_cannot_be(tmp_path: Path) -> None:

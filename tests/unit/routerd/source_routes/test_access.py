@@ -2,8 +2,9 @@
 
 import pytest
 
-from routerd.source_routes.access import Access, of_worker
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.access import Access
+from tests.model.source_routes.access import check, of_worker
+from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import a
 
 F = a("F")
@@ -32,15 +33,15 @@ UPLINK = frozenset({"uplink:cloud"})
 def test_who_may_reach_an_address(listed: set[str] | None, source: frozenset[str], may: bool) -> None:
     access = Access({F: frozenset(listed)} if listed is not None else {})
     if may:
-        access.check(source, None, F)
+        check(access, source, None, F)
         return
     with pytest.raises(RefusedError) as error:
-        access.check(source, None, F)
+        check(access, source, None, F)
     assert (error.value.reason, error.value.condition) == (Reason.ACCESS, "amqp:unauthorized-access")
 
 
 def test_where_a_worker_may_send_to() -> None:
     access = Access(outgoing={F: frozenset({a("B")})})
-    access.check(of_worker(F), F, a("B"))
+    check(access, of_worker(F), F, a("B"))
     with pytest.raises(RefusedError, match="F may not send here, only to: B"):
-        access.check(of_worker(F), F, a("C"))
+        check(access, of_worker(F), F, a("C"))

@@ -4,9 +4,9 @@ import pytest
 from proton import Array, Data, symbol, ubyte
 from proton import Message as AmqpMessage
 
-from routerd.source_routes import wrapped
 from routerd.source_routes.address import Address
-from routerd.source_routes.annotations import (
+from tests.model.source_routes import wrapped
+from tests.model.source_routes.annotations import (
     HOPS,
     META,
     ONWARD,
@@ -15,8 +15,8 @@ from routerd.source_routes.annotations import (
     from_annotations,
     to_annotations,
 )
-from routerd.source_routes.message import DEFAULT_LIMITS, State
-from routerd.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.message import DEFAULT_LIMITS, State
+from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import m, r
 
 AMQP_EXAMPLE = bytes.fromhex(

@@ -2,11 +2,12 @@
 
 import pytest
 
-from routerd.source_routes import bare
-from routerd.source_routes.message import Limits, Message, new_message
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Limits
 from tests.model import ockam_cbor as cbor
 from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
+from tests.model.source_routes import bare
+from tests.model.source_routes.message import Message, new_message
+from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import VECTORS, a, m, r
 
 HELLO = m("B1", "A1", b"hello")
@@ -219,7 +220,6 @@ def test_numbers_that_do_not_fit(number: int) -> None:
         (Limits(returning=0), Reason.RETURN),
         (Limits(address_octets=2), Reason.ADDRESS_OCTETS),
         (Limits(route_octets=4), Reason.ROUTE_OCTETS),
-        (Limits(message_octets=10), Reason.MESSAGE_OCTETS),
     ],
 )
 @pytest.mark.parametrize("codec", [bare, cbor])
@@ -228,6 +228,13 @@ def test_limits_hold_while_decoding(codec: object, limits: Limits, reason: Reaso
     with pytest.raises(RefusedError) as refused:
         codec.decode(codec.encode(message), limits)
     assert refused.value.reason is reason
+
+
+@pytest.mark.parametrize("codec", [bare, cbor])
+def test_a_message_has_so_many_octets(codec: object) -> None:
+    with pytest.raises(RefusedError) as refused:
+        codec.decode(codec.encode(m("T13 F3", "A1")), most=10)
+    assert refused.value.reason is Reason.MESSAGE_OCTETS
 
 
 @pytest.mark.parametrize(
@@ -282,7 +289,7 @@ def test_frames_have_a_longest() -> None:
     with pytest.raises(RefusedError, match="16777217"):
         list(Unframer(TODAY).feed(b"\x01\x01\x00\x00\x01"))
     with pytest.raises(RefusedError, match="a frame of 11 octets"):
-        list(Unframer(TODAY, Limits(message_octets=10)).feed(b"\x01\x00\x00\x00\x0b"))
+        list(Unframer(TODAY, most=10).feed(b"\x01\x00\x00\x00\x0b"))
 
 
 def test_a_connection_of_another_version_is_refused() -> None:

@@ -4,11 +4,8 @@ from collections import deque
 
 import pytest
 
-from routerd.source_routes import bare, wrapped
 from routerd.source_routes.address import parse_address, parse_route, show_route
-from routerd.source_routes.message import Limits, Message, State, new_message, reply_to
-from routerd.source_routes.refusal import Reason, RefusedError
-from routerd.source_routes.rules import DEFAULT_RULES, Rules, step
+from routerd.source_routes.place import Limits, Rules
 from routerd.source_routes.workers import (
     Collapse,
     Count,
@@ -20,11 +17,14 @@ from routerd.source_routes.workers import (
     Proxy,
     Static,
     Tee,
-    Transform,
     Unwrap,
     Worker,
     Wrap,
 )
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.message import Message, State, new_message, reply_to
+from tests.model.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.rules import DEFAULT_RULES, Changing, step
 from tests.support.values.source_routing import a, m, r, shown
 
 F = a("F")
@@ -32,7 +32,7 @@ PASSING: list[Worker] = [
     Forward(address=F),
     Forward(address=F, trace=True),
     Collapse(address=F, strip=Count(1)),
-    Transform(address=F, change=bytes.upper),
+    Changing(address=F, change=bytes.upper),
     PayloadWrap(address=F),
     PayloadUnwrap(address=F),
     Tee(address=F, route=r("audit")),
@@ -215,13 +215,13 @@ def test_payload_wrapper_and_unwrapper() -> None:
 
 
 def test_a_transform_is_the_only_one_that_changes_the_payload() -> None:
-    (message,) = step(Transform(address=F, change=bytes.upper), m("F X", "A"))
+    (message,) = step(Changing(address=F, change=bytes.upper), m("F X", "A"))
     assert (shown(message), message.payload) == ("X / A", b"PING")
 
     def fails(_: bytes) -> bytes:
         raise KeyError("no such thing")
 
-    error = refused(Transform(address=F, change=fails), m("F X"))
+    error = refused(Changing(address=F, change=fails), m("F X"))
     assert (error.reason, error.condition) == (Reason.TRANSFORM, "amqp:not-allowed")
     assert "KeyError: 'no such thing'" in error.detail
 
@@ -285,9 +285,8 @@ def test_routes_as_text(text: str, shown_as: str) -> None:
 
 @pytest.mark.parametrize("text", ["=>", "A=>", "256#a", "-1#a", "x#a", "1#2#a", "1#", "٣#a", "0001#a"])
 def test_routes_that_are_none(text: str) -> None:
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(ValueError, match=r"^address "):
         parse_route(text)
-    assert error.value.reason is Reason.BAD_ADDRESS
 
 
 def test_addresses_that_are_no_text_are_shown() -> None:

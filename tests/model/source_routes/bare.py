@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message, new_message
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Limits
+from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message, new_message
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 MOST: Final = (1 << 64) - 1
 _MOST_ENTRIES: Final = 65_536  # entries of a map; a message's metadata has a smaller limit
@@ -70,12 +71,12 @@ def encode(message: Message, version: int = 0) -> bytes:
     return octets + (b"\x00" if message.tracing is None else b"\x01" + string(message.tracing))
 
 
-def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS, most: int = MESSAGE_OCTETS) -> Message:
     """Decode a message. Raises RefusedError."""
     if not octets:
         raise wrong("it is empty")
-    if len(octets) > limits.message_octets:
-        text = f"it has {len(octets)} octets; {limits.message_octets} are allowed"
+    if len(octets) > most:
+        text = f"it has {len(octets)} octets; {most} are allowed"
         raise RefusedError(Reason.MESSAGE_OCTETS, text)
     reader = Reader(octets)
     version = reader.uint()

@@ -9,35 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from routerd.source_routes import bare, wrapped
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.message import (
-    DEFAULT_LIMITS,
-    NO_META,
-    Limits,
-    Message,
-    State,
-    check_limits,
-    new_message,
-)
-from routerd.source_routes.metadata import (
-    DEFAULT_CLASSES,
-    TRACE,
-    Classes,
-    Unwrapped,
-    Wrapped,
-    appended,
-    leaving,
-    outside,
-    unwrapped,
-)
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Rules
 from routerd.source_routes.workers import (
     MARKER,
     Collapse,
+    Count,
     Discovery,
     Extend,
     Forward,
+    KeepScopes,
     PayloadUnwrap,
     PayloadWrap,
     Proxy,
@@ -47,20 +28,30 @@ from routerd.source_routes.workers import (
     ToMarker,
     Transform,
     Unwrap,
+    Unwrapped,
     Worker,
     Wrap,
-    stripped,
+    Wrapped,
 )
-
-
-class Rules(Struct, frozen=True):
-    """Limits and metadata classes that all route workers of a router share."""
-
-    limits: Limits = DEFAULT_LIMITS
-    classes: Classes = DEFAULT_CLASSES
-
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.message import (
+    NO_META,
+    Message,
+    State,
+    check_limits,
+    new_message,
+)
+from tests.model.source_routes.metadata import TRACE, appended, leaving, outside, unwrapped
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 DEFAULT_RULES = Rules()
+
+
+class Changing(Transform, frozen=True, kw_only=True):
+    """One with its function."""
+
+    use: str = ""
+    change: Callable[[bytes], bytes]
 
 
 class _Passing(Struct, frozen=True):
@@ -164,7 +155,7 @@ def _strip(passing: _Passing, how: Strip) -> _Passing:
     return _with(passing, returning=left, state=state)
 
 
-def _transform(worker: Transform, passing: _Passing) -> tuple[Message, ...]:
+def _transform(worker: Changing, passing: _Passing) -> tuple[Message, ...]:
     message = _moved(worker, passing, passing.message.onward, worker.traced)
     try:
         return (message._replace(payload=worker.change(message.payload)),)
@@ -259,6 +250,24 @@ def _discovery(worker: Discovery, passing: _Passing) -> tuple[Message, ...]:
 
 _RULES: dict[type[Worker], Callable[[Any, _Passing], tuple[Message, ...]]] = {
     Forward: _forward, Static: _static, Proxy: _proxy, Extend: _extend, Collapse: _collapse,
-    Transform: _transform, PayloadWrap: _payload_wrap, PayloadUnwrap: _payload_unwrap, Wrap: _wrap,
+    Changing: _transform, PayloadWrap: _payload_wrap, PayloadUnwrap: _payload_unwrap, Wrap: _wrap,
     Unwrap: _unwrap, Tee: _tee, Discovery: _discovery,
 }  # fmt: skip
+
+
+def stripped(route: Route, how: Strip) -> tuple[Route, bool]:
+    """Return what is left of a return route, and whether the part to cut off was in it."""
+    if isinstance(how, Count):
+        return route[how.count :], len(route) >= how.count
+    if isinstance(how, ToMarker):
+        found = MARKER in route
+        return (route[route.index(MARKER) + 1 :], True) if found else (route, False)
+    at = 0
+    while at < len(route) and (scope := _scope(route[at], how)) is not None and scope not in how.scopes:
+        at += 1
+    return route[at:], True
+
+
+def _scope(address: Address, how: KeepScopes) -> str | None:
+    match = how.pattern.search(address.value.decode("utf-8", "replace"))
+    return match[1] if match else None

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from routerd.source_routes.address import LOCAL, Address, Route, local, parse_route
-from routerd.source_routes.message import (
+from routerd.source_routes.place import Limits
+from tests.model.source_routes.message import (
     DEFAULT_LIMITS,
     NO_META,
-    Limits,
     Message,
     Meta,
     MetaValue,
@@ -28,7 +28,7 @@ from routerd.source_routes.message import (
     check_limits,
     check_usable,
 )
-from routerd.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 PREFIX: Final = "x-opt-route."
 ONWARD: Final = PREFIX + "onward"
@@ -115,7 +115,10 @@ def _is_ours(key: object) -> bool:
 
 def _by_name(text: str) -> Route:
     if text.startswith(SCHEME):
-        return parse_route(text.removeprefix(SCHEME))
+        try:
+            return parse_route(text.removeprefix(SCHEME))
+        except ValueError as error:
+            raise RefusedError(Reason.BAD_ADDRESS, str(error)) from error
     return (local(text),) if text else ()
 
 

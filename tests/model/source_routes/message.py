@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.place import Limits
+from tests.model.source_routes.refusal import Reason, RefusedError
 
 MetaValue: TypeAlias = "str | bytes | int | bool | tuple[MetaValue, ...]"
 Meta: TypeAlias = Mapping[str, MetaValue]
@@ -46,22 +47,8 @@ class Message(NamedTuple):
         return self.onward[0]
 
 
-class Limits(NamedTuple):
-    """Limits of one message. The octets of a route are those of its addresses, without their lengths."""
-
-    hops: int = 64
-    onward: int = 32
-    returning: int = 64
-    address_octets: int = 255
-    route_octets: int = 4096
-    nesting: int = 8
-    meta_keys: int = 16
-    meta_octets: int = 1024
-    message_octets: int = 16 * 1024 * 1024  # one encoded message, which is held as a whole
-    lenient_tail: bool = False  # accept a zero octet after BARE version 1: some encoders write it
-
-
 DEFAULT_LIMITS = Limits()
+MESSAGE_OCTETS = 16 * 1024 * 1024  # of one encoded message that is held whole
 
 
 def new_message(onward: Route, returning: Route, payload: bytes, tracing: str | None = None) -> Message:

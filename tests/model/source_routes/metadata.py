@@ -10,37 +10,12 @@
 Nothing in metadata is used for access control.
 """
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import Literal
+from routerd.source_routes.place import Classes, MetaClass, Rules
+from routerd.source_routes.workers import Unwrapped, Wrapped
+from tests.model.source_routes.message import Meta, MetaValue
 
-from msgspec import Struct
-
-from routerd.source_routes.message import Meta, MetaValue
-
+DEFAULT_CLASSES = Rules().classes
 TRACE = "trace"  # each route worker appends its address to this key if a message has it
-
-Wrapped = Literal["hide", "copy"] | tuple[str, ...]
-Unwrapped = Literal["restore", "merge"]
-
-
-class MetaClass(Enum):
-    CARRY = "carry"
-    APPEND = "append"
-    LOCAL = "local"
-    SEALED = "sealed"
-
-
-class Classes(Struct, frozen=True):
-    """The declared keys by class; every other key is of class carry."""
-
-    of: Mapping[str, MetaClass]
-
-    def __getitem__(self, key: str) -> MetaClass:
-        return self.of.get(key, MetaClass.CARRY)
-
-
-DEFAULT_CLASSES = Classes({TRACE: MetaClass.APPEND})
 
 
 def appended(meta: Meta, classes: Classes, key: str, value: MetaValue) -> Meta:

@@ -1,0 +1,193 @@
+# cython: language_level=3, freethreading_compatible=False
+"""Messages through the route workers of one router, one at a time: what worker processes do, without sockets."""
+
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+
+from shm.contract.source_routes import REASONS
+
+cdef extern from "workers/source_routes/single.h" nogil:
+    enum:
+        ROUTE_PASS, ROUTE_REFUSED, ROUTE_STOPS
+        ROUTE_NOBODY
+    ctypedef struct route_stop:
+        const uint8_t *at
+        uint16_t length
+        uint8_t type
+    ctypedef struct route_way:
+        route_stop *stop
+        uint32_t count
+    ctypedef struct route_sources:
+        uint64_t *bits
+    ctypedef struct route_source:
+        route_sources names
+        bint foreign
+    ctypedef struct route_sender:
+        bint anonymous
+        route_source source
+    ctypedef struct route_level:
+        route_way onward, returning
+        uint8_t state
+    ctypedef struct route_run:
+        route_level *level
+        uint32_t depth
+        route_run *copies
+        const uint8_t *rest
+        uint64_t rest_size
+        uint8_t reason
+        const char *detail
+    ctypedef struct route_table:
+        uint32_t worker_count
+    ctypedef struct route_out:
+        size_t used
+    ctypedef struct scan_found:
+        pass
+    ctypedef struct route_engine:
+        route_table *table
+        void *self
+        int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
+        uint8_t *(*change)(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
+        route_run run
+        route_out out
+    const char *const *route_condition
+    bint route_engine_open(route_engine *)
+    void route_engine_close(route_engine *)
+    void route_engine_set(route_engine *, route_table *)
+    route_table *route_table_load(const uint8_t *, size_t)
+    const uint8_t *single_write(route_engine *, const route_run *, const uint8_t *, const scan_found *)
+    void single_push(route_way *, const route_stop *)
+    void single_clean(route_engine *)
+    route_level *single_new(route_engine *, scan_found *)
+    int single_sent(route_engine *)
+    int single_step(route_engine *, const route_sender *, uint32_t, const uint8_t *, size_t, scan_found *)
+    uint8_t *single_unchanged(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
+    const route_level *single_inside(const route_run *)
+
+STATES = ("complete", "partial", "none")
+
+
+class StepRefusedError(Exception):
+    """The message goes no further: why, as counters call it, the AMQP condition, and a sentence."""
+
+    def __init__(self, reason, condition, detail):
+        super().__init__(detail)
+        self.reason = reason
+        self.condition = condition
+        self.detail = detail
+
+
+cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *scope, uint32_t room) noexcept with gil:
+    cdef bytes found = (<Steps> self).scopes(worker, PyBytes_FromStringAndSize(<const char *> s.at, s.length))
+    if found is None or len(found) > room:
+        return -1
+    memcpy(scope, PyBytes_AS_STRING(found), len(found))
+    return <int> len(found)
+
+
+cdef tuple way_of(const route_way *way):
+    cdef const route_stop *s
+    cdef list found = []
+    cdef int32_t i
+    for i in range(<int32_t> way.count - 1, -1, -1):
+        s = &way.stop[i]
+        found.append((s.type, PyBytes_FromStringAndSize(<const char *> s.at, s.length)))
+    return tuple(found)
+
+
+cdef fill(route_way *way, route):
+    cdef route_stop stop
+    cdef bytes name
+    if len(route) > ROUTE_STOPS:
+        way.count = <uint32_t> len(route)   # no limit allows so many: single_sent() looks no further
+        return
+    for kind, name in reversed(route):
+        stop.type, stop.length, stop.at = kind, <uint16_t> min(len(name), 0xffff), <const uint8_t *> PyBytes_AS_STRING(name)
+        single_push(way, &stop)
+
+
+cdef class Steps:
+    """The route workers of a compiled table (table.py). ``scopes`` tells the scope of an address by a worker's number.
+
+    A route is a tuple of addresses, each its type and octets. A message is the octets that would leave a router.
+    """
+
+    cdef route_engine engine
+    cdef scan_found found
+    cdef object scopes
+
+    def __cinit__(self, bytes table, scopes):
+        cdef route_table *loaded
+        if not route_engine_open(&self.engine):
+            raise MemoryError("no memory for route workers")
+        loaded = route_table_load(<const uint8_t *> PyBytes_AS_STRING(table), len(table))
+        if loaded == NULL:
+            raise ValueError("the table of route workers makes no sense")
+        route_engine_set(&self.engine, loaded)
+        self.scopes = scopes
+        self.engine.self = <void *> self
+        self.engine.scope = scope_of
+        self.engine.change = single_unchanged
+
+    def __dealloc__(self):
+        route_engine_close(&self.engine)
+
+    def sent(self, onward, returning):
+        """Return a new message without data, as its sender would send it. Raises StepRefusedError."""
+        cdef route_level *level = single_new(&self.engine, &self.found)
+        fill(&level.onward, onward)
+        fill(&level.returning, returning)
+        if single_sent(&self.engine) == ROUTE_REFUSED:
+            raise self.refused()
+        return self.told(&self.engine.run, b"")
+
+    def step(self, bytes message, int32_t sender, numbers, bint foreign):
+        """Take a message through the worker at its first address: return what leaves, the copies of a tee last.
+
+        ``sender``: the number of the worker here that it comes from, or -1 and the source: the numbers of its names, and
+        whether it is an uplink. None: no worker here has this address. Raises StepRefusedError.
+        """
+        cdef route_sender who
+        cdef uint32_t from_ = ROUTE_NOBODY
+        cdef route_run *copy
+        cdef int done, i
+        memset(&who, 0, sizeof(who))
+        who.anonymous, who.source.foreign = True, foreign
+        for i in numbers:
+            who.source.names.bits[i // 64] |= (<uint64_t> 1) << (i % 64)
+        if sender >= 0:
+            if <uint32_t> sender >= self.engine.table.worker_count:
+                raise ValueError(f"there is no route worker {sender}")
+            from_ = <uint32_t> sender
+        try:
+            done = single_step(&self.engine, &who, from_, <const uint8_t *> PyBytes_AS_STRING(message), len(message), &self.found)
+            if done == ROUTE_REFUSED:
+                raise self.refused()
+            if done == ROUTE_PASS:
+                return None
+            found = [self.told(&self.engine.run, message)]
+            copy = self.engine.run.copies
+            while copy != NULL:
+                found.append(self.told(copy, message))
+                copy = copy.copies
+            return found
+        finally:
+            single_clean(&self.engine)
+
+    cdef refused(self):
+        cdef const route_run *run = &self.engine.run
+        return StepRefusedError(REASONS[run.reason], route_condition[run.reason].decode(), run.detail.decode())
+
+    cdef tuple told(self, const route_run *run, bytes start):
+        """Its octets, onward and return route, state; the routes of the message inside, if it was wrapped just now."""
+        cdef const route_level *level = &run.level[run.depth]
+        cdef const route_level *inside = single_inside(run)
+        cdef bytes octets
+        cdef const uint8_t *front
+        front = single_write(&self.engine, run, <const uint8_t *> PyBytes_AS_STRING(start), &self.found)
+        if front == NULL:
+            raise MemoryError("no memory for a message")
+        octets = PyBytes_FromStringAndSize(<const char *> front, self.engine.out.used)
+        octets += PyBytes_FromStringAndSize(<const char *> run.rest, run.rest_size)
+        wrapped = None if inside == NULL else (way_of(&inside.onward), way_of(&inside.returning))
+        return octets, way_of(&level.onward), way_of(&level.returning), STATES[level.state], wrapped
