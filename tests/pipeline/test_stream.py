@@ -26,7 +26,7 @@ from pipeline.output import STREAM, claimed
 from pipeline.parts import Parts
 from pipeline.spans import Range, add, meet, taken
 from pipeline.storage import read_log
-from pipeline.stream import TOTALS, Pace
+from pipeline.stream import SUMS, Pace
 from pipeline.survey import survey
 from pipeline.traffic import KEY, traffic
 from tests.support.small_spark import SMALL
@@ -71,7 +71,7 @@ def follow(spark: SparkSession, source: Path, output: Path, pace: Pace, tell: st
 
 
 def totals(frame: DataFrame) -> dict[str, Any]:
-    names = [name for name in TOTALS if name != "latency_sum"]
+    names = [name for name in SUMS if name != "latency_sum"]
     return frame.agg(*(f.sum(name).alias(name) for name in names)).collect()[0].asDict()
 
 
@@ -106,7 +106,7 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     expected = {tuple(row[k] for k in KEY): row for row in wanted.collect()}
     assert given.keys() == expected.keys()
     for key, row in expected.items():
-        for name in TOTALS:
+        for name in SUMS:
             if name != "latency_sum":
                 assert given[key][name] == row[name]
         for name in ("latency_p50", "latency_p99"):
