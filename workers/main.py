@@ -5,8 +5,6 @@ import os
 import time
 from typing import Protocol
 
-from msgspec import Struct
-
 from shm import placement, segment
 from shm.contract.control import (
     CloseConnections,
@@ -38,6 +36,8 @@ from workers.control.link_requests import LinkRequests
 from workers.control.listeners import Listeners
 from workers.control.logins import Logins
 from workers.control.message_log import MessageLog
+from workers.control.neighbours import Framed
+from workers.control.registry import Registry
 from workers.control.relays import Relays
 from workers.control.trace import Tracing
 from workers.loop import engine
@@ -62,6 +62,13 @@ class Channel(Protocol):
     def take_descriptors(self) -> list[int]: ...
 
 
+class Due(Protocol):
+    """Who has something to do now and then. ``wait``: seconds until then, at most those given."""
+
+    def step(self) -> None: ...
+    def wait(self, at_most: float) -> float: ...
+
+
 class Worker:
     """One worker; ``serve`` returns when the supervisor has sent Exit."""
 
@@ -82,47 +89,40 @@ class Worker:
         self._channel = channel
         self._segments = segment.attach(setup.segments)
         place_arena(self._segments, setup)
-        handler = self._handler = Handler(setup)
-        self._pump = Pump(
+        self._pump = pump = Pump(
             self._segments,
-            handler,
             setup.index,
             setup.places,
             setup.doorbells[setup.index],
             channel.fileno(),
             busy_poll_us=setup.busy_poll_us,
         )
-        handler.pump = self._pump
-        self._pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")
+        pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")
         stats = self._segments.worker_stats(setup.index)
-        security = Security(self._pump)
-        handler.guard = self._guard = Guard(setup.policy, security, stats, self._segments.core_stats())
-        self._rmr = Rmr(setup.secret, setup.router_id, setup.tables, handler.listeners, setup.link_capacity)
-        self._rmr.serve(RmrTransport(self._pump, self._rmr), security, handler)
-        self._ockam = Ockam()
-        self._ockam.serve(OckamTransport(self._pump, self._ockam), security, handler)
-        handler.others = self._take
-        trace = Trace(self._pump)
-        handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
-        self._tracing.follow_log()
+        registry = self._registry = Registry(setup, pump)
+        security, dialler, relayer, trace = Security(pump), Dialler(pump), Relayer(pump), Trace(pump)
+        guard = self._guard = Guard(setup.policy, security, stats, self._segments.core_stats())
+        tracing = self._tracing = Tracing(trace, MessageLog(trace, registry.number))
+        tracing.follow_log()
         configure_sasl(setup)
-        dialler = Dialler(self._pump)
-        handler.link_requests = self._link_requests = LinkRequests(
-            dialler, Coupler(self._pump), handler.link_refused
-        )
-        handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
+        senders = self._senders = Senders(Routes(pump), registry)
+        shared = security, registry, tracing
+        ockam = Ockam(OckamTransport(pump), *shared, senders)
+        self._framed: list[Framed] = [Rmr(RmrTransport(pump), *shared, setup), ockam]
+        self._link_requests = LinkRequests(dialler, Coupler(pump), registry.link_refused)
+        self._connectors = Connectors(dialler, registry, guard, ockam)
+        self._logins = Logins(guard, relayer, setup.sasl_config_dir, setup.sasl_config_name)
         identity = (setup.router_id, setup.version)
-        self._relays = Relays(dialler, self._guard, identity, handler.numbers)
-        relayer = self._relays.relayer = Relayer(self._pump, self._relays)
-        self._logins = Logins(self._guard, setup.sasl_config_dir, setup.sasl_config_name)
-        self._relays.logins, self._logins.relayer = self._logins, relayer
+        self._relays = Relays(dialler, relayer, guard, self._logins, identity, registry.numbers)
+        self._due: list[Due] = [
+            self._connectors, *self._framed, self._relays, self._logins, self._link_requests
+        ]  # fmt: skip
+        pump.serve(
+            Handler(registry, guard, tracing, self._link_requests, self._connectors, senders, self._framed)
+        )
         self._relays.change(setup.listeners)
-        self._senders = Senders(Routes(self._pump), handler)
-        handler.senders = self._senders
-        self._ockam.senders, self._ockam.connectors = self._senders, self._connectors
-        self._connectors.others = self._ockam
-        self._senders.configure(setup.source_routes)
-        self._listeners = Listeners(self._pump, handler.listeners, self._protect)
+        senders.configure(setup.source_routes)
+        self._listeners = Listeners(pump, registry.listeners, self._protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
         self._connectors.change(setup.connectors)
@@ -138,14 +138,12 @@ class Worker:
         self._channel.send(Ready(os.getpid()))
         while not self._exit:
             waiting = self._draining or self._closing or self._telling
-            self._connectors.step()
-            self._rmr.endpoints.step()
-            self._relays.step()
-            self._logins.step()
-            self._link_requests.step()
-            wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
-            wait = self._logins.wait(self._relays.wait(self._rmr.endpoints.wait(wait)))
-            self._pump.run(self._link_requests.wait(wait))
+            wait = WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS
+            for one in self._due:
+                one.step()
+            for one in self._due:
+                wait = one.wait(wait)
+            self._pump.run(wait)
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -158,14 +156,16 @@ class Worker:
                 self._pump.accept(False)
                 self._pump.withhold_credit()
                 self._connectors.stop()
-                self._rmr.endpoints.stop()
+                for one in self._framed:
+                    one.stop()
                 self._draining = True
             case CloseConnections(why):
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, (FORCED, why))
                 self._closing = True
             case CoreGone(generation):
-                self._rmr.endpoints.forget()
+                for one in self._framed:
+                    one.forget()
                 self._link_requests.forget()
                 self._pump.leave()
                 self._telling = False
@@ -178,13 +178,6 @@ class Worker:
             case _:
                 self._reconfigure(message)
 
-    def _take(self, message: Struct) -> bool:
-        """Take a control message of the core that is not for the handler; return whether it is known."""
-        if isinstance(message, Presented):
-            self._pump.go_on()
-            return True
-        return self._rmr.take(message) or self._ockam.take(message)
-
     def _reconfigure(self, message: ToChild) -> None:
         match message:
             case SetListeners(listeners):
@@ -192,8 +185,9 @@ class Worker:
                 self._listeners.change(listeners, self._channel.take_descriptors())
             case SetConnectors(connectors):
                 self._connectors.change(connectors)
-            case SetTables(tables):
-                self._rmr.change_tables(tables)
+            case SetTables():
+                for one in self._framed:
+                    one.configure(message)
             case SetSourceRoutes(source_routes):
                 self._senders.configure(source_routes)
             case SetFlow(flow):
@@ -212,8 +206,8 @@ class Worker:
         self._guard.protect(place, listener)
         self._relays.serve(place, listener)
         self._logins.serve(place, listener)
-        self._rmr.listen(place, listener)
-        self._ockam.speak(place, listener)
+        for one in self._framed:
+            one.listen(place, listener)
 
     def _look(self, now: int) -> None:
         """Once a second, check which receivers have credit and report counts to the core."""
@@ -227,7 +221,7 @@ class Worker:
             self._telling = not self._pump.present()
             if not self._telling:
                 self._connectors.tell()
-                self._handler.post(C_PRESENTED, Presented())
+                self._registry.post(C_PRESENTED, Presented())
         if self._draining and self._pump.unsettled == 0:
             self._draining = False
             self._channel.send(Drained())

@@ -46,7 +46,7 @@ class Dialler(Protocol):
 
 
 class Owner(Protocol):
-    """The part of workers.control.handler.Handler that connectors use."""
+    """What is asked of workers.control.registry.Registry."""
 
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int: ...
     def hang_up(self, name: Name, error: AmqpError) -> None: ...
@@ -58,7 +58,9 @@ class Others(Protocol):
     """The part of workers.ockam.connections.Ockam that connectors use: it makes framed connections."""
 
     def speak(self, place: int, one: ConnectorSetup) -> None: ...
-    def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None: ...
+    def dial(
+        self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: "Connectors"
+    ) -> Name | None: ...
     def number(self, name: Name) -> int: ...
 
 
@@ -85,21 +87,21 @@ class Connector:
 
 
 class Connectors:
-    """All connectors of this worker; ``clock`` returns monotonic seconds, ``others`` makes framed ones."""
-
-    others: Others
+    """All connectors of this worker. ``others`` make what is not AMQP. ``clock`` is monotonic, in seconds."""
 
     def __init__(
         self,
         dialler: Dialler,
         owner: Owner,
         guard: Protection,
+        others: Others,
         clock: Callable[[], float] = time.monotonic,
         look_up: Callable[[str, str, str], Lookup] = Lookup,
     ) -> None:
         self._dialler = dialler
         self._owner = owner
         self._guard = guard
+        self._others = others
         self._clock = clock
         self._look_up = look_up
         self._connectors: dict[int, Connector] = {}
@@ -138,7 +140,7 @@ class Connectors:
         try:
             self._guard.protect(place, setup)
             if setup.ockam is not None:
-                self.others.speak(place, setup)
+                self._others.speak(place, setup)
         except CertificateError as error:
             self._unprotected(connector, str(error))
         else:
@@ -201,7 +203,7 @@ class Connectors:
             return
         shown = ":".join(_shown(host))
         if setup.ockam is not None:
-            name = self.others.dial(connector.place, fd, setup, shown)
+            name = self._others.dial(connector.place, fd, setup, shown, self)
         else:
             name = self._dialler.dial(connector.place, fd, split(host)[0], setup.sasl_username, password)
         if name is None:
@@ -210,7 +212,7 @@ class Connectors:
             return
         connector.connection = name
         ockam = setup.ockam is not None
-        connector.number = self.others.number(name) if ockam else self._owner.dialled(name, setup, shown)
+        connector.number = self._others.number(name) if ockam else self._owner.dialled(name, setup, shown)
 
     # ---- what becomes of a connection ----
 

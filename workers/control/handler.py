@@ -6,22 +6,18 @@ The pump calls a method for each such event (pump.pyx). Questions go to the core
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from shm.contract.complaints import Complaints
-from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
 from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
-    C_CONNECTOR,
-    C_COST,
     C_DENIED,
     C_DETACH,
-    C_LINK_REFUSED,
     C_SEEN,
     PAYLOADS,
     Attach,
@@ -29,21 +25,19 @@ from shm.contract.payloads import (
     Close,
     ConnectionClosed,
     ConnectionOpened,
-    ConnectorState,
-    Cost,
     Denied,
     Detach,
     Error,
-    LinkRefused,
     Look,
     OpenLink,
+    Presented,
     RouteReach,
     Seen,
     Trace,
 )
 from workers.control.guard import Guard, Passed
 from workers.control.link_requests import GONE, LinkRequests
-from workers.control.neighbours import AmqpError, Connectors, Name, Pump
+from workers.control.neighbours import AmqpError, Connectors, Framed
 from workers.control.opening import (
     CAPABILITIES,
     NO_DESCRIPTORS,
@@ -55,6 +49,7 @@ from workers.control.opening import (
     tenant_of,
 )
 from workers.control.policy import DENIED, DeniedError
+from workers.control.registry import Registry
 from workers.control.trace import Tracing, line
 from workers.source_routes.senders import Senders
 
@@ -67,19 +62,24 @@ TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by loca
 
 
 class Handler:
-    """Handles the events of one worker's pump; Worker sets ``pump`` and the other attributes."""
+    """Events of one worker's pump. What the core says is first offered to who serves connections that are
+    ``framed``, then done here."""
 
-    pump: Pump
-    link_requests: LinkRequests
-    guard: Guard
-    tracing: Tracing
-    connectors: Connectors
-    senders: Senders
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.listeners: dict[int, ListenerSetup] = {one.number: one for one in setup.listeners}
-        self._encode = msgspec.msgpack.Encoder().encode
+    def __init__(
+        self,
+        registry: Registry,
+        guard: Guard,
+        tracing: Tracing,
+        link_requests: LinkRequests,
+        connectors: Connectors,
+        senders: Senders,
+        framed: Sequence[Framed],
+    ) -> None:
+        self.guard, self.tracing, self.senders = guard, tracing, senders
+        self._link_requests, self._connectors, self._framed = link_requests, connectors, framed
+        self._registry, self._pump, self._setup = registry, registry.pump, registry.setup
+        self.peers, self._passed = registry.peers, registry.passed
+        self._listeners, self._dialled_by = registry.listeners, registry.dialled_by
         self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
         self._control: dict[type, Callable[[Any], None]] = {
             Attached: self._attached,
@@ -88,76 +88,46 @@ class Handler:
             Look: self._look,
             Trace: self._trace,
             OpenLink: self._open_link,
-            RouteReach: lambda one: self.senders.reached(one),  # noqa: PLW0108  there are none yet
+            Presented: lambda _: self._pump.go_on(),
+            RouteReach: senders.reached,
         }
-        self.numbers: dict[int, int] = {}  # by connection: its number in the router, for logs and qd.conn-id
-        self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, if management has set it
-        self.peers: dict[int, str] = {}
+        self._wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self._complaints = Complaints(ACCEPT_TELL_SECONDS)
-        self.passed: dict[int, Passed] = {}  # connections that the core knows
-        self.dialled_by: dict[int, ConnectorSetup] = {}  # the connector of each outgoing connection
-        self.others: Callable[[Any], bool] = lambda _: False  # takes messages about framed connections
 
     # ---- connections ----
 
-    def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
-        """Send OPEN on a new connection of a connector; return the connection's number in the router."""
-        index, _ = name
-        number = self.number(index)
-        self.peers[index] = host
-        self.dialled_by[index] = connector
-        properties = open_properties(connector, self.setup.version, number)
-        self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
-        return number
-
-    def hang_up(self, name: Name, error: AmqpError) -> None:
-        """Close a connection of a connector."""
-        self.pump.connection_close(*name, error)
-
-    def connector_state(self, state: ConnectorState) -> None:
-        """Tell the core the state of a connector."""
-        self.post(C_CONNECTOR, state)
-
-    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
-        """Tell the core the new cost of a connection, if it knows the connection."""
-        index, generation = name
-        self.dialled_by[index] = connector
-        if index in self.passed:
-            cost = Cost(index, generation, connector.cost)
-            self.post(C_COST, cost, connection=index, connection_generation=generation)
-
     def connection_open(self, index: int, generation: int) -> None:
-        """Judge a peer that has sent OPEN, answer unless it is an answer itself, and tell the core."""
-        _, hostname, user, mechanism, _, _, config = self.pump.connection_info(index)
-        connector = self.dialled_by.get(index)
+        """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
+        _, hostname, user, mechanism, _, _, config = self._pump.connection_info(index)
+        connector = self._dialled_by.get(index)
         denied = ""
         try:
             if connector is not None:
-                self.passed[index] = self.guard.leave(index, connector, user, self.peers[index])
+                self._passed[index] = self.guard.leave(index, connector, user, self.peers[index])
             else:
                 peer = self.peers[index] = self.guard.peer(index)
-                listener = self.listeners[config]
-                self.passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
+                listener = self._listeners[config]
+                self._passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
         except DeniedError as error:
             denied = str(error)
             self._denied(error.vhost, "connection")
-        number = self.number(index)
+        number = self._registry.number(index)
         if connector is None:
-            properties = open_properties(self.listeners[config], self.setup.version, number)
-            self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
+            properties = open_properties(self._listeners[config], self._setup.version, number)
+            self._pump.connection_open(index, self._setup.router_id, CAPABILITIES, properties)
         if denied:
             POLICY.info("[C%d] connection of %s denied: %s", number, self.peers[index], denied)
-            self.pump.connection_close(index, generation, DENIED)
+            self._pump.connection_close(index, generation, DENIED)
             return
         full = connector is None and self.guard.full()
-        opened = self._present(index, generation, self.passed[index])
+        opened = self._present(index, generation, self._passed[index])
         if full:
-            self.pump.connection_close(index, generation, DENIED)
-        terms: Terms = connector or self.listeners[config]
+            self._pump.connection_close(index, generation, DENIED)
+        terms: Terms = connector or self._listeners[config]
         if terms.logged_parts:
             self.tracing.messages.opened(index, generation, terms.logged_parts)
         form = form_of(terms, opened.properties)
-        self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
+        self._pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
         if opened.role in OF_ROUTERS:
             said = opened.properties.get("qd.annotations-version", 0)
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
@@ -165,34 +135,28 @@ class Handler:
         SERVER.info("[C%d] connection %s %s opened, container %r", number, way, opened.host, opened.container)
         if connector is not None:
             name = (index, generation)
-            self.connectors.opened(connector.number, name, opened.properties, described(opened))
-
-    def number(self, index: int) -> int:
-        """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""
-        if index not in self.numbers:
-            self.numbers[index] = self.pump.next_connection()
-        return self.numbers[index]
+            self._connectors.opened(connector.number, name, opened.properties, described(opened))
 
     def trace(self, index: int, text: str, asked: bool) -> None:
-        """Log a frame of a traced connection."""
-        line(self.number(index), text, asked)
+        """A frame of a traced connection has come or goes."""
+        line(self._registry.number(index), text, asked)
 
     def _trace(self, message: Trace) -> None:
-        if message.connection in self.passed:
-            self.wishes[message.connection] = message.on
+        if message.connection in self._passed:
+            self._wishes[message.connection] = message.on
         self.tracing.wish(message.connection, message.generation, message.on)
 
     def connection_present(self, index: int, generation: int) -> None:
-        """Present an open connection to a new core, unless the connection was denied and is closing."""
-        if index in self.passed:
-            self._present(index, generation, self.passed[index], restored=True)
+        """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
+        if index in self._passed:
+            self._present(index, generation, self._passed[index], restored=True)
 
     def _present(
         self, index: int, generation: int, passed: Passed, *, restored: bool = False
     ) -> ConnectionOpened:
-        container, hostname, _, mechanism, properties, offered, config = self.pump.connection_info(index)
-        connector = self.dialled_by.get(index)
-        terms: Terms = connector or self.listeners[config]
+        container, hostname, _, mechanism, properties, offered, config = self._pump.connection_info(index)
+        connector = self._dialled_by.get(index)
+        terms: Terms = connector or self._listeners[config]
         form = form_of(terms, properties)
         opened = ConnectionOpened(
             connection=index,
@@ -206,7 +170,7 @@ class Handler:
             sasl=mechanism,
             product=str(properties.get("product", "")),
             product_version=str(properties.get("version", "")),
-            number=self.numbers[index],
+            number=self._registry.numbers[index],
             properties=properties,
             authenticated=passed.authenticated,
             encrypted=passed.encrypted,
@@ -214,7 +178,7 @@ class Handler:
             tls_cipher=passed.tls_cipher,
             tls_strength=passed.tls_strength,
             admission=passed.admission,
-            trace=self.wishes.get(index),
+            trace=self._wishes.get(index),
             tenant=tenant_of(terms, hostname, passed),
             connector=connector.name if connector else "",
             cost=terms.cost,
@@ -223,26 +187,26 @@ class Handler:
             offered=offered,
             management=passed.management,
         )
-        self.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
+        self._registry.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
         """Answer the peer's CLOSE."""
         if error is not None:
-            who = self.number(index), self.peers.get(index, "?")
+            who = self._registry.number(index), self.peers.get(index, "?")
             SERVER.info("[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
-        self.pump.connection_close(index, generation)
+        self._pump.connection_close(index, generation)
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
-        """Forget a connection whose socket is closed and whose links have been reported lost."""
-        number = self.number(index)
-        del self.numbers[index]
-        self.wishes.pop(index, None)
+        """The socket is closed and every link has been reported lost."""
+        number = self._registry.number(index)
+        del self._registry.numbers[index]
+        self._wishes.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
-        known = self.passed.pop(index, None) is not None
-        connector = self.dialled_by.pop(index, None)
+        known = self._passed.pop(index, None) is not None
+        connector = self._dialled_by.pop(index, None)
         if connector is not None:
-            self.connectors.ended(connector.number, (index, generation), opened, error)
+            self._connectors.ended(connector.number, (index, generation), opened, error)
         elif not opened and self.guard.refused(index, host, error):
             return
         elif not opened:
@@ -253,7 +217,8 @@ class Handler:
             SERVER.info("[C%d] connection of %s closed", number, host)
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
-            self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+            name = {"connection": index, "connection_generation": generation}
+            self._registry.post(C_CONNECTION_CLOSED, closed, **name)
 
     def certificates_due(self, number: int) -> None:
         """Load changed certificates: a client connects to a listening socket with TLS."""
@@ -263,40 +228,40 @@ class Handler:
         """Close a connection whose peer began one session too many: no channel is left for an answer."""
         self._denied(self._vhost(index), "session")
         POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
-        self.pump.connection_close(index, generation, TOO_MANY_SESSIONS)
+        self._pump.connection_close(index, generation, TOO_MANY_SESSIONS)
 
     def message_denied(self, index: int, generation: int) -> None:
         """Close a connection after the pump has rejected a message larger than the policy allows."""
         self._denied(self._vhost(index), "message")
         POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
-        self.pump.connection_close(index, generation, TOO_LARGE)
+        self._pump.connection_close(index, generation, TOO_LARGE)
 
     def _vhost(self, index: int) -> str:
-        passed = self.passed.get(index)
+        passed = self._passed.get(index)
         return passed.admission.vhost if passed and passed.admission else ""
 
     def _denied(self, vhost: str, what: str) -> None:
         """Tell the core of a denial, because it counts those of all workers."""
         if vhost:
-            self.post(C_DENIED, Denied(vhost, what))
+            self._registry.post(C_DENIED, Denied(vhost, what))
 
     def message_refused(self, index: int, why: str) -> None:
         """Log the rejection of a malformed message; the pump calls this once a minute for each kind."""
         SERVER.warning("message of %s rejected: %s", self.peers.get(index, "?"), why)
 
     def accept_failed(self, config: int) -> None:
-        """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
-        name = self.listeners[config].name or config
+        """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
+        name = self._listeners[config].name or config
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----
 
     def attach(self, message: Attach) -> None:
-        """Ask the core about a peer's attach, or present a ``restored`` link with its sender's credit."""
-        if message.connection not in self.passed:
-            self.pump.link_refuse(message.link, message.generation, *DENIED)
+        """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
+        if message.connection not in self._passed:
+            self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
-        self.post(C_ATTACH, message, link=message.link, link_generation=message.generation)
+        self._registry.post(C_ATTACH, message, link=message.link, link_generation=message.generation)
 
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
@@ -304,11 +269,11 @@ class Handler:
         """Tell the core that a link is gone, after its deliveries have been settled."""
         self.senders.gone(link, generation)
         message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
-        self.post(C_DETACH, message, link=link, link_generation=generation)
+        self._registry.post(C_DETACH, message, link=link, link_generation=generation)
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
-        """A link that the core wanted will not be."""
-        self.post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+        """The peer would not have a link that the core wanted."""
+        self._registry.link_refused(request, error)
 
     # ---- the core's answers and wishes ----
 
@@ -316,7 +281,7 @@ class Handler:
         """A control record of the core. False: it made no sense and was dropped."""
         try:
             message = self._decoders[kind](payload)
-            if not self.others(message):
+            if not any(one.take(message) for one in self._framed):
                 self._control[type(message)](message)
         except (KeyError, OverflowError, UnicodeDecodeError, msgspec.DecodeError) as error:
             SERVER.error("dropped a control record of the core that made no sense: kind %d, %r", kind, error)
@@ -325,31 +290,29 @@ class Handler:
 
     def _attached(self, message: Attached) -> None:
         if message.termini is not None:
-            self.link_requests.answer(message, message.termini)
+            self._link_requests.answer(message, message.termini)
         elif message.error is None:
             where = message.link, message.generation
-            self.pump.link_open(*where, message.address, message.keyed, message.capacity)
+            self._pump.link_open(*where, message.address, message.keyed, message.capacity)
         else:
             error = message.error
-            self.pump.link_refuse(message.link, message.generation, error.condition, error.description)
+            self._pump.link_refuse(message.link, message.generation, error.condition, error.description)
 
     def _detach(self, message: Detach) -> None:
         error = (message.error.condition, message.error.description) if message.error else None
         if message.closed:
-            self.pump.link_close(message.link, message.generation, error)
+            self._pump.link_close(message.link, message.generation, error)
         else:
-            self.link_requests.detach(message, error)
+            self._link_requests.detach(message, error)
 
     def _close(self, message: Close) -> None:
         why = message.error.condition, message.error.description
-        self.pump.connection_close(message.connection, message.generation, why)
+        self._pump.connection_close(message.connection, message.generation, why)
 
     def _look(self, message: Look) -> None:
-        self.post(C_SEEN, Seen(message.number, self.pump.links_seen(message.links, time.monotonic_ns())))
+        seen = self._pump.links_seen(message.links, time.monotonic_ns())
+        self._registry.post(C_SEEN, Seen(message.number, seen))
 
     def _open_link(self, wish: OpenLink) -> None:
-        if wish.connection not in self.passed or not self.link_requests.open_link(wish):
-            self.link_refused(wish.request, GONE)
-
-    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
-        self.pump.post(kind, self._encode(message), **names)
+        if wish.connection not in self._passed or not self._link_requests.open_link(wish):
+            self._registry.link_refused(wish.request, GONE)

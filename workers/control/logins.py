@@ -159,17 +159,18 @@ class LoginThread:
 
 
 class Logins:
-    """The logins of all clients of one worker; Worker sets ``relayer`` before the first one."""
+    """All clients of one worker that log in."""
 
     def __init__(
         self,
         guard: Protection,
+        relayer: Relayer,
         directory: str,
         name: str,
         clock: Callable[[], float] = time.monotonic,
         library: Callable[[str, str], Cyrus] = Cyrus,
     ) -> None:
-        self.relayer: Relayer
+        self._relayer = relayer
         self._guard = guard
         self._names = directory, name
         self._clock, self._library = clock, library
@@ -191,10 +192,10 @@ class Logins:
         wanted = listener.sasl_mechanisms.upper().split()
         layered = LAYERED.intersection(wanted)
         if listener.service is not None or layered or (wanted and NO_PASSWORD.issuperset(wanted)):
-            self.relayer.offer(place, "")
+            self._relayer.offer(place, "")
             return
         known = self._known()
-        self.relayer.offer(place, " ".join(one for one in known if not wanted or one in wanted))
+        self._relayer.offer(place, " ".join(one for one in known if not wanted or one in wanted))
 
     def _known(self) -> list[str]:
         """Return the mechanisms of Cyrus SASL; empty if it cannot be used."""
@@ -206,7 +207,7 @@ class Logins:
                 SERVER.error("nobody can log in with a password: %s", error)
                 return []
             self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self.relayer.wake_by(self._bell)
+            self._relayer.wake_by(self._bell)
         return self._mechanisms
 
     # ---- clients ----
@@ -221,7 +222,7 @@ class Logins:
                 self._guard.denied.add(client[0])
                 text = "connection of %s refused: %s; it may try again"
                 self._complaints.tell(self._clock(), SERVER, logging.WARNING, text, login.peer, crowd)
-                self.relayer.refuse(*client, for_now=True)
+                self._relayer.refuse(*client, for_now=True)
                 return
             self._logins[client] = login
         self._undecided[login.host] += 1
@@ -293,10 +294,10 @@ class Logins:
         if login.gone:
             return
         if answer.code == CONTINUE:
-            self.relayer.challenge(*login.client, answer.question)
+            self._relayer.challenge(*login.client, answer.question)
         elif answer.code == OK:
             self._over(login)
-            self.relayer.admit(*login.client, answer.user)
+            self._relayer.admit(*login.client, answer.user)
 
     def _told(self, asked: Asked) -> None:
         """Log and count a failed login; the line does not reveal whether the user exists."""
@@ -319,7 +320,7 @@ class Logins:
         _less(self._failed, asked.login.host)
         if not asked.login.gone:
             self._over(asked.login)
-            self.relayer.deny(*asked.login.client)
+            self._relayer.deny(*asked.login.client)
 
 
 def _less(counter: Counter[str], host: str) -> None:

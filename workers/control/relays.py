@@ -37,6 +37,7 @@ UNUSABLE: Final = "its sslProfile cannot be used, or it was removed"
 class Relayer(Protocol):
     """The part of workers.loop.pump.Relayer that relays use."""
 
+    def serve(self, handler: "Relays") -> None: ...
     def relay(self, place: int, on: bool) -> None: ...
     def waiting(self, index: int, generation: int) -> bool: ...
     def dial(
@@ -101,22 +102,22 @@ class _Exchange:
 
 
 class Relays:
-    """All exchanges of one worker's clients with authentication services.
-
-    ``identity`` is the router's id and version; ``numbers`` are connections' numbers (handler.py).
-    """
+    """All clients of one worker that services judge. ``identity`` is the router's name and version;
+    ``numbers`` are those of traced connections (workers.control.registry)."""
 
     def __init__(
         self,
         dialler: Dialler,
+        relayer: Relayer,
         guard: Protection,
+        logins: Logins,
         identity: tuple[str, str],
         numbers: dict[int, int],
         clock: Callable[[], float] = time.monotonic,
         look_up: Callable[[str, str], Lookup] = Lookup,
     ) -> None:
-        self.relayer: Relayer
-        self.logins: Logins
+        self._relayer = relayer
+        self.logins = logins
         self._dialler = dialler
         self._guard = guard
         self._identity = identity
@@ -126,6 +127,7 @@ class Relays:
         self._services: dict[int, _Service] = {}  # by listener
         self._waiting: list[_Exchange] = []  # those whose lookup is not done
         self._by_name: dict[Name, _Exchange] = {}
+        relayer.serve(self)
 
     # ---- services ----
 
@@ -154,16 +156,16 @@ class Relays:
             LOGGER.error("%s cannot be used, so it accepts nobody: %s", _named(service.setup), error)
 
     def serve(self, place: int, listener: ListenerSetup) -> None:
-        """Tell the pump whether a service authenticates the clients of a listener's place."""
-        self.relayer.relay(place, listener.service is not None)
+        """A listener's place in the pump: whether a service judges its clients."""
+        self._relayer.relay(place, listener.service is not None)
 
     # ---- clients ----
 
     def wanted(self, client: Name, listener: int) -> None:
         """Start the exchange of a client that speaks SASL on a listener with a service."""
         service = self._services.get(listener)
-        if service is None:  # the listener's service has been removed meanwhile
-            self.relayer.refuse(*client, for_now=True)
+        if service is None:  # its listener has another one since it came, or none
+            self._relayer.refuse(*client, for_now=True)
             return
         lookup = self._look_up(service.setup.host, service.setup.port)
         exchange = _Exchange(client, self._guard.peer(client[0]), service, lookup, self._clock())
@@ -186,7 +188,7 @@ class Relays:
         waiting, self._waiting = self._waiting, []
         for exchange in waiting:
             found = exchange.lookup
-            if not self.relayer.waiting(*exchange.client):
+            if not self._relayer.waiting(*exchange.client):
                 continue
             if found is None or not found.done:
                 self._waiting.append(exchange)
@@ -222,7 +224,7 @@ class Relays:
     def _dial(self, exchange: _Exchange, place: int, fd: int) -> None:
         router, version = self._identity
         properties = {"product": "routerd", "version": version}
-        name = self.relayer.dial(place, fd, exchange.client, exchange.service.setup, router, properties)
+        name = self._relayer.dial(place, fd, exchange.client, exchange.service.setup, router, properties)
         if name is None:
             os.close(fd)
             self._fail(exchange, "this worker has no room for another connection")
@@ -234,18 +236,18 @@ class Relays:
     def opened(self, name: Name, properties: Mapping[str, Any], offered: list[str]) -> None:
         """Admit a client that the service has accepted, with the user and rights from the service's OPEN."""
         exchange = self._by_name[name]
-        self.relayer.hang_up(*name)
+        self._relayer.hang_up(*name)
         try:
             user, rights = identity(properties), permissions(properties, offered)
         except WordError as error:
             self._fail(exchange, str(error))
             return
-        if not self.relayer.waiting(*exchange.client):
+        if not self._relayer.waiting(*exchange.client):
             return
         exchange.over = True
         if rights is not None:
             self._guard.told[exchange.client[0]] = rights
-        self.relayer.admit(*exchange.client, user)
+        self._relayer.admit(*exchange.client, user)
         self._guard.count("auth_service_accepted")
         LOGGER.info("%s has let %s in as %r", _named(exchange.service.setup), exchange.peer, user)
 
@@ -264,7 +266,7 @@ class Relays:
             LOGGER.info("%s has refused %s", _named(exchange.service.setup), said)
         elif decided:
             self._fail(exchange, why)
-        elif not self.relayer.waiting(*exchange.client):
+        elif not self._relayer.waiting(*exchange.client):
             LOGGER.debug("%s went before %s had an answer", exchange.peer, _named(exchange.service.setup))
         elif self._clock() - exchange.began >= SERVICE_SECONDS:
             self._fail(exchange, f"no answer within {SERVICE_SECONDS} s")
@@ -278,7 +280,7 @@ class Relays:
         exchange.over = True
         self._guard.count("auth_service_failed")
         LOGGER.warning("%s: %s; %s is refused", _named(exchange.service.setup), why, exchange.peer)
-        self.relayer.refuse(*exchange.client, for_now=for_now)
+        self._relayer.refuse(*exchange.client, for_now=for_now)
 
 
 def identity(properties: Mapping[str, Any]) -> str:

@@ -29,15 +29,14 @@ cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *
 
 
 cdef class PlainTransport:
-    """The native side of one pump's connections of one protocol.
-
-    ``handler`` is a workers.framed.framed.PlainConnections, whose ``opened``, ``gone``, ``present``,
-    ``link_present``, ``frame`` and ``message`` the pump calls.
-    """
+    """The native side of one pump's connections of one protocol. Whom it serves is told ``opened(index, generation)``, ``gone(index,
+    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
+    logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
+    beginning)``."""
 
     cdef Pump pump
 
-    def __cinit__(self, Pump pump, handler):
+    def __cinit__(self, Pump pump):
         self.pump = pump
 
     def dial(self, int place, int fd):

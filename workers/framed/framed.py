@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from shm.contract.control import ListenerSetup
 from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
@@ -34,6 +35,7 @@ NAMES = ("data", "other", "endpoint", "back")
 class Transport(Protocol):
     """The part of workers.loop.pump.PlainTransport that framed connections use."""
 
+    def serve(self, handler: "PlainConnections") -> None: ...
     def dial(self, place: int, fd: int) -> Name | None: ...
     def attach(self, index: int, number: int, which: int) -> tuple[int, int, int] | None: ...
     def link_open(self, index: int, generation: int, keyed: bool) -> None: ...
@@ -42,11 +44,11 @@ class Transport(Protocol):
 
 
 class Owner(Protocol):
-    """The part of workers.control.handler.Handler that framed connections use."""
+    """What is asked of workers.control.registry.Registry."""
 
     peers: dict[int, str]
     numbers: dict[int, int]
-    tracing: Tracing
+    listeners: dict[int, ListenerSetup]
 
     def number(self, index: int) -> int: ...
     def post(self, kind: int, message: msgspec.Struct, **names: int) -> None: ...
@@ -73,15 +75,35 @@ class PlainConnections:
 
     role = ""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: Transport, security: Ends, owner: Owner, tracing: Tracing) -> None:
         self._peers: dict[int, Peer] = {}  # by connection
         self._links: dict[tuple[int, int], int] = {}  # by index and generation of the link -> connection
-
-    def serve(self, transport: Transport, security: Ends, owner: Owner) -> None:
-        """Set the objects that this one works with."""
         self._transport = transport
         self._security = security
         self._owner = owner
+        self._tracing = tracing
+        transport.serve(self)
+
+    # ---- the worker ----
+
+    def listen(self, place: int, one: ListenerSetup) -> None:
+        """A listener has this place in the pump; perhaps it is for this protocol. Raises ValueError."""
+
+    def configure(self, change: msgspec.Struct) -> None:
+        """The supervisor has said something (``shm.contract.control``); perhaps it is for this protocol."""
+
+    def wait(self, at_most: float) -> float:
+        """Seconds until `step` has something to do."""
+        return at_most
+
+    def step(self) -> None:
+        """Make the connections that are due."""
+
+    def stop(self) -> None:
+        """Make no connection any more."""
+
+    def forget(self) -> None:
+        """The core is dead: so is what it wanted."""
 
     # ---- connections ----
 
@@ -157,13 +179,13 @@ class PlainConnections:
     def log_messages(self, peer: Peer, parts: list[str]) -> None:
         """Log these parts of a connection's messages, if there are any."""
         if parts:
-            self._owner.tracing.messages.opened(peer.opened.connection, peer.opened.generation, parts)
+            self._tracing.messages.opened(peer.opened.connection, peer.opened.generation, parts)
 
     def message(self, index: int, link: int, sent: bool, beginning: bytes) -> None:
         """Log a received or sent message from its first bytes."""
         peer = self._peers.get(index)
         if peer and link in peer.links:
-            self._owner.tracing.messages.seen(index, peer.links[link].name, sent, beginning)
+            self._tracing.messages.seen(index, peer.links[link].name, sent, beginning)
 
     def frame(self, index: int, sent: bool, length: int, head: bytes, payload: bytes, asked: bool) -> None:
         """Log a frame of a traced connection; ``payload`` is only the beginning of the frame's payload."""
@@ -197,7 +219,7 @@ class PlainConnections:
     def _trace(self, message: Trace) -> None:
         peer = self._peers[message.connection]
         peer.opened = msgspec.structs.replace(peer.opened, trace=message.on)
-        self._owner.tracing.wish(message.connection, message.generation, message.on)
+        self._tracing.wish(message.connection, message.generation, message.on)
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:

@@ -14,6 +14,7 @@ from workers.source_routes import senders
 class NativeRelayer(relays.Relayer, logins.Relayer, Protocol): ...
 
 class NativePump(neighbours.Pump, listeners.Pump, Protocol):
+    def serve(self, handler: Handler | None) -> None: ...
     def sign(self, router: str, edge: bool) -> None: ...
     @property
     def connections(self) -> int: ...
@@ -26,7 +27,6 @@ class NativePump(neighbours.Pump, listeners.Pump, Protocol):
     def leave(self) -> None: ...
     def come_back(self) -> None: ...
     def present(self) -> bool: ...
-    def go_on(self) -> None: ...
     def look(self, now: int) -> None: ...
     def connection_generations(self) -> list[tuple[int, int]]: ...
 
@@ -40,7 +40,6 @@ class NewPump(Protocol):
     def __call__(
         self,
         segments: Segments,
-        handler: Handler,
         index: int,
         workers: int,
         doorbell_fd: int,
@@ -55,7 +54,7 @@ Trace: Callable[[NativePump], NativeTrace]
 Dialler: Callable[[NativePump], NativeDialler]
 Routes: Callable[[NativePump], senders.Engine]
 Security: Callable[[NativePump], guard.Connections]
-RmrTransport: Callable[[NativePump, rmr.Rmr], rmr.Transport]
-OckamTransport: Callable[[NativePump, ockam.Ockam], ockam.Transport]
+RmrTransport: Callable[[NativePump], rmr.Transport]
+OckamTransport: Callable[[NativePump], ockam.Transport]
 Coupler: Callable[[NativePump], link_requests.Coupler]
-Relayer: Callable[[NativePump, relays.Relays], NativeRelayer]
+Relayer: Callable[[NativePump], NativeRelayer]

@@ -35,16 +35,17 @@ cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const r
 cdef class Pump(AnnotatingPump):
     """The native side of a worker.
 
-    The pump calls ``handler`` (workers.control.handler) for all events but messages. ``segments`` is a
-    shm.segment.Segments that outlives the pump, ``index`` is the worker's number, ``workers`` the number of
-    places. ``doorbell_fd`` and ``wake_fd`` wake the pump. ``busy_poll_us`` is in microseconds.
+    The handler that it serves is called for everything that is not per message: ``connection_open(connection, generation)``,
+    ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
+    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
+    shm.segment.Segments and must outlive the pump.
     """
 
     cdef object handler, relays, segments, error
-    cdef list plain
+    cdef dict plain
     cdef layout_control *control
 
-    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, *,
+    def __cinit__(self, segments, int index, int workers, int doorbell_fd, int wake_fd, *,
                   int busy_poll_us=0, uint32_t most_links=MAX_LINKS):
         cdef uintptr_t control = segments.address("control")
         cdef uintptr_t rings = segments.address("rings"), base
@@ -53,8 +54,7 @@ cdef class Pump(AnnotatingPump):
         memset(&self.p, 0, sizeof(self.p))
         self.segments = segments
         self.control = <layout_control *> control
-        self.handler = handler
-        self.plain = [None, None]           # by protocol number
+        self.plain = {}                     # who serves a protocol, by its number
         self.p.index = index
         self.p.workers = workers
         for i in range(workers + 1):
@@ -108,6 +108,10 @@ cdef class Pump(AnnotatingPump):
         pool_close(&self.p.outs)
 
     # ---- set-up ----
+
+    def serve(self, handler):
+        """Call this one from now on; None: nobody, at the end."""
+        self.handler = handler
 
     def add_listener(self, int fd, *terms):
         """Take over a listening socket, which all workers share, and return its place.

@@ -12,7 +12,8 @@ from shm.contract.hosts import host_of
 from shm.contract.ockam import OckamSetup
 from shm.contract.payloads import ConnectionOpened
 from shm.contract.source_routes import Stop
-from workers.control.neighbours import AmqpError, Name
+from workers.control.neighbours import Connectors, Ends, Name
+from workers.control.trace import Tracing
 from workers.framed import framed as plain
 from workers.framed.framed import BACK, OTHER, Peer, PlainConnections
 
@@ -34,25 +35,27 @@ class Senders(Protocol):
     def uplink(self, link: int, generation: int, name: str) -> None: ...
 
 
-class Connectors(Protocol):
-    """The part of workers.control.connectors.Connectors that Ockam connections use."""
-
-    def opened(self, number: int, name: Name, properties: dict[str, object], text: str) -> None: ...
-    def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None: ...
-
-
 class Ockam(PlainConnections):
-    """All Ockam connections of this worker; Worker sets ``senders`` and ``connectors``."""
+    """All Ockam connections of this worker."""
 
     role = ROLE
-    senders: Senders
-    connectors: Connectors
     _transport: Transport
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        transport: Transport,
+        security: Ends,
+        owner: plain.Owner,
+        tracing: Tracing,
+        senders: Senders,
+    ) -> None:
+        super().__init__(transport, security, owner, tracing)
+        self._senders = senders
         self._places: dict[int, ListenerSetup | ConnectorSetup] = {}  # in the pump
-        self._dialled: dict[Name, tuple[ConnectorSetup, str]] = {}  # and the host
+        self._dialled: dict[Name, tuple[ConnectorSetup, str, Connectors]] = {}  # the host, who wants it
+
+    def listen(self, place: int, one: ListenerSetup) -> None:
+        self.speak(place, one)
 
     def speak(self, place: int, one: ListenerSetup | ConnectorSetup) -> None:
         """Serve the place of a listener or connector in the pump, if it speaks Ockam."""
@@ -61,11 +64,14 @@ class Ockam(PlainConnections):
         self._places[place] = one
         self._transport.speak(place, one.ockam.bare, one.ockam.most, one.ockam.reach)
 
-    def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None:
-        """Start a connection on a connecting socket; return None if there is no room."""
+    def dial(
+        self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: Connectors
+    ) -> Name | None:
+        """Begin a connection on a socket that is being connected; ``connectors`` hear of it. None: there is
+        no room."""
         name = self._transport.dial(place, fd)
         if name is not None:
-            self._dialled[name] = setup, host
+            self._dialled[name] = setup, host, connectors
         return name
 
     def number(self, name: Name) -> int:
@@ -101,17 +107,17 @@ class Ockam(PlainConnections):
         self.log_messages(peer, one.logged_parts)
         if dialled:
             text = f"address {address.text}"
-            self.connectors.opened(dialled[0].number, (index, generation), {}, text)
+            dialled[2].opened(dialled[0].number, (index, generation), {}, text)
 
     def asked(self, index: int, link: int, generation: int) -> None:
         """Tell the pump who sends on a link, on which a message has come."""
         one = self._places[self._security.listener_of(index)]
-        self.senders.uplink(link, generation, one.name)
+        self._senders.uplink(link, generation, one.name)
 
     def ended(self, name: Name, opened: bool, why: str) -> None:
         dialled = self._dialled.pop(name, None)
         if dialled:
-            self.connectors.ended(dialled[0].number, name, opened, ("proton:io", why) if why else None)
+            dialled[2].ended(dialled[0].number, name, opened, ("proton:io", why) if why else None)
 
 
 def _address(setup: OckamSetup, number: int, *, whole: bool) -> Stop:

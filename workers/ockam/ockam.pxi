@@ -4,8 +4,9 @@
 cdef class OckamTransport(PlainTransport):
     """Ockam connections of one pump; the pump also calls the handler's ``asked(connection, link, generation)``."""
 
-    def __init__(self, Pump pump, handler):
-        pump.plain[ockam_protocol.number] = handler
+    def serve(self, handler):
+        """Tell this one of them."""
+        self.pump.plain[ockam_protocol.number] = handler
 
     def speak(self, int place, bint bare, uint32_t most, list reach):
         """Set the terms of a place's connections. Raises ValueError.

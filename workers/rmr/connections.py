@@ -12,18 +12,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
 
 from shm.contract.administering import granted
-from shm.contract.control import ListenerSetup
+from shm.contract.control import ListenerSetup, SetTables, Setup
 from shm.contract.hosts import host_of
 from shm.contract.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
-from shm.contract.tables import TableSetup, connections
-from workers.control.neighbours import Name
+from shm.contract.tables import connections
+from workers.control.neighbours import Ends, Name
+from workers.control.trace import Tracing
 from workers.framed import framed as plain
 from workers.framed.framed import BACK, DATA, OTHER, OUT, Peer, PlainConnections
 from workers.rmr.endpoints import Endpoints
@@ -64,26 +65,26 @@ class Transport(plain.Transport, Protocol):
 
 
 class Rmr(PlainConnections):
-    """All RMR connections of this worker; ``listeners`` are the router's current ones by number."""
+    """All RMR connections of this worker."""
 
     role = ROLE
     _transport: Transport
 
     def __init__(
         self,
-        secret: bytes,
-        router_id: str,
-        tables: Iterable[TableSetup],
-        listeners: Mapping[int, ListenerSetup],
-        capacity: int,
+        transport: Transport,
+        security: Ends,
+        owner: plain.Owner,
+        tracing: Tracing,
+        setup: Setup,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
-        self._secret = secret
-        self._connections = connections(router_id)
-        self._tables = {one.name: one for one in tables}
-        self._listeners = listeners
-        self._capacity = capacity
+        super().__init__(transport, security, owner, tracing)
+        self._secret = setup.secret
+        self._connections = connections(setup.router_id)
+        self._tables = {one.name: one for one in setup.tables}
+        self._listeners = owner.listeners
+        self._capacity = setup.link_capacity
         self._clock = clock
         self._places: dict[
             int, tuple[str, int]
@@ -91,6 +92,18 @@ class Rmr(PlainConnections):
         self._dialled: dict[str, int] = {}  # table -> place of the connections to its endpoints
         self._ports: dict[int, int] = {}  # listener -> its actual port
         self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)
+
+    def wait(self, at_most: float) -> float:
+        return self.endpoints.wait(at_most)
+
+    def step(self) -> None:
+        self.endpoints.step()
+
+    def stop(self) -> None:
+        self.endpoints.stop()
+
+    def forget(self) -> None:
+        self.endpoints.forget()
 
     # ---- listeners and tables ----
 
@@ -106,9 +119,11 @@ class Rmr(PlainConnections):
             if table == one.table:
                 self._speak(other)
 
-    def change_tables(self, tables: Iterable[TableSetup]) -> None:
-        """Replace the route tables."""
-        self._tables = {one.name: one for one in tables}
+    def configure(self, change: msgspec.Struct) -> None:
+        """The tables from now on."""
+        if not isinstance(change, SetTables):
+            return
+        self._tables = {one.name: one for one in change.tables}
         for place, (table, _) in self._places.items():
             if table in self._tables:
                 self._speak(place)

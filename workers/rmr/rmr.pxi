@@ -16,8 +16,9 @@ cdef uint32_t put_address(char *place, str value) except? 0:
 cdef class RmrTransport(PlainTransport):
     """RMR connections of one pump."""
 
-    def __init__(self, Pump pump, handler):
-        pump.plain[rmr_protocol.number] = handler
+    def serve(self, handler):
+        """Tell this one of them."""
+        self.pump.plain[rmr_protocol.number] = handler
 
     def add_place(self, uint32_t capacity):
         """Add a place for outgoing connections and return it. Raises ValueError."""

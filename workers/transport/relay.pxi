@@ -28,18 +28,17 @@ cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except 
 
 
 cdef class Relayer:
-    """The native side of one pump's SASL relays.
-
-    The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a
-    service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, faulty, why, error)``.
-    ``faulty``: the client has violated the protocol.
-    """
+    """The native side of one pump's SASL relays. Whom it serves is told ``wanted(client, listener)``, ``left(client)``, and of the connection
+    to a service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``."""
 
     cdef Pump pump
 
-    def __cinit__(self, Pump pump, handler):
+    def __cinit__(self, Pump pump):
         self.pump = pump
-        pump.relays = handler
+
+    def serve(self, handler):
+        """Tell this one of clients and services."""
+        self.pump.relays = handler
 
     def relay(self, int place, bint on):
         """Set whether a service authenticates new clients of a listener's place."""

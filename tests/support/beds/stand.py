@@ -1,6 +1,7 @@
 """A worker's pump whose core is the test: it reads what the worker says, and tells it what to do."""
 
 import ctypes
+import gc
 import os
 import socket
 from typing import Any, TypeVar
@@ -17,6 +18,10 @@ from workers.control.connectors import Connectors
 from workers.control.guard import Guard
 from workers.control.handler import Handler
 from workers.control.link_requests import LinkRequests
+from workers.control.message_log import MessageLog
+from workers.control.registry import Registry
+from workers.control.trace import Tracing
+from workers.ockam.connections import Ockam
 from workers.source_routes.senders import Senders
 
 ctypes.CDLL(cproton_ffi.__file__, ctypes.RTLD_GLOBAL)  # the tests' clients have loaded it for themselves only
@@ -24,26 +29,43 @@ ctypes.CDLL(cproton_ffi.__file__, ctypes.RTLD_GLOBAL)  # the tests' clients have
 Said = TypeVar("Said")
 
 
+def serve(pump: Any, setup: Setup, segments: segment.Segments) -> tuple[Handler, Registry, Connectors]:
+    """Let a pump be served as a worker's is, but by no RMR."""
+    from workers.loop.pump import (  # noqa: PLC0415 - the engine must be loaded first
+        Coupler,
+        Dialler,
+        OckamTransport,
+        Routes,
+        Security,
+        Trace,
+    )
+
+    registry, dialler, security, trace = Registry(setup, pump), Dialler(pump), Security(pump), Trace(pump)
+    guard = Guard(setup.policy, security, segments.worker_stats(0))
+    tracing = Tracing(trace, MessageLog(trace, registry.number))
+    senders = Senders(Routes(pump), registry)
+    ockam = Ockam(OckamTransport(pump), security, registry, tracing, senders)
+    link_requests = LinkRequests(dialler, Coupler(pump), registry.link_refused)
+    connectors = Connectors(dialler, registry, guard, ockam)
+    handler = Handler(registry, guard, tracing, link_requests, connectors, senders, [ockam])
+    pump.serve(handler)
+    return handler, registry, connectors
+
+
 class Stand(Net):
     """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
 
     def __init__(self, name: str, **limits: int) -> None:
-        from workers.loop.pump import Coupler, Dialler, Pump, Routes, Security  # noqa: PLC0415 - the engine must be loaded first
+        from workers.loop.pump import Pump  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
         self.heard: list[Any] = []
         self.segments = segment.create(f"/routerd-stand-{os.getpid()}-{name}", 1, 1)
         setup = Setup("worker", 0, 1, self.segments.names.prefix, "me", "1.0", 1, [-1])
-        self.handler = handler = Handler(setup)
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), **limits)
-        handler.pump = self.pump
-        handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
-        dialler = Dialler(self.pump)
-        handler.link_requests = LinkRequests(dialler, Coupler(self.pump), handler.link_refused)
-        handler.senders = Senders(Routes(self.pump), handler)
-        handler.connectors = self.connectors = Connectors(dialler, handler, handler.guard)
+        self.pump = pump = Pump(self.segments, 0, 1, self.bell, self.wake[0].fileno(), **limits)
+        self.handler, self.registry, self.connectors = serve(pump, setup, self.segments)
         self.segments.unlink()  # whatever happens, nothing is left behind
         self.take_up()
 
@@ -106,9 +128,18 @@ class Stand(Net):
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.guard, self.handler.link_requests, self.handler.connectors
-        del self.handler.senders
-        del self.connectors, self.pump, self.handler, self.actions, self.work, self.arena, self.own
+        self.pump.serve(None)
+        del (
+            self.handler,
+            self.registry,
+            self.connectors,
+            self.pump,
+            self.actions,
+            self.work,
+            self.arena,
+            self.own,
+        )
+        gc.collect()  # whoever serves connections and the pump know each other
         self.segments.close()
         os.close(self.bell)
         for end in self.wake:

@@ -8,6 +8,7 @@ got through all of them.
 
 # ruff: noqa: E402 - the engine is loaded before anything else loads it
 
+import gc
 import logging
 import mmap
 import os
@@ -29,12 +30,9 @@ from bench import contract as n
 from shm import segment, stats
 from shm.contract.control import ListenerSetup, Setup
 from shm.contract.payloads import PAYLOADS, Attach, Attached, Detach, Error
+from tests.support.beds.stand import serve
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
-from workers.control.guard import Guard
-from workers.control.handler import Handler
-from workers.control.link_requests import LinkRequests
-from workers.loop.pump import Coupler, Dialler, Pump, Routes, Security
-from workers.source_routes.senders import Senders
+from workers.loop.pump import Pump
 
 TYPES = [n.W_SEND] * 4 + [n.W_UPDATE] * 4 + list(range(11)) + [n.W_CONTROL, 255]
 STATES = (0, 0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34, 77)
@@ -95,16 +93,10 @@ class World:
         self.pump.go_on()
 
     def start(self) -> None:
-        self.handler = Handler(self.setup)
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno())
-        self.handler.pump = self.pump
-        self.handler.link_requests = LinkRequests(
-            Dialler(self.pump), Coupler(self.pump), self.handler.link_refused
-        )
-        self.handler.guard = Guard(self.setup.policy, Security(self.pump), self.segments.worker_stats(0))
-        self.handler.senders = Senders(Routes(self.pump), self.handler)
+        self.pump = pump = Pump(self.segments, 0, 1, self.bell, self.wake[0].fileno())
+        serve(pump, self.setup, self.segments)
         listening = self.listening.fileno()
         self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS")
         self.pump.digest(True, True)  # as while there is a flow log
@@ -155,9 +147,10 @@ class World:
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.link_requests, self.handler.guard, self.handler.senders
-        del self.pump, self.handler
+        self.pump.serve(None)
+        del self.pump
         del self.actions, self.work, self.arenas, self.own
+        gc.collect()  # whoever serves connections and the pump know each other
         self.segments.close()
         self.listening.close()
         os.close(self.bell)

@@ -139,7 +139,7 @@ def test_what_is_posted_between_rounds_does_not_wait_for_a_socket(stand: Stand, 
     seen: list[bytes | None] = []
     stand.handler.attach = lambda *_: seen.append(stand.actions.pop())  # type: ignore[method-assign]  # the test is the handler
     peer.begin_sender("a", peer.session())
-    stand.handler.post(C_PRESENTED, Presented())
+    stand.registry.post(C_PRESENTED, Presented())
     while not seen:
         peer.flush()
         stand.pump.run(0.0)

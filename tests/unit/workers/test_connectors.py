@@ -41,7 +41,7 @@ class World:
         self.sockets: list[int] = []
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
-        self.connectors = Connectors(self, self, self, lambda: self.now, self.look_up)  # type: ignore[arg-type]  # a Found is as good as a Lookup
+        self.connectors = Connectors(self, self, self, self, lambda: self.now, self.look_up)  # type: ignore[arg-type]  # a Found is as good as a Lookup
 
     def look_up(self, *asked: str) -> Found:
         self.lookups.append(Found(*asked))

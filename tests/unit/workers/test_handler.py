@@ -1,6 +1,7 @@
 """The Python half of a worker: what the core and the peers say, and what follows."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -13,16 +14,19 @@ from shm.contract.payloads import (
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
     C_DETACH,
+    C_ENDPOINT,
     PAYLOADS,
     Attach,
     Attached,
     Close,
     Detach,
+    Endpoint,
     Error,
 )
 from workers.control.guard import Passed
 from workers.control.handler import Handler
 from workers.control.policy import DENIED, DeniedError
+from workers.control.registry import Registry
 
 SETUP = Setup("worker", 1, 1, "/none", "me", "1.0", 3, [-1], listeners=[ListenerSetup("l", [])])
 
@@ -72,11 +76,18 @@ class FakeGuard:
         pass
 
 
+class Bed:
+    """A handler, with a pump and a guard that are none."""
+
+    def __init__(self, *framed: Any) -> None:
+        self.pump, self.guard, nobody = FakePump(), FakeGuard(), Mock()
+        registry = Registry(SETUP, self.pump)  # type: ignore[arg-type]  it answers to every name
+        self.handler = Handler(registry, self.guard, nobody, nobody, nobody, nobody, framed)  # type: ignore[arg-type]  the same
+
+
 @pytest.fixture
-def handler() -> Handler:
-    handler = Handler(SETUP)
-    handler.pump, handler.guard = FakePump(), FakeGuard()
-    return handler
+def bed() -> Bed:
+    return Bed()
 
 
 def encode(message: object) -> bytes:
@@ -95,12 +106,10 @@ def encode(message: object) -> bytes:
         (C_CLOSE, Close(3, 4, Error("a:b", "c")), ("connection_close", 3, 4, ("a:b", "c"))),
     ],
 )
-def test_what_the_core_says_is_done(
-    handler: Handler, kind: int, message: object, asked: tuple[Any, ...]
-) -> None:
+def test_what_the_core_says_is_done(bed: Bed, kind: int, message: object, asked: tuple[Any, ...]) -> None:
     """Each control record has its one consequence."""
-    assert handler.control(kind, encode(message))
-    assert handler.pump.asked == [asked]
+    assert bed.handler.control(kind, encode(message))
+    assert bed.pump.asked == [asked]
 
 
 @pytest.mark.parametrize(
@@ -113,27 +122,45 @@ def test_what_the_core_says_is_done(
         (C_ATTACH, encode([])),
     ],
 )
-def test_nonsense_of_the_core_is_dropped(handler: Handler, kind: int, payload: bytes) -> None:
+def test_nonsense_of_the_core_is_dropped(bed: Bed, kind: int, payload: bytes) -> None:
     """A worker does not die of it."""
-    assert not handler.control(kind, payload)
-    assert handler.pump.asked == []
+    assert not bed.handler.control(kind, payload)
+    assert bed.pump.asked == []
 
 
-def test_a_number_that_does_not_fit_is_nonsense(handler: Handler) -> None:
+class Framed:
+    """Who serves the connections of a framed protocol, and hears what the core says of them."""
+
+    def take(self, message: object) -> bool:
+        return isinstance(message, Endpoint)
+
+
+def test_a_framed_protocol_is_one_entry_in_a_list(bed: Bed) -> None:
+    """What the core says to one that is not served makes no sense, and all else is done as ever."""
+    endpoint = encode(Endpoint("t", "t/h:1", "h", 1))
+    assert not bed.handler.control(C_ENDPOINT, endpoint)
+    assert bed.handler.control(C_DETACH, encode(Detach(3, 4)))
+    with_one = Bed(Framed())
+    assert with_one.handler.control(C_ENDPOINT, endpoint)
+    assert with_one.handler.control(C_DETACH, encode(Detach(3, 4)))
+    assert with_one.pump.asked == bed.pump.asked == [("link_close", 3, 4, None)]
+
+
+def test_a_number_that_does_not_fit_is_nonsense(bed: Bed) -> None:
     """The pump refuses what does not fit its fields."""
 
     def link_close(*_: object) -> None:
         raise OverflowError
 
-    handler.pump.link_close = link_close
-    assert not handler.control(C_DETACH, encode(Detach(-1, 4)))
+    bed.pump.link_close = link_close
+    assert not bed.handler.control(C_DETACH, encode(Detach(-1, 4)))
 
 
-def test_an_opened_connection_is_answered_and_reported(handler: Handler) -> None:
+def test_an_opened_connection_is_answered_and_reported(bed: Bed) -> None:
     """The peer learns the router's name and a number of its own, the core who it is."""
-    handler.connection_open(7, 8)
-    handler.connection_open(9, 1)
-    answer, report, annotations, second, *_ = handler.pump.asked
+    bed.handler.connection_open(7, 8)
+    bed.handler.connection_open(9, 1)
+    answer, report, annotations, second, *_ = bed.pump.asked
     assert annotations == ("connection_annotations", 7, 0, True, True)
     assert answer[:3] == ("connection_open", 7, "me")
     assert answer[4]["qd.conn-id"] == 1
@@ -149,46 +176,46 @@ def test_an_opened_connection_is_answered_and_reported(handler: Handler) -> None
     )
 
 
-def test_a_connection_that_never_opened_is_not_reported(handler: Handler) -> None:
+def test_a_connection_that_never_opened_is_not_reported(bed: Bed) -> None:
     """The core did not know it."""
-    handler.connection_gone(7, 8, False, ("amqp:x", "garbage"))
-    assert handler.pump.asked == []
+    bed.handler.connection_gone(7, 8, False, ("amqp:x", "garbage"))
+    assert bed.pump.asked == []
 
 
-def test_the_end_of_a_connection_is_reported(handler: Handler) -> None:
+def test_the_end_of_a_connection_is_reported(bed: Bed) -> None:
     """With its reason."""
-    handler.connection_open(7, 8)
-    handler.connection_gone(7, 8, True, ("amqp:x", "why"))
-    name, kind, payload, *names = handler.pump.asked[-1]
+    bed.handler.connection_open(7, 8)
+    bed.handler.connection_gone(7, 8, True, ("amqp:x", "why"))
+    name, kind, payload, *names = bed.pump.asked[-1]
     assert (name, kind, names) == ("post", C_CONNECTION_CLOSED, [7, 8])
     assert msgspec.msgpack.decode(payload) == [7, 8, "why"]
 
 
-def test_one_connection_too_many_is_answered_and_closed_at_once(handler: Handler) -> None:
+def test_one_connection_too_many_is_answered_and_closed_at_once(bed: Bed) -> None:
     """It hears of it with OPEN; the core is told, too, as it decides and counts."""
-    handler.guard.crowded = True
-    handler.connection_open(7, 8)
-    assert [asked[:2] for asked in handler.pump.asked[:3]] == [
+    bed.guard.crowded = True
+    bed.handler.connection_open(7, 8)
+    assert [asked[:2] for asked in bed.pump.asked[:3]] == [
         ("connection_open", 7),
         ("post", C_CONNECTION_OPENED),
         ("connection_close", 7),
     ]
-    assert handler.pump.asked[2] == ("connection_close", 7, 8, DENIED)
+    assert bed.pump.asked[2] == ("connection_close", 7, 8, DENIED)
 
 
-def test_a_denied_connection_is_answered_closed_and_never_reported(handler: Handler) -> None:
+def test_a_denied_connection_is_answered_closed_and_never_reported(bed: Bed) -> None:
     """It learns why as AMQP has it: OPEN, then CLOSE with the error. Its links are refused."""
-    info = handler.pump.connection_info(7)
-    handler.pump.connection_info = lambda _: (info[0], "forbidden", *info[2:])
-    handler.connection_open(7, 8)
-    handler.attach(Attach(3, 4, 7, "l", False, "a"))
-    handler.connection_gone(7, 8, True, None)
-    assert handler.pump.asked[0][0] == "connection_open"
-    assert handler.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
+    info = bed.pump.connection_info(7)
+    bed.pump.connection_info = lambda _: (info[0], "forbidden", *info[2:])
+    bed.handler.connection_open(7, 8)
+    bed.handler.attach(Attach(3, 4, 7, "l", False, "a"))
+    bed.handler.connection_gone(7, 8, True, None)
+    assert bed.pump.asked[0][0] == "connection_open"
+    assert bed.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
 
 
-def test_a_message_too_large_ends_its_connection(handler: Handler) -> None:
+def test_a_message_too_large_ends_its_connection(bed: Bed) -> None:
     """The pump has rejected it and closed the link."""
-    handler.message_denied(7, 8)
-    assert handler.pump.asked[0][:3] == ("connection_close", 7, 8)
-    assert handler.pump.asked[0][3][0] == "amqp:connection:forced"
+    bed.handler.message_denied(7, 8)
+    assert bed.pump.asked[0][:3] == ("connection_close", 7, 8)
+    assert bed.pump.asked[0][3][0] == "amqp:connection:forced"

@@ -26,8 +26,7 @@ class Home:
         self.offered: dict[int, str] = {}
         self.closed = 0
         self.answers: dict[bytes, Said | BaseException] = {}
-        self.logins = Logins(self, "", "r", lambda: self.now, lambda *_: self)  # type: ignore[arg-type, return-value]  # as much of it as is used
-        self.logins.relayer = self
+        self.logins = Logins(self, self, "", "r", lambda: self.now, lambda *_: self)  # type: ignore[arg-type, return-value]  # as much of it as is used
         monkeypatch.setattr(subject, "Exchange", lambda _: self)
         self.logins.serve(0, listener("PLAIN"))
 

@@ -30,8 +30,10 @@ class Home:
         self.looked: Any = None
         self.names = iter((index, 1) for index in range(50, 60))
         self.numbers = {50: 7}
-        self.relays = Relays(self, self, ("R", "1"), self.numbers, lambda: self.now, self.look_up)
-        self.relays.relayer = self.relays.logins = self
+        self.relays = Relays(self, self, self, self, ("R", "1"), self.numbers, lambda: self.now, self.look_up)
+
+    def serve(self, handler: Relays) -> None:
+        """Each event is a call by the test."""
 
     def said(self, client: tuple[int, int], mechanism: str, said: bytes) -> None:
         raise AssertionError("a service judges all clients of this listener")

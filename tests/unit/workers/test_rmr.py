@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shm.contract.control import ListenerSetup
+from shm.contract.control import ListenerSetup, SetTables, Setup
 from shm.contract.payloads import (
     Attach,
     Attached,
@@ -41,12 +41,16 @@ class World:
             2: ListenerSetup("two", [], 2, table="t", advertised="router:4561"),
         }
         self.tables = [TableSetup("t", "addr", **table)]
-        self.rmr = Rmr(b"secret", "me", self.tables, self.listeners, 250, lambda: self.now)
-        self.rmr.serve(self, self, self)  # type: ignore[arg-type] - it is all of them
+        terms = {"secret": b"secret", "tables": self.tables, "link_capacity": 250}
+        setup = Setup("worker", 0, 1, "/none", "me", "0", 1, [-1], **terms)
+        self.rmr = Rmr(self, self, self, self, setup, lambda: self.now)  # type: ignore[arg-type]  it is all of them
         for place in (1, 2):
             self.rmr.listen(place, self.listeners[place])
 
     # ---- the pump, its security, the handler ----
+
+    def serve(self, handler: Rmr) -> None:
+        """Each event is a call by the test."""
 
     def add_place(self, capacity: int) -> int:
         return 9
@@ -211,7 +215,7 @@ def test_a_listener_for_replies():
     world = World()
     world.listeners[2] = ListenerSetup("two", [], 2, table="t", advertised="router:4561", replies=True)
     world.asked.clear()
-    world.rmr.change_tables(world.tables)
+    world.rmr.configure(SetTables(world.tables))
     assert [(place, terms.source, terms.replies) for _, place, terms in world.asked] == [
         (1, "router:4561", False),
         (2, "router:4561", True),

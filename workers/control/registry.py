@@ -1,0 +1,79 @@
+"""A worker's connections as all see them that serve some: their numbers and peers, and the way to the core.
+
+Whoever serves connections is made with the registry and with those it asks; last, the pump is told whom it
+calls.
+"""
+
+import msgspec
+
+from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
+from shm.contract.payloads import (
+    C_CONNECTOR,
+    C_COST,
+    C_LINK_REFUSED,
+    ConnectorState,
+    Cost,
+    Error,
+    LinkRefused,
+)
+from workers.control.guard import Passed
+from workers.control.neighbours import AmqpError, Name, Pump
+from workers.control.opening import CAPABILITIES, open_properties
+
+
+class Registry:
+    """Of one pump. All tables but ``listeners`` are by the index of the connection."""
+
+    def __init__(self, setup: Setup, pump: Pump) -> None:
+        self.setup = setup
+        self.pump = pump
+        self.listeners: dict[int, ListenerSetup] = {one.number: one for one in setup.listeners}  # by number
+        self.numbers: dict[int, int] = {}  # unique in the router, for logs and qd.conn-id
+        self.peers: dict[int, str] = {}
+        self.passed: dict[int, Passed] = {}  # those that the core knows
+        self.dialled_by: dict[int, ConnectorSetup] = {}  # those that a connector has made
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def number(self, index: int) -> int:
+        """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
+        if index not in self.numbers:
+            self.numbers[index] = self.pump.next_connection()
+        return self.numbers[index]
+
+    # ---- connections of connectors ----
+
+    def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
+        """A connector begins a connection to a host: say OPEN. Returns the connection's number."""
+        index, _ = name
+        number = self.number(index)
+        self.peers[index] = host
+        self.dialled_by[index] = connector
+        properties = open_properties(connector, self.setup.version, number)
+        self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
+        return number
+
+    def hang_up(self, name: Name, error: AmqpError) -> None:
+        """A connector gives its connection up."""
+        self.pump.connection_close(*name, error)
+
+    def connector_state(self, state: ConnectorState) -> None:
+        """Tell the core how a connector does."""
+        self.post(C_CONNECTOR, state)
+
+    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
+        """A connector's cost has changed: tell the core, if it knows the connection."""
+        index, generation = name
+        self.dialled_by[index] = connector
+        if index in self.passed:
+            cost = Cost(index, generation, connector.cost)
+            self.post(C_COST, cost, connection=index, connection_generation=generation)
+
+    # ---- the core ----
+
+    def link_refused(self, request: int, error: AmqpError | None) -> None:
+        """A link that the core wanted will not be."""
+        self.post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+
+    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
+        """Tell the core."""
+        self.pump.post(kind, self._encode(message), **names)
