@@ -36,9 +36,7 @@ CONTROL_PRIORITY: Final = 9
 SET_UP_NS: Final = 3_000_000_000  # a connection that is incomplete by then is closed and dialled again
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
-TOO_MANY: Final = Error(
-    "amqp:resource-limit-exceeded", "The router accepts no further router connections"
-)
+TOO_MANY: Final = Error("amqp:resource-limit-exceeded", "The router accepts no further router connections")
 INCOMPLETE: Final = Error("amqp:connection:forced", "The links between the routers were not set up in time")
 NO_CONTROL_LINK: Final = Error(
     "amqp:connection:forced",
@@ -191,9 +189,7 @@ class InterRouters:
             return
         inter_router.opened = opened
         if inter_router.up:
-            LOGGER.info(
-                "router connection to %snow has cost %d at this end", inter_router.peer, opened.cost
-            )
+            LOGGER.info("router connection to %snow has cost %d at this end", inter_router.peer, opened.cost)
             self._listener.neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int) -> None:

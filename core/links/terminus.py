@@ -29,9 +29,7 @@ NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is r
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 
 
-NOT_HERE: Final = Error(
-    "amqp:not-allowed", "This address belongs to another router; attach at that router"
-)
+NOT_HERE: Final = Error("amqp:not-allowed", "This address belongs to another router; attach at that router")
 OURS: Final = Error("amqp:not-allowed", "Only the router itself receives from this address")
 
 ELSEWHERE: Final = "RHA"  # classes of keys that belong to other routers and areas

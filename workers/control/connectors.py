@@ -46,7 +46,7 @@ class Dialler(Protocol):
 
 
 class Owner(Protocol):
-    """What is asked of workers.control.registry.Registry."""
+    """The part of workers.control.registry.Registry that connectors use."""
 
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int: ...
     def hang_up(self, name: Name, error: AmqpError) -> None: ...
@@ -87,7 +87,7 @@ class Connector:
 
 
 class Connectors:
-    """All connectors of this worker. ``others`` make what is not AMQP. ``clock`` is monotonic, in seconds."""
+    """All connectors of this worker; ``clock`` returns monotonic seconds, ``others`` makes framed ones."""
 
     def __init__(
         self,

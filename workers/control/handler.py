@@ -97,7 +97,7 @@ class Handler:
     # ---- connections ----
 
     def connection_open(self, index: int, generation: int) -> None:
-        """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
+        """Judge a peer that has sent OPEN, answer unless it is an answer itself, and tell the core."""
         _, hostname, user, mechanism, _, _, config = self._pump.connection_info(index)
         connector = self._dialled_by.get(index)
         denied = ""
@@ -138,7 +138,7 @@ class Handler:
             self._connectors.opened(connector.number, name, opened.properties, described(opened))
 
     def trace(self, index: int, text: str, asked: bool) -> None:
-        """A frame of a traced connection has come or goes."""
+        """Log a frame of a traced connection."""
         line(self._registry.number(index), text, asked)
 
     def _trace(self, message: Trace) -> None:
@@ -147,7 +147,7 @@ class Handler:
         self.tracing.wish(message.connection, message.generation, message.on)
 
     def connection_present(self, index: int, generation: int) -> None:
-        """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
+        """Present an open connection to a new core, unless the connection was denied and is closing."""
         if index in self._passed:
             self._present(index, generation, self._passed[index], restored=True)
 
@@ -198,7 +198,7 @@ class Handler:
         self._pump.connection_close(index, generation)
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
-        """The socket is closed and every link has been reported lost."""
+        """Forget a connection whose socket is closed and whose links have been reported lost."""
         number = self._registry.number(index)
         del self._registry.numbers[index]
         self._wishes.pop(index, None)
@@ -250,14 +250,14 @@ class Handler:
         SERVER.warning("message of %s rejected: %s", self.peers.get(index, "?"), why)
 
     def accept_failed(self, config: int) -> None:
-        """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
+        """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
         name = self._listeners[config].name or config
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----
 
     def attach(self, message: Attach) -> None:
-        """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
+        """Ask the core about a peer's attach, or present a ``restored`` link with its sender's credit."""
         if message.connection not in self._passed:
             self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
@@ -272,7 +272,7 @@ class Handler:
         self._registry.post(C_DETACH, message, link=link, link_generation=generation)
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
-        """The peer would not have a link that the core wanted."""
+        """Tell the core that a link it wanted was refused."""
         self._registry.link_refused(request, error)
 
     # ---- the core's answers and wishes ----

@@ -159,7 +159,7 @@ class LoginThread:
 
 
 class Logins:
-    """All clients of one worker that log in."""
+    """The logins of all clients of one worker."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ class Registry:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def number(self, index: int) -> int:
-        """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
+        """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""
         if index not in self.numbers:
             self.numbers[index] = self.pump.next_connection()
         return self.numbers[index]
@@ -43,7 +43,7 @@ class Registry:
     # ---- connections of connectors ----
 
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
-        """A connector begins a connection to a host: say OPEN. Returns the connection's number."""
+        """Send OPEN on a new connection of a connector; return the connection's number in the router."""
         index, _ = name
         number = self.number(index)
         self.peers[index] = host
@@ -53,15 +53,15 @@ class Registry:
         return number
 
     def hang_up(self, name: Name, error: AmqpError) -> None:
-        """A connector gives its connection up."""
+        """Close a connection of a connector."""
         self.pump.connection_close(*name, error)
 
     def connector_state(self, state: ConnectorState) -> None:
-        """Tell the core how a connector does."""
+        """Tell the core the state of a connector."""
         self.post(C_CONNECTOR, state)
 
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
-        """A connector's cost has changed: tell the core, if it knows the connection."""
+        """Tell the core the new cost of a connection, if it knows the connection."""
         index, generation = name
         self.dialled_by[index] = connector
         if index in self.passed:

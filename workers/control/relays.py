@@ -102,8 +102,10 @@ class _Exchange:
 
 
 class Relays:
-    """All clients of one worker that services judge. ``identity`` is the router's name and version;
-    ``numbers`` are those of traced connections (workers.control.registry)."""
+    """All exchanges of one worker's clients with authentication services.
+
+    ``identity`` is the router's id and version; ``numbers`` are connections' numbers (registry.py).
+    """
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class Relays:
             LOGGER.error("%s cannot be used, so it accepts nobody: %s", _named(service.setup), error)
 
     def serve(self, place: int, listener: ListenerSetup) -> None:
-        """A listener's place in the pump: whether a service judges its clients."""
+        """Tell the pump whether a service authenticates the clients of a listener's place."""
         self._relayer.relay(place, listener.service is not None)
 
     # ---- clients ----

@@ -44,7 +44,7 @@ class Transport(Protocol):
 
 
 class Owner(Protocol):
-    """What is asked of workers.control.registry.Registry."""
+    """The part of workers.control.handler.Handler that framed connections use."""
 
     peers: dict[int, str]
     numbers: dict[int, int]

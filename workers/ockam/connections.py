@@ -67,8 +67,7 @@ class Ockam(PlainConnections):
     def dial(
         self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: Connectors
     ) -> Name | None:
-        """Begin a connection on a socket that is being connected; ``connectors`` hear of it. None: there is
-        no room."""
+        """Start a connection on a connecting socket; return None if there is no room."""
         name = self._transport.dial(place, fd)
         if name is not None:
             self._dialled[name] = setup, host, connectors
