@@ -37,7 +37,7 @@
 #define LAYOUT_WORKER_DOORBELL 1088u
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
- /* that have a statistics page beside the workers; the exporter has a journal only */
+/* that have a statistics page beside the workers; the exporter has a journal only */
 #define LAYOUT_OTHERS 3u
 #define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 

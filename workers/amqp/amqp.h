@@ -97,7 +97,7 @@ PRIVATE void route_counted(pump *p);
 PRIVATE bool route_sender_known(pump *p, wlink *k);
 PRIVATE void route_forget(pump *p, arena_content *c);
 PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found);
-PRIVATE void route_describe(pump *p, arena_content *c, const route_first *first);
+PRIVATE void route_describe(pump *p, arena_content *c, uint32_t offset, uint32_t length);
 PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was);
 PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
     uint8_t *origin);

@@ -46,7 +46,8 @@ PRIVATE inline void route_counted(pump *p)
 /* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
 PRIVATE inline bool route_sender_known(pump *p, wlink *k)
 {
-    route_sender *s = &k->sender;
+    route_sender *s = k->sender;
+    if (__builtin_expect(!s, 0) && !(s = k->sender = (route_sender *) calloc(1, sizeof *s))) return false;
     if (__builtin_expect(s->epoch != p->routes->epoch, 0)) {
         s->off = true;
         s->epoch = p->routes->epoch;
@@ -122,12 +123,12 @@ PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t si
 }
 
 /* Where it goes now, for the core: this wins over `to`, and over its link's target. */
-PRIVATE inline void route_describe(pump *p, arena_content *c, const route_first *first)
+PRIVATE inline void route_describe(pump *p, arena_content *c, uint32_t offset, uint32_t length)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
-    c->to_offset = (uint32_t) first->offset;
-    c->to_length = first->length;
+    c->to_offset = offset;
+    c->to_length = length;
     c->routed |= ROUTED_OVERRIDE;
 }
 
@@ -150,7 +151,7 @@ PRIVATE inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, c
             continue;
         }
         content_describe(c, &found, p->now_ns);
-        route_describe(p, c, &e->first);
+        route_describe(p, c, (uint32_t) e->first.offset, e->first.length);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
         uint8_t digest = digest_chain(p, w.head, w.written, true, &found);
         routerd_record *r =
@@ -190,7 +191,8 @@ static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete
         result = route_rescan(p, w.head, w.written, complete, found);
         if (result == SCAN_BAD) return route_nonsense(p, found);
     }
-    s->to = e->first;
+    s->to_offset = (uint32_t) e->first.offset;
+    s->to_length = e->first.length;
     s->passed = true;
     route_counted(p);
     return result;
@@ -207,7 +209,7 @@ PRIVATE inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, s
     if (!route_sender_known(p, k)) return SCAN_DONE;
     arena_content *c = arena_content_of(v, *head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
-    switch (route_take(e, &k->sender, c, bytes, *size, true, found)) {
+    switch (route_take(e, k->sender, c, bytes, *size, true, found)) {
     case ROUTE_PASS: route_engine_clean(e); return SCAN_DONE;
     case ROUTE_DONE: break;
     default: return route_rejected(p, found);
@@ -255,7 +257,7 @@ PRIVATE inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool c
         bool moved = false;
         annotations_check(&now, bytes, &there, k->conn->heeded, scan_message(bytes, size, complete, &there), &moved);
     }
-    switch (route_take(e, &k->sender, c, bytes, size, complete, &there)) {
+    switch (route_take(e, k->sender, c, bytes, size, complete, &there)) {
     case ROUTE_PASS: s->passed = true; break;
     case ROUTE_MORE: result = SCAN_MORE; s->wants_whole = e->run.wants_whole; route_forget(p, c); break;
     case ROUTE_REFUSED: result = route_rejected(p, found); break;

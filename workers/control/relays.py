@@ -115,6 +115,7 @@ class Relays:
         logins: Logins,
         identity: tuple[str, str],
         numbers: dict[int, int],
+        *,
         clock: Callable[[], float] = time.monotonic,
         look_up: Callable[[str, str], Lookup] = Lookup,
     ) -> None:

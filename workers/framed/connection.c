@@ -37,9 +37,10 @@ PRIVATE inline void plain_free(plain_conn *x)
 GLUE wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
 {
     int one = 1;
+    const plain_protocol *speaks = p->listeners[listener].plain->speaks;
     plain_conn *x = (plain_conn *) calloc(1, sizeof *x);
     uint8_t *in = (uint8_t *) malloc(PLAIN_BUFFER);
-    wconn *c = x && in ? (wconn *) pool_take(&p->conns) : NULL;
+    wconn *c = x && in && plain_prepare(p, speaks) ? (wconn *) pool_take(&p->conns) : NULL;
     if (!c) {
         free(in);
         free(x);
@@ -48,7 +49,7 @@ GLUE wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     x->in = in;
     x->room = PLAIN_BUFFER;
-    x->speaks = p->listeners[listener].plain->speaks;
+    x->speaks = speaks;
     x->connecting = dialled;
     c->plain = x;
     c->fd = fd;

@@ -25,7 +25,7 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
- /* large blocks that a frame may need at once: what a buffer holds, and its front */
+/* large blocks that a frame may need at once: what a buffer holds, and its front */
 #define PLAIN_BLOCKS 8u
 
 PRIVATE inline const plain_terms *plain_terms_of(const pump *p, const wconn *c)

@@ -41,6 +41,7 @@ typedef struct plain_protocol {
     enum plain_step (*next)(pump *p, wconn *c);
     /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
     enum plain_made (*make)(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f);
+    size_t made_size;                  /* what make leaves for put, at plain_made_last() */
     /* head and tail of what was made last */
     void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);
 } plain_protocol;
@@ -88,6 +89,9 @@ PRIVATE bool plain_read(pump *p, wconn *c);
 
 /* out.c */
 extern GLUE const char plain_long[];
+PRIVATE void *plain_made_last(const pump *p);
+PRIVATE bool plain_prepare(pump *p, const plain_protocol *speaks);
+GLUE void plain_end(pump *p);
 PRIVATE void plain_output(pump *p, wconn *c);
 
 /* connection.c */

@@ -28,12 +28,14 @@
 #include "workers/transport/transport.h"
 
 #define PLAIN_BATCH 128u               /* frames of one system call */
- /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
+/* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
 #define PLAIN_PIECES_MAX 288u
 #define PLAIN_FRONT_MAX (128u << 10)   /* octets of a message that are not its payload, where that is gathered */
 #define PLAIN_TURNS 16                 /* system calls of one connection before others get their turn */
 
-typedef struct {                       /* frames on their way into the kernel */
+typedef struct plain_batch {           /* frames on their way into the kernel: a pump's, while it serves a connection */
+    void *made;                        /* what a protocol's make leaves for its put */
+    size_t made_size;
     struct iovec piece[PLAIN_PIECES_MAX];
     wout *out[PLAIN_BATCH];
     uint32_t first[PLAIN_BATCH], size[PLAIN_BATCH];    /* of each frame: its first piece, its octets */
@@ -41,6 +43,29 @@ typedef struct {                       /* frames on their way into the kernel */
     uint32_t used;                     /* octets of `heads` */
     uint8_t heads[PLAIN_BATCH * PLAIN_HEAD_MAX];
 } plain_batch;
+
+PRIVATE inline void *plain_made_last(const pump *p) { return p->batch->made; }
+
+/* Room for frames of a protocol.  False: out of memory. */
+PRIVATE bool plain_prepare(pump *p, const plain_protocol *speaks)
+{
+    if (!p->batch && !(p->batch = (plain_batch *) calloc(1, sizeof *p->batch))) return false;
+    plain_batch *b = p->batch;
+    if (b->made_size >= speaks->made_size) return true;
+    void *made = realloc(b->made, speaks->made_size);
+    if (!made) return false;
+    b->made = memset(made, 0, speaks->made_size);
+    b->made_size = speaks->made_size;
+    return true;
+}
+
+/* The pump ends. */
+GLUE void plain_end(pump *p)
+{
+    if (p->batch) free(p->batch->made);
+    free(p->batch);
+    p->batch = NULL;
+}
 
 /* The kernel has all of it. */
 static void plain_sent(pump *p, wout *o)
@@ -316,17 +341,17 @@ static bool plain_write(pump *p, wconn *c, const plain_batch *b)
 /* A batch of a link's.  False: the connection has to wait, or is broken. */
 static bool plain_write_link(pump *p, wconn *c, wlink *k)
 {
-    static plain_batch b;
-    b.pieces = b.frames = b.used = 0;
+    plain_batch *b = p->batch;
+    b->pieces = b->frames = b->used = 0;
     enum plain_put put = PUT_DONE;
     for (wout *o = k->queue_first, *next; o && put != PUT_FULL && put != PUT_LATER; o = next) {
         next = o->next;
-        put = plain_put(p, c, o, &b);
+        put = plain_put(p, c, o, b);
     }
-    bool alone = b.frames && pool_handle(&p->outs, b.out[0]) == c->plain->gathered_of,
-        written = !b.frames || plain_write(p, c, &b);
+    bool alone = b->frames && pool_handle(&p->outs, b->out[0]) == c->plain->gathered_of,
+        written = !b->frames || plain_write(p, c, b);
     if (alone) plain_ungather(p, c->plain);                         /* what the kernel has not taken was kept */
-    if (!k->queue_first || (put == PUT_LATER && !b.frames)) work_remove(p, k);
+    if (!k->queue_first || (put == PUT_LATER && !b->frames)) work_remove(p, k);
     return written;
 }
 

@@ -14,6 +14,7 @@
 #include "shm/stats.h"
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
+#include "workers/source_routes/source_routes.h"
 #include "workers/state/engine.h"
 #include "workers/state/pool.h"
 #include "workers/state/pump.h"
@@ -21,7 +22,7 @@
 
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
 #define LONGEST_SLEEP_MS 1000
- /* the action ring is full: leave the sockets alone and the core time to catch up */
+/* the action ring is full: leave the sockets alone and the core time to catch up */
 #define CROWDED_NS 100000
 
 /* ---- links ---- */
@@ -53,7 +54,8 @@ GLUE void link_free(pump *p, wlink *k)
     else c->links_in--;
     if (k->engine) pn_link_set_context(k->engine, NULL);
     if (k->ours) dial_done(p, c, pn_link_session(k->engine));
-    free(k->sender.reach);
+    if (k->sender) free(k->sender->reach);
+    free(k->sender);
     pool_give(&p->links, k);
     stats_set(p->stats, N_LINKS, p->links.used);
 }

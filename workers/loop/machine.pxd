@@ -149,7 +149,7 @@ cdef extern from "workers/loop/api.h" nogil:
     route_table *route_table_load(const uint8_t *, size_t)
     const route_entry *route_find(const route_table *, const route_stop *)
     ctypedef struct wlink:
-        route_sender sender
+        route_sender *sender
         slot_head slot
         pn_link_t *engine
         wconn *conn
@@ -249,6 +249,7 @@ cdef extern from "workers/loop/api.h" nogil:
     routerd_record *outbox_post(routerd_outbox *)
     bint payload_store(native_pump *, const void *, size_t, routerd_record *)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
+    void plain_end(native_pump *)
     wconn *plain_new(native_pump *, int, uint16_t, bint)
     wlink *plain_link(native_pump *, wconn *, bint)
     void plain_close(native_pump *, wconn *, const char *)

@@ -101,6 +101,7 @@ cdef class Pump(AnnotatingPump):
             sem_close(self.p.core_semaphore)
         if self.p.epoll_fd > 0:
             os.close(self.p.epoll_fd)
+        plain_end(&self.p)
         arena_disown(&self.p.arena)
         pool_close(&self.p.conns)
         pool_close(&self.p.links)

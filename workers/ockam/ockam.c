@@ -151,7 +151,7 @@ static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t
     kept_change(p, k, before);
     arena_content *content = arena_content_of(&p->arena.view, w.head);
     content_describe(content, &found, p->now_ns);
-    route_describe(p, content, &e->first);
+    route_describe(p, content, (uint32_t) e->first.offset, e->first.length);
     s->writer = w;
     s->posted = true;
     s->complete = s->whole = !left;
@@ -201,7 +201,7 @@ static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_
         stats_add(p->stats, N_OCKAM_REFUSED, 1);
         return PLAIN_ON;
     }
-    enum route_result done = ockam_read(e, &x->other->sender, t->framing, at + width, length, &own);
+    enum route_result done = ockam_read(e, x->other->sender, t->framing, at + width, length, &own);
     if (done == ROUTE_PASS) {
         stats_add(p->stats, N_OCKAM_HEARTBEATS, 1);
     } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {

@@ -16,23 +16,23 @@
 #include "workers/source_routes/source_routes.h"
 #include "workers/state/pump.h"
 
-static struct {                        /* made last; one pump is in a process */
+typedef struct {                       /* what ockam_make leaves for ockam_put_frame */
     route_run run;
     route_level level;
     uint8_t head[PLAIN_HEAD_MAX / 2], tail[PLAIN_HEAD_MAX / 2];
-} ockam_last;
+} ockam_made;
 
-/* The routes in the annotations; NULL: they are in ockam_last.  */
-static const char *ockam_routes(const plain_conn *x, const uint8_t *start, const scan_found *found)
+/* The routes in the annotations; NULL: they are in `made`. */
+static const char *ockam_routes(ockam_made *made, const plain_conn *x, const uint8_t *start, const scan_found *found)
 {
     route_given given = { .seen = 0 };
-    route_level *l = &ockam_last.level;
+    route_level *l = &made->level;
     const route_stop own = { x->name, x->name_length, x->name_type };
     amqp_cursor items;
     uint32_t count;
     if (found->message_annotations == SCAN_ABSENT) return "it has no onward route";
     amqp_value map = scan_whole_value(start, found->message_annotations, found->annotations_end);
-    if (!amqp_map(map, &items, &count) || route_read_map(&ockam_last.run, l, items.at,
+    if (!amqp_map(map, &items, &count) || route_read_map(&made->run, l, items.at,
                                                          (uint32_t) (items.end - items.at), count, &given)
                                                          == ROUTE_REFUSED)
         return "its annotations make no sense";
@@ -43,9 +43,9 @@ static const char *ockam_routes(const plain_conn *x, const uint8_t *start, const
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
 
-static const char *ockam_body(const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
+static const char *ockam_body(ockam_made *made, const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
 {
-    route_run *r = &ockam_last.run;
+    route_run *r = &made->run;
     const uint8_t *start = m->start, *at = start + from, *end = start + m->size;
     r->complete = m->size == m->length;
     switch (body_begin(r, &at, end, false)) {
@@ -75,21 +75,22 @@ static const char *ockam_body(const plain_message *m, uint32_t from, plain_frame
 static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
     const ockam_terms *t = ockam_terms_of(p, c);
+    ockam_made *made = (ockam_made *) plain_made_last(p);
     scan_found found;
     bool pieces = false;
     (void) o;
     f->why = "source routes are not configured any more";
     if (!p->routes) return PLAIN_UNFIT;
-    ockam_last.run.table = p->routes->table;
+    made->run.table = p->routes->table;
     enum scan_result result = scan_message(m->start, m->size, m->size == m->length, &found);
     if (result == SCAN_MORE && !m->whole) return PLAIN_PIECES;
-    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(c->plain, m->start, &found);
-    if (!f->why) f->why = ockam_body(m, found.annotations_end, f, &pieces);
+    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(made, c->plain, m->start, &found);
+    if (!f->why) f->why = ockam_body(made, m, found.annotations_end, f, &pieces);
     if (pieces) return PLAIN_PIECES;
     if (f->why) return PLAIN_UNFIT;
-    f->tail = ockam_tail(&ockam_last.level, t->framing, ockam_last.tail, sizeof ockam_last.tail);
-    f->head = ockam_head(&ockam_last.level, t->framing, f->payload_length, f->tail, ockam_last.head,
-                         sizeof ockam_last.head);
+    f->tail = ockam_tail(&made->level, t->framing, made->tail, sizeof made->tail);
+    f->head = ockam_head(&made->level, t->framing, f->payload_length, f->tail, made->head,
+                         sizeof made->head);
     if (!f->head) f->why = "its routes are too long for a frame";
     else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->plain.most + ockam_width(t->framing))
         f->why = plain_long;
@@ -98,9 +99,10 @@ static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const plain_messag
 
 static void ockam_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
 {
-    (void) p, (void) c, (void) o;
-    memcpy(to, ockam_last.head, f->head);
-    memcpy(to + f->head, ockam_last.tail, f->tail);
+    const ockam_made *made = (const ockam_made *) plain_made_last(p);
+    (void) c, (void) o;
+    memcpy(to, made->head, f->head);
+    memcpy(to + f->head, made->tail, f->tail);
 }
 
 /* What each side of a connection says first. */
@@ -118,5 +120,5 @@ GLUE void ockam_greet(pump *p, wconn *c)
 GLUE const plain_protocol ockam_protocol = {
     .number = 1, .frames_in = N_OCKAM_FRAMES_IN, .frames_out = N_OCKAM_FRAMES_OUT, .undelivered = N_OCKAM_UNDELIVERED,
     .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make,
-    .put = ockam_put_frame,
+    .put = ockam_put_frame, .made_size = sizeof(ockam_made),
 };

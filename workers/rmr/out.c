@@ -16,8 +16,6 @@ static const char *rmr_unfit_why(enum rmr_made made)
            : "the RMR header that it carries is none";
 }
 
-static rmr_frame rmr_last;              /* made last; one pump is in a process */
-
 static bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
 {
     return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
@@ -52,28 +50,31 @@ static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_f
 
 static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
-    enum rmr_made made = rmr_make(m->start, m->size, m->length, &rmr_last);
+    rmr_frame *last = (rmr_frame *) plain_made_last(p);
+    enum rmr_made made = rmr_make(m->start, m->size, m->length, last);
     if (made == RMR_PIECES && m->whole)
-        made = rmr_join(m->whole, (uint32_t) m->length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
+        made = rmr_join(m->whole, (uint32_t) m->length, last) ? RMR_MADE : RMR_NO_BODY;
     if (made == RMR_PIECES) return PLAIN_PIECES;
-    f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &rmr_last) ? rmr_reserved
-        : rmr_too_long(p, c, &rmr_last) ? plain_long : NULL;
-    f->head = RMR_TRANSPORT + rmr_last.head_length;
+    f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, last) ? rmr_reserved
+        : rmr_too_long(p, c, last) ? plain_long : NULL;
+    f->head = RMR_TRANSPORT + last->head_length;
     f->tail = 0;
-    f->payload = rmr_last.payload;
-    f->payload_length = rmr_last.payload_length;
+    f->payload = last->payload;
+    f->payload_length = last->payload_length;
     return f->why ? PLAIN_UNFIT : PLAIN_MADE;
 }
 
 static void rmr_put_head(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
 {
-    rmr_address_back(p, c, o, &rmr_last);
-    rmr_put_transport(to, rmr_last.head_length + f->payload_length);
-    memcpy(to + RMR_TRANSPORT, rmr_last.head, rmr_last.head_length);
+    rmr_frame *last = (rmr_frame *) plain_made_last(p);
+    rmr_address_back(p, c, o, last);
+    rmr_put_transport(to, last->head_length + f->payload_length);
+    memcpy(to + RMR_TRANSPORT, last->head, last->head_length);
 }
 
 GLUE const plain_protocol rmr_protocol = {
     .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED,
     .unfit = N_RMR_UNFIT,
     .unfit_name = "routerd:not-an-rmr-message", .next = rmr_frame_next, .make = rmr_made_of, .put = rmr_put_head,
+    .made_size = sizeof(rmr_frame),
 };

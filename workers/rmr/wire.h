@@ -43,7 +43,7 @@ typedef struct {
 } rmr_token;
 
 #define RMR_CALL_BYTES 112u            /* magic, type, subscription, call, transaction, sid, MEID */
- /* as letters, two for an octet: not every client gives a binary id back */
+/* as letters, two for an octet: not every client gives a binary id back */
 #define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)
 
 typedef struct {                       /* where an answer goes; both stand in the message, or in a frame's trace data */

@@ -13,7 +13,7 @@
 #include "shm/scan.h"
 #include "shm/utf8.h"
 
- /* octets of a wrapped message's annotations; what the limits allow is a third of it */
+/* octets of a wrapped message's annotations; what the limits allow is a third of it */
 #define ROUTE_ANNOTATIONS_MOST 65536u
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */
 

@@ -193,7 +193,7 @@ typedef struct {                       /* grows to the front: what is written st
 typedef struct { uint8_t *bytes; size_t room, used; bool failed; } route_text_out;     /* grows to the end */
 typedef struct { size_t offset; uint32_t length; } route_first;            /* where the first address stands, as text */
 
-typedef struct {                       /* what is known of an incoming link, found out once for each table */
+typedef struct route_sender {                       /* what is known of an incoming link, found out once for each table */
     uint32_t epoch;                    /* of the table; 0: nothing yet */
     bool off;                          /* its messages pass no worker */
     bool anonymous, inter_router;
@@ -203,7 +203,7 @@ typedef struct {                       /* what is known of an incoming link, fou
     route_source source;
 } route_sender;
 
-typedef struct {
+typedef struct route_engine {
     route_table *table;
     uint32_t epoch;
     void *self;
@@ -220,7 +220,7 @@ typedef struct {
     bool anew;                         /* it has to be written anew */
 } route_engine;
 
-typedef struct {
+typedef struct route_body {
     uint32_t opened, layers;
     route_sections sections[ROUTE_DEPTH];
 } route_body;

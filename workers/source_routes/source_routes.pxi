@@ -82,7 +82,7 @@ cdef class Routes:
         cdef route_stop stop
         cdef const route_entry *entry
         cdef bytes name
-        if k == NULL or self.engine.table == NULL:
+        if k == NULL or k.sender == NULL or self.engine.table == NULL:
             return
         memset(&k.sender.source, 0, sizeof(k.sender.source))
         k.sender.inter_router, k.sender.anonymous, k.sender.source.foreign = inter_router, target is None, foreign
@@ -106,7 +106,7 @@ cdef class Routes:
     def forget_sender(self, uint32_t index, uint32_t generation):
         """Forget the sender on a link; the next message asks again."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
-        if k != NULL:
+        if k != NULL and k.sender != NULL:
             k.sender.epoch = 0
 
     def counts(self):

@@ -25,7 +25,6 @@
 #include "workers/state/pool.h"
 #include "shm/record.h"
 #include "shm/ring.h"
-#include "workers/source_routes/source_routes.h"
 #include "shm/stats.h"
 #include "shm/unity.h"
 
@@ -122,7 +121,7 @@ typedef struct {
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
     uint64_t dry_since;            /* out: the time of the first poll without credit; 0: it has some */
-    route_sender sender;           /* in: the sender, for route workers */
+    struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
     uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
                                           all, before that */
 } wlink;
@@ -145,8 +144,8 @@ typedef struct win {
     bool passed;                   /* it has passed route workers */
     bool wants_whole;              /* a route worker needs the whole message */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
-    route_first to;                /* the place of its next address, if not 0 */
-    route_body *body;              /* the wrapping or unwrapping of its remaining payload; NULL: none */
+    uint32_t to_offset, to_length; /* the place of its next address, if not 0 */
+    struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
 } win;
 
 typedef struct wout {
@@ -220,7 +219,8 @@ struct pump {
     bool resting;                  /* detached or resyncing: incoming messages wait in the engine */
     routerd_record nowhere;
     annotations_self identity;
-    route_engine *routes;          /* the route workers; NULL: there are none */
+    struct route_engine *routes;   /* the route workers; NULL: there are none */
+    struct plain_batch *batch;     /* what framed connections send by; NULL: there has been none */
     uint8_t digests;               /* the parts of the flow extract: a mask of enum digest_wish (flow_extract.c) */
     /* logged kinds of malformed messages, and the time of their next line */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];

@@ -17,7 +17,7 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
- /* files of certificates are looked at when somebody connects, at most this often */
+/* files of certificates are looked at when somebody connects, at most this often */
 #define CERTIFICATES_MS 1000
 
 GLUE const char security_proxy[] = "user-id is not that of the connection";

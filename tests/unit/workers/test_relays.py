@@ -30,7 +30,8 @@ class Home:
         self.looked: Any = None
         self.names = iter((index, 1) for index in range(50, 60))
         self.numbers = {50: 7}
-        self.relays = Relays(self, self, self, self, ("R", "1"), self.numbers, lambda: self.now, self.look_up)
+        time = {"clock": lambda: self.now, "look_up": self.look_up}
+        self.relays = Relays(self, self, self, self, ("R", "1"), self.numbers, **time)
 
     def serve(self, handler: Relays) -> None:
         """Each event is a call by the test."""
