@@ -193,7 +193,7 @@ typedef struct {                       /* grows to the front: what is written st
 typedef struct { uint8_t *bytes; size_t room, used; bool failed; } route_text_out;     /* grows to the end */
 typedef struct { size_t offset; uint32_t length; } route_first;            /* where the first address stands, as text */
 
-typedef struct route_sender {                       /* what is known of an incoming link, found out once for each table */
+typedef struct route_sender {         /* what is known of an incoming link, found out once for each table */
     uint32_t epoch;                    /* of the table; 0: nothing yet */
     bool off;                          /* its messages pass no worker */
     bool anonymous, inter_router;

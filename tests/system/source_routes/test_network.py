@@ -163,7 +163,7 @@ def paths(sides: tuple[Side, Side]) -> None:
 
 
 @pytest.mark.parametrize(("case", "first", "last", "where"), PATHS, ids=str)
-@pytest.mark.usefixtures("ways")
+@pytest.mark.usefixtures("paths")
 def test_a_way_of_the_specification(
     net: Net, sides: tuple[Side, Side], case: str, first: int, last: int, where: str
 ) -> None:
