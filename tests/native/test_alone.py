@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-UNITS = ("workers",)  # whose bodies are compiled as one, by their unity.c
+UNITS = ("core", "workers")  # whose bodies are compiled as one, by a unity.c each
 COMMAND = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-S", "-o", "/dev/null", f"-I{ROOT}"]
 COMMAND += ["-Wall", "-Wextra", "-Werror"]
 
@@ -23,7 +23,7 @@ def warnings(*what: str, source: str = "") -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("header", files(".h", "shm", *UNITS))
+@pytest.mark.parametrize("header", files(".h", "shm", "bench", *UNITS))
 def test_header_stands_alone(header: str) -> None:
     """It includes what it needs, and may be included twice."""
     assert not warnings("-x", "c", "-", source=f'#include "{header}"\n' * 2)
