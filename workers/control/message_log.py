@@ -94,7 +94,7 @@ def _sections(rest: bytes) -> Iterator[tuple[int, Any, Any]]:
             used = data.decode(rest)
             data.next()
             value = data.get_object()
-        except (ProtonException, UnicodeDecodeError, ValueError):
+        except (ProtonException, ValueError, TypeError, OverflowError):  # a list as key, no such char
             return
         if used <= 0 or not isinstance(value, Described):
             return

@@ -63,6 +63,12 @@ def test_nonsense_is_no_part(noise: bytes) -> None:
     assert described(noise, COMPONENTS) == ""
 
 
+@pytest.mark.parametrize("content", ["d1 00000006 00000002 45 40", "73 ffffffff"])
+def test_a_value_that_python_has_not_is_no_part(content: str) -> None:
+    """A map whose key is a list, and a char beyond Unicode, come from peers and end nobody's connection."""
+    assert described(bytes.fromhex("005374" + content), COMPONENTS) == ""
+
+
 def test_long_texts_are_cut() -> None:
     assert described(Message(subject="s" * 4000).encode(), ["subject"]) == f'subject="{"s" * LONGEST}"'
 
