@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.addresses.agent_address import is_agent
 from core.addresses.patterns import WILD, Patterns
 from core.forwarder.forward import PHASES
-from core.management.agent_address import is_agent
 from shm.contract.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")

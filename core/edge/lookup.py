@@ -14,11 +14,11 @@ from typing import Final, Protocol
 import msgspec
 
 from core.addresses.addresses import Identity
+from core.addresses.agent_address import is_own
 from core.edge import words
 from core.edge.place import LOOKUP, Complain
 from core.interior.message import BadMessageError
 from core.links.local import Local
-from core.management.agent_address import is_own
 from shm.contract.payloads import Attach, ConnectionOpened, Detach
 
 ASKED_AT: Final = f"_local/{LOOKUP}"

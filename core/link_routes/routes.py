@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import tokens
+from core.addresses.agent_address import is_own
 from core.addresses.patterns import Patterns
-from core.management.agent_address import is_own
 from core.process.plane import Plane
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import ConnectionOpened

@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import Addresses, Identity, in_space
+from core.addresses.agent_address import AGENT, is_agent, is_foreign
 from core.forwarder.forward import Agents, Forwarder
 from core.links.link import Link
 from core.links.terminus import EDGE
-from core.management.agent_address import AGENT, is_agent, is_foreign
 from shm.contract.administering import ALL, NONE
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 

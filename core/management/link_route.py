@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from core.addresses.agent_address import is_own
 from core.link_routes.routes import Offer, Routes
-from core.management.agent_address import is_own
 from core.management.configured import Routing
 from core.management.entity_type import Column, Table, type_column
 from core.management.request import (

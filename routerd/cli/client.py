@@ -11,7 +11,7 @@ from proton.utils import SyncRequestResponse
 from routerd.cli.connection_options import ClientError, Place, connect, unreachable, words
 from shm.contract.management import PREFIX
 
-__all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type"]
+__all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type", "plain"]
 
 PAGE = 500  # entities per QUERY request
 NODE = {"type": "org.amqp.management", "name": "self"}
@@ -82,7 +82,7 @@ class Client:
         status = int(found.get("statusCode", 0))
         if not 200 <= status < 300:
             raise RefusedError(status, str(found.get("statusDescription", "without a reason")))
-        return reply.body
+        return plain(reply.body)
 
     def query(
         self, entity_type: str | None, names: list[str] | None = None, limit: int | None = None
@@ -108,6 +108,25 @@ class Client:
             if len(body["results"]) < count:
                 return
             offset += count
+
+
+def plain(value: Any) -> Any:
+    """Return a decoded AMQP value with Python's own numbers; proton has classes such as `int32` and `ulong`.
+
+    A router that sends numbers of a fixed width, as qdrouterd does, would otherwise be shown as `int32(4)`.
+    """
+    match value:
+        case bool():
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case dict():
+            return {plain(key): plain(one) for key, one in value.items()}
+        case list():
+            return [plain(one) for one in value]
+    return value
 
 
 def long_type(name: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from core.management.agent_address import is_agent
+from core.addresses.agent_address import is_agent
 from routerd.config.check import Checked
 from routerd.config.routing import AutoLink, Binding, Exchange
 from routerd.config.source import Mistake, shown

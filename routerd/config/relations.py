@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from core.management.agent_address import is_own
+from core.addresses.agent_address import is_own
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.exchanges import check_exchanges

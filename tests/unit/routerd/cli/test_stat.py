@@ -1,16 +1,18 @@
 """`routerd stat` and `routerd manage` without a router: tables, numbers, arguments."""
 
 import io
+import json
 import os
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from proton import float32, int32, symbol, timestamp, ulong
 from rich.console import Console
 
 from core.management.worker import _pinned_by
-from routerd.cli.client import ClientError, Place, RefusedError, long_type
+from routerd.cli.client import ClientError, Place, RefusedError, long_type, plain
 from routerd.cli.manage import attributes
 from routerd.cli.stat import Options, frames, show, with_rates
 from routerd.cli.views import VIEWS, duration, remark, short_bytes, short_number
@@ -316,3 +318,14 @@ def test_it_is_told_how_the_cpus_of_a_process_came(tmp_path: Path) -> None:
     assert _pinned_by("worker", allowed, me, tmp_path / "more") == "outside"
     assert _pinned_by("worker", [allowed[-1] + 1], me, tmp_path / "all") == "workerCpus"
     assert _pinned_by("core", [allowed[-1] + 1], me, tmp_path / "all") == "coreCpu"
+
+
+def test_numbers_of_a_fixed_width_are_numbers() -> None:
+    """The engine has classes with texts of their own for int, ulong, float and timestamp."""
+    given = {
+        "cost": int32(1),
+        "links": [ulong(22), float32(0.5), timestamp(7)],
+        "on": True,
+        "name": symbol("Q"),
+    }
+    assert json.dumps(plain(given)) == '{"cost": 1, "links": [22, 0.5, 7], "on": true, "name": "Q"}'
