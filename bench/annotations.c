@@ -1,8 +1,9 @@
 /* What router annotations cost a worker on each message: reading them, and writing them anew.
  *
  * The worker's own headers, with an engine that only takes the bytes.  A message lies in one block, as most do; between
- * rounds nothing is copied and nothing is freed.  Arguments: rounds, then pairs of a form (enum content_annotations) and how
- * many routers it has passed.  Prints a line for each: form, routers, bytes of annotations, ns to read, ns to write.
+ * rounds nothing is copied and nothing is freed.  Arguments: rounds, then pairs of a form (enum content_annotations)
+ * and how many routers it has passed.  Prints a line for each: form, routers, bytes of annotations, ns to read, ns to
+ * write.
  */
 #define ROUTERD_UNITY
 
@@ -45,8 +46,10 @@ static enum scan_result take(pump *p, uint32_t head, size_t size, const wconn *c
     scan_found found;
     bool moved = false;
     c->annotations = c->routed = c->phase = 0;
-    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length = 0;
-    enum scan_result result = content_check(conn, c, (uint8_t *) (c + 1), &found, scan_message((uint8_t *) (c + 1), size, true, &found), &moved);
+    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count =
+        c->tail_length = 0;
+    enum scan_result result = content_check(conn, c, (uint8_t *) (c + 1), &found,
+                                            scan_message((uint8_t *) (c + 1), size, true, &found), &moved);
     content_describe(c, &found, 1);
     return result;
 }
@@ -77,7 +80,7 @@ static void measure(pump *p, uint32_t head, uint8_t form, long routers, long rou
         if (take(p, head, size, &conn) != SCAN_DONE) abort();
         pass_on(p, head, size, &link);
         uint8_t rest[ROOM];
-        size_t kept = c->section_end;                          /* nothing of these messages stands in front of what is replaced */
+        size_t kept = c->section_end;  /* nothing of these messages stands in front of what is replaced */
         if (c->user_to != c->annotations_end) kept = c->annotations_end;
         memcpy(rest, bytes + kept, size - kept);
         memcpy(bytes, written, used);

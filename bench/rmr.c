@@ -2,8 +2,9 @@
  *
  *   rmr send|recv PORT COUNT SIZE [connected]
  *
- * `recv` listens on PORT, takes every connection and counts COUNT frames of SIZE octets of payload; what is out of order, or no
- * frame, is bad; with `connected` it is ready when somebody has connected.  `send` connects to PORT and writes as many, in batches.  Output and steps are those of bench.client.
+ * `recv` listens on PORT, takes every connection and counts COUNT frames of SIZE octets of payload; what is out of
+ * order, or no frame, is bad; with `connected` it is ready when somebody has connected.  `send` connects to PORT and
+ * writes as many, in batches.  Output and steps are those of bench.client.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +33,8 @@ static double cpu(void)
 {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
-    return (double) (used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double) (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+    return (double) (used.ru_utime.tv_sec + used.ru_stime.tv_sec)
+           + (double) (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
 static void fail(const char *what)
@@ -49,7 +51,8 @@ static void step(void)
 
 static void told(const char *mode, uint64_t n, uint64_t bad, double took, double spent)
 {
-    printf("{\"mode\":\"%s\",\"n\":%llu,\"bad\":%llu,\"seconds\":%.6f,\"cpu_us_per_message\":%.6f,\"rate\":%.1f}\n", mode, (unsigned long long) n,
+    printf("{\"mode\":\"%s\",\"n\":%llu,\"bad\":%llu,\"seconds\":%.6f,\"cpu_us_per_message\":%.6f,\"rate\":%.1f}\n",
+           mode, (unsigned long long) n,
            (unsigned long long) bad, took, n ? spent * 1e6 / (double) n : 0, took > 0 ? (double) n / took : 0);
     fflush(stdout);
     step();
@@ -57,10 +60,12 @@ static void told(const char *mode, uint64_t n, uint64_t bad, double took, double
 
 static int socket_at(int port, bool passive)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t) port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t) port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (passive ? bind(fd, (void *) &at, sizeof at) || listen(fd, CONNECTIONS) : connect(fd, (void *) &at, sizeof at)) fail(passive ? "listen" : "connect");
+    if (passive ? bind(fd, (void *) &at, sizeof at) || listen(fd, CONNECTIONS) : connect(fd, (void *) &at, sizeof at))
+        fail(passive ? "listen" : "connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
@@ -88,7 +93,10 @@ static void send_all(int port, uint64_t count, uint32_t size)
     for (uint64_t n = 0; n < count;) {
         uint32_t now = count - n < BATCH ? (uint32_t) (count - n) : BATCH;
         size_t left = (size_t) now * length;
-        for (uint32_t i = 0; i < now; i++) { uint64_t number = n + i; if (size >= 8) memcpy(batch + (size_t) i * length + HEAD, &number, 8); }
+        for (uint32_t i = 0; i < now; i++) {
+            uint64_t number = n + i;
+            if (size >= 8) memcpy(batch + (size_t) i * length + HEAD, &number, 8);
+        }
         for (const uint8_t *at = batch; left;) {
             ssize_t done = write(fd, at, left);
             if (done < 0) fail("write");

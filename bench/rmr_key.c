@@ -1,7 +1,8 @@
-/* What a route table costs a message: `rmr_key ROUNDS ENTRIES` prints ns of CPU time: of the scan that every message has, of that
- * with its key, and of that and the lookup in a table of so many entries.
+/* What a route table costs a message: `rmr_key ROUNDS ENTRIES` prints ns of CPU time: of the scan that every message
+ * has, of that with its key, and of that and the lookup in a table of so many entries.
  *
- * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead (keyed.c).
+ * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead
+ * (keyed.c).
  */
 #define ROUTERD_UNITY
 
@@ -54,7 +55,8 @@ static route_table *table(uint32_t entries)
         type[i] = type_of(i);
         subscription[i] = subscription_of(i);
     }
-    route_columns columns = { .type = type, .subscription = subscription, .target = target, .rows = entries, .place = place, .word = word, .sender_row = none, .sender_start = none };
+    route_columns columns = { .type = type, .subscription = subscription, .target = target, .rows = entries,
+        .place = place, .word = word, .sender_row = none, .sender_start = none };
     route_table *t = route_build(&columns, 1);
     free(type);
     free(subscription);
@@ -68,7 +70,8 @@ static void scanned(const uint8_t *message, size_t size, bool keyed, rmr_key *ke
     __asm__ volatile("" ::"r"(message) : "memory");
     if (scan_message(message, size, true, &found) != SCAN_DONE) exit(1);
     if (!keyed) return;
-    if (rmr_key_there(message, size, true, &found) != SCAN_DONE || rmr_key_scan(message, size, &found, key) != SCAN_DONE) exit(1);
+    if (rmr_key_there(message, size, true, &found) != SCAN_DONE
+        || rmr_key_scan(message, size, &found, key) != SCAN_DONE) exit(1);
 }
 
 static void looked_up(route_table *t, const rmr_key *key)

@@ -33,7 +33,8 @@ static void watch(int fd, int key, uint32_t events, int op)
 
 static int socket_new(bool passive)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(run.mode == PINGPONG && n_conns ? run.far : run.port)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+        .sin_port = htons(run.mode == PINGPONG && n_conns ? run.far : run.port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -1,4 +1,5 @@
-/* Reads flow extracts, which workers found in messages (record.h, content.h, workers/amqp/flow_extract.c).  Nothing in them is trusted. */
+/* Reads flow extracts, which workers found in messages (record.h, content.h, workers/amqp/flow_extract.c).  Nothing in
+ * them is trusted. */
 #include <stdio.h>
 
 #include "core/flow_log/flow_log.h"
@@ -27,12 +28,14 @@ static inline bool flow_hex(const uint8_t *text, uint8_t *to, uint32_t size)
 
 static bool flow_trace(const uint8_t *text, telemetry_more *to)
 {
-    if (flow_nibble(text[0]) < 0 || flow_nibble(text[1]) < 0 || (text[0] == 'f' && text[1] == 'f')) return false;      /* the version */
+    /* the version */
+    if (flow_nibble(text[0]) < 0 || flow_nibble(text[1]) < 0 || (text[0] == 'f' && text[1] == 'f')) return false;
     if (text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
     return flow_hex(text + 3, to->trace, sizeof to->trace) && flow_hex(text + 36, to->span, sizeof to->span);
 }
 
-/* An address, as text or `TYPE#NAME`: a string or symbol, or a list of the type, 0 to 255, and the name, octets.  Its length; -1: it is none. */
+/* An address, as text or `TYPE#NAME`: a string or symbol, or a list of the type, 0 to 255, and the name, octets.  Its
+ * length; -1: it is none. */
 PRIVATE int64_t flow_address(amqp_value address, uint8_t *to)
 {
     amqp_octets text = amqp_text(address);
@@ -42,7 +45,8 @@ PRIVATE int64_t flow_address(amqp_value address, uint8_t *to)
     if (!text.at) {
         if (!amqp_list(address, &pair, &count) || count != 2) return -1;
         amqp_value kind = amqp_next(&pair), name = amqp_next(&pair);
-        if (!name.at || !amqp_integer(kind, &type) || type < 0 || type > 255 || !(text = amqp_binary(name)).at) return -1;
+        if (!name.at || !amqp_integer(kind, &type) || type < 0 || type > 255 || !(text = amqp_binary(name)).at)
+            return -1;
         digits = (uint32_t) snprintf((char *) to, 5, "%u#", (unsigned) type);
     }
     memcpy(to + digits, text.at, text.size);
@@ -67,10 +71,12 @@ static uint32_t flow_addresses(amqp_cursor *items, uint8_t *to)
 static uint32_t flow_route(core_router *c, core_flow *f, const core_in *in, uint32_t offset)
 {
     const arena_view *v = &c->arena[in->arena];
-    uint8_t list[FLOW_PATH], text[FLOW_PATH + 1];          /* no address is longer than its encoding; what ends the digits of a type */
+    /* no address is longer than its encoding; what ends the digits of a type */
+    uint8_t list[FLOW_PATH], text[FLOW_PATH + 1];
     amqp_cursor items;
     uint32_t count;
-    if (!offset || !content_copy(v, in->block, offset, list, 1, CONTENT_HOPS) || !amqp_is_list(*list) || *list == AMQP_LIST0) return 0;
+    if (!offset || !content_copy(v, in->block, offset, list, 1, CONTENT_HOPS) || !amqp_is_list(*list)
+        || *list == AMQP_LIST0) return 0;
     uint32_t head = amqp_head(*list);
     if (!content_copy(v, in->block, offset, list, head, CONTENT_HOPS)) return 0;
     size_t size = amqp_size(list, list + head, 0);
@@ -92,8 +98,10 @@ __attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, 
     note->of.front = d.body;
     note->of.delivery_count = d.delivery_count;
     if (__builtin_expect(!(d.trace | d.transaction | d.onward | d.back), 1)) return;
-    if (d.trace && content_copy(v, in->block, d.trace, trace, TRACEPARENT, CONTENT_HOPS) && flow_trace(trace, &note->more)) note->of.known |= KNOWN_TRACE;
-    if (d.transaction && content_copy(v, in->block, d.transaction, note->more.transaction, sizeof note->more.transaction, CONTENT_HOPS)) note->of.known |= KNOWN_TRANSACTION;
+    if (d.trace && content_copy(v, in->block, d.trace, trace, TRACEPARENT, CONTENT_HOPS)
+        && flow_trace(trace, &note->more)) note->of.known |= KNOWN_TRACE;
+    if (d.transaction && content_copy(v, in->block, d.transaction, note->more.transaction,
+                                      sizeof note->more.transaction, CONTENT_HOPS)) note->of.known |= KNOWN_TRANSACTION;
     if (!(d.onward | d.back)) return;
     note->more.onward = flow_route(c, f, in, d.onward);
     note->more.back = flow_route(c, f, in, d.back);

@@ -4,8 +4,8 @@
  *   a copy is over      --flow_copy--> a record
  *   it went to nobody   --flow_drop--> a record
  *
- * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched on is
- * not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
+ * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched
+ * on is not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
  */
 #include "core/flow_log/flow_log.h"
 #include "core/forwarder/planes.h"
@@ -43,7 +43,9 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
     if (__builtin_expect(length > TELEMETRY_TEXT, 0)) {
         memcpy(cut, text, TELEMETRY_TEXT - 17);
         cut[TELEMETRY_TEXT - 17] = '~';
-        for (uint32_t i = 0; i < 16; i++) cut[TELEMETRY_TEXT - 16 + i] = (uint8_t) "0123456789abcdef"[alias_hash(0, text, length) >> (60 - 4 * i) & 15];
+        for (uint32_t i = 0; i < 16; i++)
+            cut[TELEMETRY_TEXT - 16 + i] = (uint8_t) "0123456789abcdef"[alias_hash(0, text,
+                    length) >> (60 - 4 * i) & 15];
         text = cut;
         length = TELEMETRY_TEXT;
     }
@@ -93,7 +95,8 @@ GLUE void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow
 
 /* ---- made and removed ---- */
 
-GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed)
+GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation,
+                    uint64_t seed)
 {
     f->view = telemetry_at(base);
     f->generation = generation;
@@ -101,7 +104,8 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     f->every = f->asked = 1;
     telemetry_produce(&f->ring, &f->view);
     atomic_store_explicit(&f->view.header->dropped, 0, memory_order_relaxed);
-    f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);    /* not at once over what records of the core before name */
+    /* not at once over what records of the core before name */
+    f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);
     f->link_turn = (generation * (TELEMETRY_LINKS / 4)) & (TELEMETRY_LINKS - 1);
     f->id_length = length < sizeof f->id ? length : (uint32_t) sizeof f->id;
     memcpy(f->id, router, f->id_length);
@@ -110,7 +114,8 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     f->local = flow_link(f, 0, 0, 0, FLOW_LOCAL);
 }
 
-/* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands for more. */
+/* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands
+ * for more. */
 GLUE inline void flow_publish(core_flow *f)
 {
     telemetry_publish(&f->ring);
@@ -128,15 +133,18 @@ GLUE void flow_close(core_flow *f)
 
 static inline uint8_t flow_class(const core_link *l, const core_address *a)
 {
-    static const uint8_t classes[] = {[T_CLOSEST] = FLOW_ANYCAST, [T_BALANCED] = FLOW_BALANCED, [T_MULTICAST] = FLOW_MC};
+    static const uint8_t classes[] = {[T_CLOSEST] = FLOW_ANYCAST, [T_BALANCED] = FLOW_BALANCED,
+        [T_MULTICAST] = FLOW_MC};
     if (l->kind == LINK_ROUTED) return FLOW_LINK;
     return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
 }
 
-static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t handle, uint32_t address, const core_link *l, uint8_t priority)
+static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t handle, uint32_t address,
+                                   const core_link *l, uint8_t priority)
 {
     note->of = (telemetry_message) {
-        .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation, .weight = f->every,
+        .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation,
+        .weight = f->every,
         .mtype = -1, .sub_id = -1, .pieces = 1, .worker = l->worker, .priority = priority,
     };
 }
@@ -175,7 +183,8 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
     uint32_t size = content->trace_length, length = 0;
     note->of.path = 0;
     note->of.hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
-    if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS)) return;
+    if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS))
+        return;
     amqp_cursor entries = {bytes, bytes + size};
     for (amqp_octets id; (id = amqp_string(amqp_next(&entries))).at;) {
         if (id.size > 2 && id.at[0] == '0' && id.at[1] == '/') id.at += 2, id.size -= 2;      /* the area */
@@ -187,20 +196,24 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
     note->of.path = flow_name(f, path, length + f->id_length);
 }
 
-/* A message to a route table: its key.  `where`: where the text of its MEID stands in the message | its length << 32. */
-__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note, int32_t mtype, int32_t sub_id, uint64_t where)
+/* A message to a route table: its key.  `where`: where the text of its MEID stands in the message | its length <<
+ * 32. */
+__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note,
+                                               int32_t mtype, int32_t sub_id, uint64_t where)
 {
     uint8_t meid[TELEMETRY_TEXT];
     uint32_t length = (uint32_t) (where >> 32);
     note->of.treatment = FLOW_UC;
     note->of.mtype = mtype;
     note->of.sub_id = sub_id;
-    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) where, meid, length, CONTENT_HOPS)) return;
+    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) where, meid,
+                                                         length, CONTENT_HOPS)) return;
     note->of.meid = flow_name(f, meid, length);
 }
 
 /* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
-__attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
+__attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link *l, const core_in *in,
+                                                 const core_address *a, uint8_t priority, const routerd_record *r)
 {
     core_flow *f = c->flow;
     if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
@@ -209,7 +222,8 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
     bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
     note->of.delivery = taken ? handle : 0;
     if (!taken) {
-        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32)) stats_add(c->stats, N_FLOW_THINNED, 1);
+        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32))
+            stats_add(c->stats, N_FLOW_THINNED, 1);
         return;
     }
     flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
@@ -233,8 +247,10 @@ __attribute__((noinline)) PRIVATE void flow_piece(core_flow *f, const core_in *i
     if (note && note->of.pieces < UINT16_MAX) note->of.pieces++;
 }
 
-/* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told its key. */
-__attribute__((noinline)) PRIVATE void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id, uint64_t meid, bool owner)
+/* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told
+ * its key. */
+__attribute__((noinline)) PRIVATE void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id,
+                                                     uint64_t meid, bool owner)
 {
     core_note *note = flow_noted(c->flow, in);
     if (!note) return;
@@ -257,7 +273,7 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     stats_add(c->stats, N_FLOW_RECORDS, 1);
     f->ring.next++;
     const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
-    ring_fetch(&later->said);                  /* the ring is larger than the caches: a line to write comes from far away */
+    ring_fetch(&later->said);  /* the ring is larger than the caches: a line to write comes from far away */
     ring_fetch(&later->said.number);
     if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
@@ -273,7 +289,8 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
 }
 
 /* The condition of a rejection: the first text of its payload (workers/amqp/disposition.c). */
-__attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena, uint32_t block)
+__attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena,
+                                                               uint32_t block)
 {
     uint8_t text[TELEMETRY_TEXT];
     uint32_t length;
@@ -304,7 +321,8 @@ static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool don
 static inline uint64_t flow_later(uint64_t time, uint64_t than) { return time > than ? time : than; }
 
 /* A copy is over. */
-__attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
+__attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena,
+                                                 uint32_t detail)
 {
     core_flow *f = c->flow;
     const core_in *in = out->in;
@@ -326,7 +344,8 @@ __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out 
 }
 
 /* It goes to nobody; `to`: a receiver that is too far behind, NULL: there is none. */
-__attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const core_in *in, const core_link *to, uint8_t outcome, uint32_t detail)
+__attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const core_in *in, const core_link *to,
+                                                       uint8_t outcome, uint32_t detail)
 {
     core_flow *f = c->flow;
     core_note *note = flow_noted(f, in);

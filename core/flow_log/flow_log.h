@@ -11,7 +11,8 @@
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
 
 typedef struct core_note {     /* of a delivery that came, beside its core_in */
-    telemetry_message of;      /* `delivery` is the handle of the core_in; another one: it is not recorded.  `kind`: a drop has been recorded */
+    /* `delivery` is the handle of the core_in; another one: it is not recorded. `kind`: a drop has been recorded */
+    telemetry_message of;
     telemetry_more more;       /* of this what `known` says */
 } core_note;
 
@@ -46,7 +47,8 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length);
 GLUE void flow_pin(core_flow *f, uint32_t id, int by);
 GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind);
 GLUE void flow_drop_link(core_flow *f, uint32_t id);
-GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed);
+GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation,
+                    uint64_t seed);
 GLUE void flow_publish(core_flow *f);
 GLUE void flow_close(core_flow *f);
 PRIVATE int64_t flow_address(amqp_value address, uint8_t *to);

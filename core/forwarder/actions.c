@@ -1,7 +1,8 @@
 /* The forwarder: what each action of a worker does to the tables, and the work it makes.
  *
  * Every field of an action is checked before it is used: a worker may be dying, mad or malicious.  What names something
- * gone is counted as stale, what makes no sense as bad; both are dropped, and blocks that came with them are given back.
+ * gone is counted as stale, what makes no sense as bad; both are dropped, and blocks that came with them are given
+ * back.
  */
 #include "core/forwarder/planes.h"
 
@@ -34,7 +35,8 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
     if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) return deliver_sourced(c, l, r);
     core_address *a = NULL;
     core_provenance provenance = PROVENANCE_NONE;
-    enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &provenance, &a) : route_find(c, l, r->block, l->scope, &provenance, &a);
+    enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &provenance, &a)
+        : route_find(c, l, r->block, l->scope, &provenance, &a);
     if (route == ROUTE_UNKNOWN) return false;
     deliver_routed(c, l, r, route, a, &provenance);
     return true;
@@ -63,7 +65,8 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
         s->peer = pool_handle(out);
         s->length = in->length;
     }
-    if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;   /* its worker has forgotten it */
+    /* its worker has forgotten it */
+    if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;
     in_forwarded(c, in);
     if (aborted) in_sender_settled(c, in, outcome_plain(0, 0), true);
 }
@@ -113,7 +116,9 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
     } else if (in->copies) {
         core_outcome plain = outcome_plain(o.state, o.extra);
         out_post_update(c, in->copies, &o, 0);
-        if (in->flags & IN_MULTICAST) for (core_out *out = in->copies->sibling; out; out = out->sibling) out_post_update(c, out, &plain, 0);   /* a payload has one reader */
+        /* a payload has one reader */
+        if (in->flags & IN_MULTICAST)
+            for (core_out *out = in->copies->sibling; out; out = out->sibling) out_post_update(c, out, &plain, 0);
     } else {
         core_release_payload(c, o.arena, o.detail);
     }
@@ -158,7 +163,8 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
         to->counts.dropped++;
         to->deliveries--;
     }
-    if (to->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
+    if (to->settles && !(out->in->flags & IN_ABORTED))
+        o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
     else if (!(out->flags & OUT_SETTLED)) count_bad(c);   /* done with a delivery that its receiver has not settled */
     out_finish(c, out, &o);
 }

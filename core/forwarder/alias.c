@@ -1,9 +1,10 @@
-/* Addresses as senders spell them, for anonymous links: scope and text -> address, or that the scope has no right to it.
+/* Addresses as senders spell them, for anonymous links: scope and text -> address, or that the scope has no right to
+ * it.
  *
- * A scope stands for the rights of some links (vhost policy); its number is never used again, so what was found out for it
- * cannot be taken for another's.  Python resolves a text once (normalisation, patterns) and inserts it here; later messages find it without Python.
- * Bounded: when the table is full, a sweep takes out what was not looked up since the last one.  An address that has
- * neither links nor aliases is unused and may be forgotten.
+ * A scope stands for the rights of some links (vhost policy); its number is never used again, so what was found out for
+ * it cannot be taken for another's.  Python resolves a text once (normalisation, patterns) and inserts it here; later
+ * messages find it without Python.  Bounded: when the table is full, a sweep takes out what was not looked up since the
+ * last one.  An address that has neither links nor aliases is unused and may be forgotten.
  */
 #include "core/forwarder/bodies.h"
 
@@ -72,7 +73,10 @@ PRIVATE void alias_drop_all(core_router *c, core_address *address)
 }
 
 /* Is anybody there, here or at another router, or does something of the router's own hold it? */
-GLUE bool address_used(const core_address *a) { return a->out_count || a->in_count || a->holds || mask_any(&a->remotes); }
+GLUE bool address_used(const core_address *a)
+{
+    return a->out_count || a->in_count || a->holds || mask_any(&a->remotes);
+}
 GLUE bool address_idle(const core_address *a) { return !a->aliases && !address_used(a); }
 
 /* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
@@ -93,9 +97,10 @@ static core_address *alias_evict(core_alias_table *t)
     return NULL;
 }
 
-/* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has become
- * idle to make room, or NULL. */
-GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, bool agent, core_address **evicted)
+/* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has
+ * become idle to make room, or NULL. */
+GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
+                       bool agent, core_address **evicted)
 {
     core_alias_table *t = &c->aliases;
     if (alias_find(t, scope, text, length)) return true;
@@ -104,7 +109,8 @@ GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint
     if (t->count * 2 >= t->room && !alias_grow(t)) return false;
     core_alias *a = (core_alias *) malloc(sizeof *a + length);
     if (!a) return false;
-    *a = (core_alias) {.hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope, .next = address ? address->aliases : NULL,
+    *a = (core_alias) {.hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope,
+        .next = address ? address->aliases : NULL,
                        .used = true, .agent = agent, .length = length};
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;

@@ -1,4 +1,5 @@
-/* What the Cython module calls of the forwarder.  Sizes, limits and the functions of each body; its types are in tables.h. */
+/* What the Cython module calls of the forwarder.  Sizes, limits and the functions of each body; its types are in
+ * tables.h. */
 #ifndef ROUTERD_CORE_API_H
 #define ROUTERD_CORE_API_H
 
@@ -45,7 +46,8 @@ GLUE enum core_stop core_action(core_router *c, uint32_t w, const routerd_record
 
 GLUE bool address_used(const core_address *a);
 GLUE bool address_idle(const core_address *a);
-GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, bool agent, core_address **evicted);
+GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
+                       bool agent, core_address **evicted);
 
 /* ---- reading a worker's arena: arena_read.c ---- */
 
@@ -62,8 +64,10 @@ GLUE bool address_has_way(const core_address *a);
 
 /* ---- exchanges: exchange.c ---- */
 
-GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops, uint32_t token_bytes);
-GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token, uint32_t length, uint32_t at);
+GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops,
+                                 uint32_t token_bytes);
+GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token,
+                            uint32_t length, uint32_t at);
 GLUE void exchange_add_binding(core_exchange *x, uint32_t node, uint32_t hop, uint64_t matched);
 GLUE void exchange_add_hop(core_exchange *x, core_address *address, const uint8_t *text, uint32_t length);
 GLUE void exchange_take_counts(core_exchange *x, const core_address *a);
@@ -82,12 +86,14 @@ GLUE void text_disown(core_router *c, core_text *t);
 /* ---- links and places, as they come and go: recover.c ---- */
 
 GLUE void address_free(core_router *c, core_address *a);
-GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity);
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
+                           uint32_t capacity);
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted);
 GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t);
 GLUE bool link_move(core_router *c, core_link *l, core_address *a);
 GLUE void link_remove(core_router *c, core_link *l, bool failed);
-GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far);
+GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
+                                bool far);
 GLUE void core_reclaim(core_router *c, uint32_t w);
 GLUE void place_empty(core_router *c, uint32_t w);
 GLUE void place_fill(core_router *c, uint32_t w);
@@ -113,7 +119,8 @@ GLUE void stream_close(core_router *c, core_streams *k);
 /* ---- the core's own messages: local.c ---- */
 
 GLUE bool local_take(core_router *c, routerd_record *r);
-GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size, bool control);
+GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size,
+                         bool control);
 GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size);
 
 /* ---- links that get nowhere: stall.c ---- */

@@ -27,7 +27,8 @@ typedef struct {
     core_mask trace;           /* routers it has passed */
     const arena_content *content;      /* NULL: it says nothing of routers */
     uint32_t block;
-    struct core_text *text;    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
+    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
+    struct core_text *text;
 } core_provenance;
 
 #define PROVENANCE_NONE ((core_provenance) {.known = true})
@@ -40,9 +41,11 @@ typedef struct core_text {
     uint8_t bytes[];
 } core_text;
 
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN, ROUTE_KEYLESS, ROUTE_RESERVED };
+enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN,
+    ROUTE_KEYLESS, ROUTE_RESERVED };
 
-/* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the CPU. */
+/* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the
+ * CPU. */
 typedef struct {               /* a delivery state as it travels */
     uint32_t state;
     uint64_t extra;
@@ -136,16 +139,23 @@ PRIVATE core_link *choose_one(core_address *a);
 
 /* ---- delivering: deliver.c ---- */
 
-PRIVATE enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_provenance *provenance, core_address **address);
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_provenance *provenance, core_address **address);
+PRIVATE enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope,
+                                   const core_provenance *provenance, core_address **address);
+PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r,
+                                        core_provenance *provenance, core_address **address);
 PRIVATE core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r);
-PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text);
+PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state,
+                               const core_text *text);
 PRIVATE uint8_t deliver_priority(const core_address *a, uint8_t priority);
-PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a);
-PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance);
-PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance);
+PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
+                             const core_address *a);
+PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                               core_provenance *provenance);
+PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                             core_provenance *provenance);
 PRIVATE void deliver_tail(core_router *c, core_link *l, core_in *in);
-PRIVATE void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_provenance *provenance);
+PRIVATE void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
+                            core_address *a, core_provenance *provenance);
 PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r);
 
 /* ---- settling: settle.c ---- */
@@ -165,8 +175,10 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
 PRIVATE core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority);
 PRIVATE uint32_t transit_closest(const core_network *n, core_address *a);
 PRIVATE uint32_t transit_balanced(core_router *c, core_address *a, const core_link *here, int origin, uint8_t priority);
-PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_provenance *provenance);
+PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a,
+                                    const core_provenance *provenance);
 PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a);
-PRIVATE bool transit_text(core_router *c, const core_link *from, core_address *a, const core_provenance *provenance, core_text **text);
+PRIVATE bool transit_text(core_router *c, const core_link *from, core_address *a, const core_provenance *provenance,
+                          core_text **text);
 
 #endif

@@ -1,4 +1,5 @@
-/* Treatments: which of an address's outgoing links a message goes to.  Multicast takes all of them and needs no choice. */
+/* Treatments: which of an address's outgoing links a message goes to.  Multicast takes all of them and needs no
+ * choice. */
 #include "core/forwarder/bodies.h"
 
 /* Closest: the local links in turn, whatever their backlog. */
@@ -54,4 +55,7 @@ PRIVATE core_link *choose_without(core_address *a, uint32_t edge)
 }
 
 /* For an address with at least one outgoing link. */
-PRIVATE inline core_link *choose_one(core_address *a) { return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a); }
+PRIVATE inline core_link *choose_one(core_address *a)
+{
+    return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a);
+}

@@ -25,8 +25,8 @@ PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in
     }
 }
 
-/* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a message
- * is complete can say so no earlier. */
+/* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a
+ * message is complete can say so no earlier. */
 PRIVATE inline void count_late(core_router *c, core_in *in)
 {
     if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;

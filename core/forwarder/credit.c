@@ -5,7 +5,7 @@
  *   delivery is settled   outstanding -> granted (in the settling record), or -> withheld when there is no destination
  *   arrived settled, on an anonymous link or for multicast: the same as soon as it is forwarded
  *   W_DRAIN, A_DRAINED    granted -> withheld
- *   between routers       outstanding deliveries hold no credit: it is due when they are forwarded, whatever becomes of them
+ *   between routers outstanding deliveries hold no credit: it is due when they are forwarded, whatever becomes of them
  *
  * An anonymous link always has its credit: where its messages go is not known before they come.
  */
@@ -21,7 +21,10 @@ PRIVATE inline bool address_leads(const core_address *a, const core_link *l)
     return address_has_receiver(a) || (a->redirects && (!l->fallback || a->exchange));
 }
 
-static inline bool credit_wanted(const core_link *l) { return !l->address || address_leads(l->address, l) || l->kind == LINK_EDGE; }
+static inline bool credit_wanted(const core_link *l)
+{
+    return !l->address || address_leads(l->address, l) || l->kind == LINK_EDGE;
+}
 
 /* Grants what was withheld; also ends a drain that has not been answered. */
 PRIVATE void credit_grant(core_router *c, core_link *l)

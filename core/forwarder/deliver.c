@@ -1,7 +1,7 @@
 /* A message that has come: where it goes, and a copy for everyone who is to have it.
  *
- * Its address is that of its link, or the text that it carries; a message from another router, or one whose sender may say
- * so, also carries where it has been.
+ * Its address is that of its link, or the text that it carries; a message from another router, or one whose sender may
+ * say so, also carries where it has been.
  */
 #include "core/forwarder/planes.h"
 #include "shm/utf8.h"
@@ -14,7 +14,8 @@ static inline void *core_take(core_pool *p, uint32_t bytes)
 }
 
 /* By the text in the message. */
-static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope, core_address **address)
+static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope,
+                                    core_address **address)
 {
     uint32_t length = content_to(&c->arena[l->worker], block, c->text);
     if (!length) return ROUTE_NO_ADDRESS;
@@ -22,16 +23,21 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
     core_alias *known = alias_find(&c->aliases, scope, c->text, length);
     if (!known) {
         c->text_length = length, c->text_scope = scope;
-        return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_NOWHERE;    /* what is no AMQP string is nobody's address */
+        /* what is no AMQP string is nobody's address */
+        return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_NOWHERE;
     }
     *address = known->address && __builtin_expect(known->agent & l->bounded, 0) ? c->agent : known->address;
     return *address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
 }
 
 /* Whether a message without a way may leave an edge router for wherever others know one. */
-static inline bool route_exit(const core_router *c, const core_link *from) { return c->exit && c->exit->out_count && !from->address && !from->edge; }
+static inline bool route_exit(const core_router *c, const core_link *from)
+{
+    return c->exit && c->exit->out_count && !from->address && !from->edge;
+}
 
-PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_provenance *provenance, core_address **address)
+PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope,
+                                          const core_provenance *provenance, core_address **address)
 {
     core_address *a = *address = l->address;
     if (!a || provenance->overridden) {
@@ -47,7 +53,8 @@ PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, ui
 }
 
 /* Of a message that may say where it goes and where it has been. */
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_provenance *provenance, core_address **address)
+PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r,
+                                        core_provenance *provenance, core_address **address)
 {
     const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
     uint32_t scope = l->scope;
@@ -58,12 +65,13 @@ PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, cons
         provenance->known = false;
         provenance->content = content;
         provenance->block = r->block;
-        provenance->overridden = !l->address && content->routed & ROUTED_OVERRIDE;    /* who has named a target is held to it */
+        provenance->overridden = !l->address && content->routed & ROUTED_OVERRIDE;  /* a target holds */
         provenance->streaming = content->routed & ROUTED_STREAM;
         if (!scope && content->phase && content->phase < 10) scope = ALIAS_PHASES + content->phase;
     }
     enum core_route route = route_find(c, l, r->block, scope, provenance, address);
-    if (provenance->control && c->network.abroad && route == ROUTE_FOUND) *address = transit_border(c, l, r->block, *address);
+    if (provenance->control && c->network.abroad && route == ROUTE_FOUND)
+        *address = transit_border(c, l, r->block, *address);
     return route;
 }
 
@@ -86,11 +94,9 @@ PRIVATE inline core_in *deliver_in(core_router *c, core_link *l, const routerd_r
     return in;
 }
 
-/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
-static inline bool deliver_crowded(const core_in *in, const core_link *to) { return in_eager(in) && to->count / 2 >= to->capacity; }
-
 /* To the core itself, which asks where from. */
-__attribute__((noinline, cold)) static void deliver_own(core_router *c, const core_in *in, core_link *to, routerd_record *s)
+__attribute__((noinline, cold)) static void deliver_own(core_router *c, const core_in *in, core_link *to,
+                                                        routerd_record *s)
 {
     to->address->to_core++;
     c->to_core++;
@@ -102,10 +108,15 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
     if (link_trunk(from)) s->credit = from->neighbour + 1u;
 }
 
+/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
+static inline bool full(const core_in *in, const core_link *l) { return in_eager(in) && l->count / 2 >= l->capacity; }
+
 /* NULL: dropped. */
-__attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text)
+__attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to,
+                                                                     uint8_t priority, uint32_t state,
+                                                                     const core_text *text)
 {
-    if (deliver_crowded(in, to)) {
+    if (full(in, to)) {
         to->counts.presettled++;
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, to, FLOW_DROPPED, ROUTERD_NIL);
         to->counts.dropped++;
@@ -136,9 +147,10 @@ __attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router
     return out;
 }
 
-/* To an edge router, or from there to its interior router.  Some of these links say nothing of where a message goes, nor do
- * those for streams. */
-__attribute__((noinline)) static core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state,
+/* To an edge router, or from there to its interior router.  Some of these links say nothing of where a message goes,
+ * nor do those for streams. */
+__attribute__((noinline)) static core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to,
+                                                           uint8_t priority, uint32_t state,
                                                            const core_provenance *provenance)
 {
     bool aside = to->streams && state & SEND_STREAM;
@@ -155,7 +167,8 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
     return out;
 }
 
-static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_provenance *provenance)
+static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority,
+                                     uint32_t state, const core_provenance *provenance)
 {
     if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, provenance);
     core_out *out = deliver_copy(c, in, to, priority, state, NULL);
@@ -163,25 +176,29 @@ static inline core_out *deliver_here(core_router *c, core_in *in, core_address *
     return out;
 }
 
-/* A message does not go back over an edge connection, unless it is an exchange's or a route table's copy, which starts here. */
+/* No message goes back over an edge connection, except an exchange's or a route table's copy, which starts here. */
 static inline uint32_t edge_shut(const core_link *from, uint32_t state) { return state & SEND_AFRESH ? 0 : from->edge; }
 
 /* Of our receivers, for a message from anywhere. */
-static inline core_link *choose_here(uint32_t shut, core_address *a) { return shut ? choose_without(a, shut) : choose_one(a); }
+static inline core_link *choose_here(uint32_t e, core_address *a) { return e ? choose_without(a, e) : choose_one(a); }
 
 /* A message that came from an edge router, or leaves one for wherever others know a way. */
-static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, const core_provenance *provenance)
+static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                         const core_provenance *provenance)
 {
-    core_link *to = a->out_count ? choose_here(edge_shut(in->link, state), a) : c->exit && c->exit->out_count ? choose_one(c->exit) : NULL;
+    core_link *to = a->out_count ? choose_here(edge_shut(in->link, state), a) : c->exit && c->exit->out_count
+        ? choose_one(c->exit) : NULL;
     if (to) deliver_here(c, in, a, to, priority, state, provenance);
 }
 
-static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_provenance *provenance)
+static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority,
+                            uint32_t state, const core_provenance *provenance)
 {
     core_text *text;
     core_link *to = transit_link(c, hop, provenance->control, priority), *stream = NULL;
     if (!to || !transit_text(c, in->link, a, provenance, &text)) return;
-    if (state & SEND_STREAM && !provenance->control && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
+    if (state & SEND_STREAM && !provenance->control
+        && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
     core_out *out = deliver_copy(c, in, to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
@@ -196,11 +213,13 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     c->network.transit++;
 }
 
-static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
+static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                              core_provenance *provenance)
 {
     in->flags |= IN_MULTICAST;
     uint32_t shut = edge_shut(in->link, state);
-    bool left = provenance->own || a == c->exit || state & SEND_AFRESH;  /* an edge router's senders without a target reach others, too, but once */
+    /* an edge router's senders without a target reach others, too, but once */
+    bool left = provenance->own || a == c->exit || state & SEND_AFRESH;
     for (uint32_t i = 0; i < a->out_count; i++) {
         core_link *to = a->out[i];
         if ((provenance->own && to->worker == c->workers) || (to->edge && to->edge == shut)) continue;
@@ -218,7 +237,8 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
 }
 
 /* Closest and balanced, where other routers have receivers, too. */
-static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
+static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                                core_provenance *provenance)
 {
     core_link *here = a->out_count ? choose_here(edge_shut(in->link, state), a) : NULL;
     uint32_t hop = 0;
@@ -246,10 +266,12 @@ static uint32_t route_reason(const core_router *c, enum core_route why)
 
 PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
 {
-    return a && a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority : ROUTERD_PRIORITIES - 1;
+    return a && a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority
+           : ROUTERD_PRIORITIES - 1;
 }
 
-PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a)
+PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
+                             const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);
@@ -275,12 +297,14 @@ PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record 
 static void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
-    if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
+    if (__builtin_expect(c->flow != NULL, 0))
+        flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
     in_settle(c, in, &OUTCOME_RELEASED);
 }
 
 /* To the receivers of an address. */
-PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
+PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                                      core_provenance *provenance)
 {
     uint32_t before = in->copy_count;
     if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, provenance);
@@ -291,12 +315,14 @@ PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address 
 }
 
 /* Nobody has it: the fallback destination is for such messages.  A receiver here that is too far behind is somebody. */
-static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
+static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                             core_provenance *provenance)
 {
     core_address *to = a->fallback;
     if (!to || a->out_count) return;
     uint32_t before = in->copy_count;
-    deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase, provenance);
+    deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase,
+                      provenance);
     if (in->copy_count == before) return;
     if (in->flags & IN_MULTICAST) in->open = in->copy_count;
     a->redirected++;
@@ -304,7 +330,8 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
 }
 
 /* To an address, and wherever its messages go from there. */
-PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
+PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                             core_provenance *provenance)
 {
     uint32_t before = in->copy_count;
     if (a->routes) {
@@ -334,10 +361,12 @@ PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 }
 
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
-PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_provenance *provenance)
+PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
+                                   core_address *a, core_provenance *provenance)
 {
     stats_add(c->stats, N_RECEIVED, 1);
-    if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)        /* what routers say is no traffic */
+    /* what routers say is no traffic */
+    if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)
         stats_add(c->stats, N_PRESETTLED, 1);
     if (route != ROUTE_FOUND) {
         deliver_nowhere(c, l, r, route, a);
@@ -357,13 +386,15 @@ PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_r
     }
     uint32_t state = a->phase;
     if (!(in->flags & IN_COMPLETE) || provenance->streaming) state |= SEND_STREAM;
-    if (__builtin_expect(!a->redirects || (l->fallback && !a->exchange), 1)) deliver_receivers(c, in, a, priority, state, provenance);
+    if (__builtin_expect(!a->redirects || (l->fallback && !a->exchange), 1))
+        deliver_receivers(c, in, a, priority, state, provenance);
     else deliver_address(c, in, a, priority, state, provenance);
     deliver_tail(c, l, in);
 }
 
-/* One more than its link's sender has sent: it leaves the link as soon as it is on its way, and no credit comes back for it. */
-static void deliver_more(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_provenance *provenance)
+/* One more than its link's sender has sent: it leaves the link once it is on its way, and no credit comes back. */
+static void deliver_more(core_router *c, core_link *l, const routerd_record *r, core_address *a,
+                         core_provenance *provenance)
 {
     core_in *in = deliver_in(c, l, r);
     l->granted++;

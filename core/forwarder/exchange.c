@@ -1,8 +1,8 @@
 /* Exchanges: which addresses a message goes to, by the subject in its properties.
  *
- * The keys of an exchange's bindings are a tree of tokens: itself, any one token, or any number of them.  A subject is read
- * token by token, with all places of the tree that it may have got to so far: the time is bounded by tokens times places,
- * however keys are made, and nothing is allocated.
+ * The keys of an exchange's bindings are a tree of tokens: itself, any one token, or any number of them.  A subject is
+ * read token by token, with all places of the tree that it may have got to so far: the time is bounded by tokens times
+ * places, however keys are made, and nothing is allocated.
  */
 #include "core/forwarder/bodies.h"
 #include "shm/scan.h"
@@ -28,7 +28,8 @@ PRIVATE void exchange_free(core_router *c, core_exchange *x)
 }
 
 /* Room for so many of each; NULL: memory is used up. */
-GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops, uint32_t token_bytes)
+GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops,
+                                 uint32_t token_bytes)
 {
     core_exchange *x = (core_exchange *) calloc(1, sizeof *x);
     if (!x) return NULL;
@@ -59,7 +60,8 @@ static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, co
 }
 
 /* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */
-GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token, uint32_t length, uint32_t at)
+GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token,
+                            uint32_t length, uint32_t at)
 {
     uint32_t number = x->node_count++;
     core_exchange_node *n = &x->node[number];
@@ -105,7 +107,8 @@ GLUE void exchange_take_counts(core_exchange *x, const core_address *a)
 
 static inline uint32_t exchange_reach(core_exchange *x, uint32_t *active, uint32_t count, uint32_t node)
 {
-    for (; node != EXCHANGE_NONE && x->node[node].mark != x->step; node = x->node[node].any) {   /* any number: also none at all */
+    /* any number: also none at all */
+    for (; node != EXCHANGE_NONE && x->node[node].mark != x->step; node = x->node[node].any) {
         x->node[node].mark = x->step;
         active[count++] = node;
     }
@@ -121,7 +124,8 @@ static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, c
     return EXCHANGE_NONE;
 }
 
-/* Marks the hops of all bindings whose key matches with x->message; false: none does.  No subject is one without tokens. */
+/* Marks the hops of all bindings whose key matches with x->message; false: none does.  No subject is one without
+ * tokens. */
 PRIVATE bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length)
 {
     uint32_t *now = x->active[0], *then = x->active[1];
@@ -162,11 +166,12 @@ static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, u
     uint64_t length = chain_length(arena_content_of(v, head));
     if (offset >= length) return false;
     memset(bytes, 0, EXCHANGE_PEEK);
-    return content_copy(v, head, offset, bytes, length - offset < EXCHANGE_PEEK ? (uint32_t) (length - offset) : EXCHANGE_PEEK, CONTENT_HOPS);
+    return content_copy(v, head, offset, bytes, length - offset < EXCHANGE_PEEK ? (uint32_t) (length - offset)
+                        : EXCHANGE_PEEK, CONTENT_HOPS);
 }
 
-/* The subject in a message's properties (AMQP 3.2.4: the fourth field), copied; its length, 0: there is none, or too much of
- * it.  The worker has checked the section; what it points at is not trusted. */
+/* The subject in a message's properties (AMQP 3.2.4: the fourth field), copied; its length, 0: there is none, or too
+ * much of it.  The worker has checked the section; what it points at is not trusted. */
 PRIVATE uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject)
 {
     const arena_content *content = arena_content_of(v, head);
@@ -174,9 +179,11 @@ PRIVATE uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *s
     uint8_t bytes[EXCHANGE_PEEK];
     amqp_cursor fields;
     uint32_t count;
-    if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != AMQP_DESCRIBED) return 0;
+    if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != AMQP_DESCRIBED)
+        return 0;
     at += (uint64_t) (scan_value(bytes) - bytes);
-    if (!exchange_peek(v, head, at, bytes) || !amqp_list((amqp_value) { bytes, EXCHANGE_PEEK }, &fields, &count) || count < 4) return 0;
+    if (!exchange_peek(v, head, at, bytes) || !amqp_list((amqp_value) { bytes, EXCHANGE_PEEK }, &fields, &count)
+        || count < 4) return 0;
     at += (uint64_t) (fields.at - bytes);
     for (int field = 0;; field++) {
         if (!exchange_peek(v, head, at, bytes)) return 0;

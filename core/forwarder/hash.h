@@ -1,5 +1,5 @@
-/* A hash of a text, for tables of our own.  `seed` is another one in each life of a process: who sends texts cannot choose
- * ones that fall together.
+/* A hash of a text, for tables of our own.  `seed` is another one in each life of a process: who sends texts cannot
+ * choose ones that fall together.
  */
 #ifndef ROUTERD_CORE_HASH_H
 #define ROUTERD_CORE_HASH_H

@@ -16,7 +16,8 @@ GLUE bool local_take(core_router *c, routerd_record *r)
     *r = q->slot[q->head & (q->room - 1)];
     q->head++;
     q->count--;
-    if ((r->type == W_RELEASE || r->flags & F_RELEASE) && r->block != ROUTERD_NIL && !arena_free_chain(&c->own, r->block)) count_bad(c);
+    if ((r->type == W_RELEASE || r->flags & F_RELEASE) && r->block != ROUTERD_NIL
+        && !arena_free_chain(&c->own, r->block)) count_bad(c);
     return true;
 }
 
@@ -39,18 +40,22 @@ static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t siz
     content->phase = content->routed = 0;
     content->properties = ARENA_NO_OFFSET;
     content->section_end = content->user_from = content->user_to = content->user_count = 0;
-    content->ingress_length = content->trace_length = content->trace_count = content->tail_length = content->tail_count = 0;
+    content->ingress_length = content->trace_length = content->trace_count = content->tail_length =
+        content->tail_count = 0;
     content->annotations_end = local_header_end(bytes, size);
     return block;
 }
 
-/* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only, over
- * their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no room for it. */
-GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size, bool control)
+/* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only,
+ * over their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no
+ * room for it. */
+GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size,
+                         bool control)
 {
     uint32_t block = local_content(c, bytes, size);
     if (block == ROUTERD_NIL) return block;
-    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = 4, .arena = (uint8_t) c->workers, .block = block,
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = 4,
+        .arena = (uint8_t) c->workers, .block = block,
                         .length = size, .time = c->now};
     to->from_core++;
     c->from_core++;
@@ -67,7 +72,8 @@ GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, co
     core_link *to = c->network.neighbour[neighbour].control;
     uint32_t block = to ? local_content(c, bytes, size) : ROUTERD_NIL;
     if (block == ROUTERD_NIL) return block;
-    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = ROUTERD_PRIORITIES - 1, .arena = (uint8_t) c->workers,
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = ROUTERD_PRIORITIES - 1,
+        .arena = (uint8_t) c->workers,
                         .block = block, .length = size, .time = c->now};
     core_in *in = deliver_in(c, from, &r);
     if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);

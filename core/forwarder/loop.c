@@ -9,8 +9,10 @@
 #include "core/forwarder/bodies.h"
 
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
-#define CORE_SLICE_NS 10000000ull      /* under load, the semaphore is looked at this often: whether somebody wants Python */
-#define CORE_LONGEST_NS 50000000ull    /* and nobody but time does: a turn of Python costs as much as hundreds of messages */
+/* under load, the semaphore is looked at this often: whether somebody wants Python */
+#define CORE_SLICE_NS 10000000ull
+/* and nobody but time does: a turn of Python costs as much as hundreds of messages */
+#define CORE_LONGEST_NS 50000000ull
 #define CORE_RETRY_NS 1000000ull       /* sleep no longer while work waits for room in a ring */
 #define CORE_CROWD 16u                 /* records since the last sleep: there is a crowd, more of it may come at once */
 
@@ -105,8 +107,9 @@ static bool core_poll(core_router *c, uint64_t until)
 }
 
 /* Blocks until a producer rings, the supervisor posts, or `until`.  False: there was something to read already.
- * `crowd`: let the workers on this CPU go first, their actions come in one batch then.  Where messages come one by one there
- * is no batch, and whoever else is on this CPU, and computes, would keep it until the scheduler's next tick: 4 ms. */
+ * `crowd`: let the workers on this CPU go first, their actions come in one batch then.  Where messages come one by one
+ * there is no batch, and whoever else is on this CPU, and computes, would keep it until the scheduler's next tick: 4
+ * ms. */
 static bool core_sleep(core_router *c, uint64_t until, bool crowd)
 {
     struct timespec t = {.tv_sec = (time_t) (until / 1000000000ull), .tv_nsec = (long) (until % 1000000000ull)};
@@ -121,7 +124,8 @@ static bool core_sleep(core_router *c, uint64_t until, bool crowd)
     return true;
 }
 
-/* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read since. */
+/* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read
+ * since. */
 static bool core_asked(core_router *c)
 {
     bool asked = false;
@@ -129,9 +133,9 @@ static bool core_asked(core_router *c)
     return asked;
 }
 
-/* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until `deadline`.
- * Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it (`deadline`), but not
- * more often than that, nor less often than it ever has to. */
+/* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until
+ * `deadline`.  Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it
+ * (`deadline`), but not more often than that, nor less often than it ever has to. */
 GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
     uint64_t longest = stats_get(c->stats, N_LONGEST_TURN_NS);
@@ -161,7 +165,8 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         if (handled || (busy && core_poll(c, c->now + busy))) continue;
         core_gauges(c);
         bool waiting = core_overflow(c) > 0;
-        if (core_sleep(c, waiting && deadline - c->now > CORE_RETRY_NS ? c->now + CORE_RETRY_NS : deadline, since >= CORE_CROWD)) since = 0;
+        if (core_sleep(c, waiting && deadline - c->now > CORE_RETRY_NS ? c->now + CORE_RETRY_NS : deadline,
+                       since >= CORE_CROWD)) since = 0;
         c->now = clock_now();
         slept = !waiting;
     }

@@ -1,8 +1,8 @@
 /* The network as the forwarder sees it: at most 128 routers, a bit for each, and the connections to those next to us.
  *
- * Bit 0 is this router.  A router is reached through its next hop, a neighbour; a neighbour is reached over the links of
- * one connection: one for what routers tell each other, one for each priority of everything else, and some for messages
- * that are still coming in.  The router protocol (core/network) fills the table; per message it is only read.
+ * Bit 0 is this router.  A router is reached through its next hop, a neighbour; a neighbour is reached over the links
+ * of one connection: one for what routers tell each other, one for each priority of everything else, and some for
+ * messages that are still coming in.  The router protocol (core/network) fills the table; per message it is only read.
  */
 #ifndef ROUTERD_CORE_NODES_H
 #define ROUTERD_CORE_NODES_H
@@ -14,7 +14,7 @@
 #include "shm/record.h"
 
 #define NODES 128u
-#define NEIGHBOURS 256u                /* connections to routers: more than there are bits, since some are not identified yet */
+#define NEIGHBOURS 256u  /* connections to routers: more than there are bits, since some are not identified yet */
 #define NODE_TEXT 256u                 /* octets of `area/id` */
 
 struct core_link;
@@ -25,8 +25,14 @@ static inline bool mask_has(const core_mask *m, uint32_t bit) { return m->word[b
 static inline void mask_set(core_mask *m, uint32_t bit) { m->word[bit >> 6] |= 1ull << (bit & 63); }
 static inline void mask_clear(core_mask *m, uint32_t bit) { m->word[bit >> 6] &= ~(1ull << (bit & 63)); }
 static inline bool mask_any(const core_mask *m) { return m->word[0] | m->word[1]; }
-static inline core_mask mask_both(core_mask a, core_mask b) { return (core_mask) {{a.word[0] & b.word[0], a.word[1] & b.word[1]}}; }
-static inline core_mask mask_without(core_mask a, core_mask b) { return (core_mask) {{a.word[0] & ~b.word[0], a.word[1] & ~b.word[1]}}; }
+static inline core_mask mask_both(core_mask a, core_mask b)
+{
+    return (core_mask) {{a.word[0] & b.word[0], a.word[1] & b.word[1]}};
+}
+static inline core_mask mask_without(core_mask a, core_mask b)
+{
+    return (core_mask) {{a.word[0] & ~b.word[0], a.word[1] & ~b.word[1]}};
+}
 
 /* The first bit at or behind `from`; NODES: none. */
 static inline uint32_t mask_next(const core_mask *m, uint32_t from)

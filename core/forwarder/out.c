@@ -99,7 +99,8 @@ GLUE uint64_t core_overflow(const core_router *c)
 
 GLUE inline void core_publish(core_router *c)
 {
-    if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);      /* first: of what anybody is told there is a record */
+    /* first: of what anybody is told there is a record */
+    if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);
     while (c->dirty) {
         uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
         c->dirty &= c->dirty - 1;
@@ -111,8 +112,8 @@ GLUE inline void core_publish(core_router *c)
     }
 }
 
-/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it is
- * about the credit alone. */
+/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it
+ * is about the credit alone. */
 GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
 {
     routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);

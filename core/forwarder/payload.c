@@ -40,7 +40,8 @@ static void payload_grow(core_payload_table *t)
     *t = larger;
 }
 
-/* The one who will answer A_FREE is `reader`.  A pair already there was given away twice by its owner: the newer reader counts. */
+/* The one who will answer A_FREE is `reader`.  A pair already there was given away twice by its owner: the newer reader
+ * counts. */
 PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader)
 {
     core_payload_table *t = &c->payloads;

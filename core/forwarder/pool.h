@@ -61,7 +61,8 @@ static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_
 /* False: memory is used up. */
 GLUE bool pool_grow(core_pool *p);
 
-/* In pieces that the compiler, where it knows their size, writes as a few stores: for larger ones it has a slower way. */
+/* In pieces that the compiler, where it knows their size, writes as a few stores: for larger ones it has a slower
+ * way. */
 static inline void pool_clear(uint8_t *at, uint32_t bytes)
 {
     uint32_t first = bytes < 64 ? bytes : 64;

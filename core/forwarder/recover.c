@@ -50,7 +50,8 @@ GLUE void address_free(core_router *c, core_address *a)
 }
 
 /* In its worker's table, and nowhere else yet.  NULL: the index is taken or beyond all bounds, or memory is used up. */
-GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity)
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
+                           uint32_t capacity)
 {
     core_worker *k = &c->worker[w];
     if (link >= CORE_MAX_LINKS) return NULL;
@@ -73,8 +74,8 @@ static void link_unplace(core_router *c, core_link *l)
     pool_give(&c->links, l);
 }
 
-/* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at once
- * where it should. */
+/* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at
+ * once where it should. */
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
 {
     l->granted = granted < l->capacity ? granted : l->capacity;
@@ -238,8 +239,8 @@ static void reclaim_mark(core_router *c, uint32_t w)
         if (c->payloads.slot[i].taken && c->payloads.slot[i].arena == w) arena_mark_chain(v, c->payloads.slot[i].block);
 }
 
-/* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it, mark
- * the blocks that others still read, and leave empty rings to its successor. */
+/* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it,
+ * mark the blocks that others still read, and leave empty rings to its successor. */
 GLUE void core_reclaim(core_router *c, uint32_t w)
 {
     core_worker *k = &c->worker[w];

@@ -4,7 +4,8 @@
 static void address_set_redirects(core_router *c, core_address *a)
 {
     bool was = a->redirects;
-    a->redirects = a->exchange || (a->routes && routes_open(a->routes)) || (a->fallback && address_has_receiver(a->fallback));
+    a->redirects = a->exchange || (a->routes && routes_open(a->routes))
+        || (a->fallback && address_has_receiver(a->fallback));
     if (!was && a->redirects) credit_grant_all(c, a);
 }
 
@@ -48,7 +49,8 @@ static void exchange_send(core_router *c, core_in *in, core_hop *hop, uint8_t pr
     if (!a || a->treatment >= T_UNAVAILABLE) return;
     core_provenance provenance = PROVENANCE_NONE;
     provenance.text = hop->text;
-    deliver_address(c, in, a, deliver_priority(a, priority), (state & ~(uint32_t) SEND_PHASE) | a->phase | SEND_AFRESH, &provenance);
+    deliver_address(c, in, a, deliver_priority(a, priority), (state & ~(uint32_t) SEND_PHASE) | a->phase | SEND_AFRESH,
+                    &provenance);
 }
 
 PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)

@@ -34,7 +34,8 @@ static inline void count_outcome(core_router *c, const core_in *in, uint32_t sta
     if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
     if (in->arrived && c->now >= in->arrived) {
         stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, c->now - in->arrived);
-        if (c->now - in->arrived > DELAYED_1) stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
+        if (c->now - in->arrived > DELAYED_1)
+            stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
     }
     stats_observe(c->stats, HIST_MESSAGE_BYTES, in->length);
 }
@@ -43,7 +44,8 @@ static inline void count_outcome(core_router *c, const core_in *in, uint32_t sta
 PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 {
     core_link *l = in->link;
-    bool tell = l && in->peer;   /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
+    /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
+    bool tell = l && in->peer;
     if (l) link_count(c, l, in, outcome->state);
     link_drop_in(in);
     uint32_t credit = l ? credit_back(l) : 0;
@@ -68,8 +70,8 @@ PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
     pool_give(&c->ins, in);
 }
 
-/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one that
- * takes none at all does not hold up its sender either. */
+/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one
+ * that takes none at all does not hold up its sender either. */
 PRIVATE inline bool in_eager(const core_in *in)
 {
     return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED
@@ -200,7 +202,8 @@ PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outco
     }
 }
 
-/* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its way. */
+/* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its
+ * way. */
 PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
 {
     core_in *in = out->in;

@@ -2,8 +2,8 @@
 #include "core/forwarder/bodies.h"
 #include "shm/layout.h"
 
-/* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
- * its length in front as a native 32-bit number. */
+/* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each
+ * with its length in front as a native 32-bit number. */
 static uint32_t setup_error(core_router *c, const char *condition, const char *description)
 {
     const char *part[2] = {condition, description};
@@ -21,8 +21,10 @@ static uint32_t setup_error(core_router *c, const char *condition, const char *d
 GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
 {
     core_worker *k = &c->worker[w];
-    routerd_ring *actions = (routerd_ring *) (rings + layout_action_ring(w)), *work = (routerd_ring *) (rings + layout_work_ring(w));
-    if (actions->capacity > LAYOUT_RING_CAPACITY || work->capacity > LAYOUT_RING_CAPACITY) return "a ring is larger than its place";
+    routerd_ring *actions = (routerd_ring *) (rings + layout_action_ring(w)),
+        *work = (routerd_ring *) (rings + layout_work_ring(w));
+    if (actions->capacity > LAYOUT_RING_CAPACITY || work->capacity > LAYOUT_RING_CAPACITY)
+        return "a ring is larger than its place";
     if (!ring_consume(&k->actions, actions) || !ring_produce(&k->work, work)) return "a ring is not intact";
     k->bell = (routerd_doorbell *) (control + layout_worker_doorbell(w));
     k->eventfd = eventfd;
@@ -51,7 +53,8 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
     c->keyless = setup_error(c, "routerd:no-route-key", "The message has no rmr.mt among its application properties");
     c->reserved = setup_error(c, "routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself");
-    bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL && c->keyless != ROUTERD_NIL;
+    bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL
+        && c->keyless != ROUTERD_NIL;
     return !placed || c->reserved == ROUTERD_NIL ? "the core's arena has no room" : NULL;
 }
 

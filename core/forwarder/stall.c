@@ -13,9 +13,11 @@ static uint32_t link_stuck(const core_link *l, uint64_t now)
 {
     uint32_t n = 0;
     if (l->outgoing)
-        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next) n += in_stuck(o->in);
+        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next)
+            n += in_stuck(o->in);
     else
-        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next) n += in_stuck(i);
+        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next)
+            n += in_stuck(i);
     return n;
 }
 

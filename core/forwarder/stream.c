@@ -1,9 +1,10 @@
-/* Messages that go to another router while they are still coming in: each on a link of its own, so that none holds up others.
+/* Messages that go to another router while they are still coming in: each on a link of its own, so that none holds up
+ * others.
  *
  *   idle --a stream begins--> carrying --it is over--> idle
  *
- * When no link is idle the stream's copy stands on `waiting`, which is a link to nobody: what is posted to it is lost.  The
- * link that comes next begins with the oldest copy there, as it is by then.
+ * When no link is idle the stream's copy stands on `waiting`, which is a link to nobody: what is posted to it is lost.
+ * The link that comes next begins with the oldest copy there, as it is by then.
  */
 #include "core/forwarder/bodies.h"
 
@@ -99,7 +100,8 @@ GLUE core_streams *stream_open(core_router *c)
         pool_give(&c->streams, k);
         return NULL;
     }
-    *k->waiting = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM, .leaving = true,
+    *k->waiting = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true,
+        .kind = LINK_STREAM, .leaving = true,
                                .capacity = UINT32_MAX};
     return k;
 }

@@ -7,8 +7,8 @@
  *   incoming delivery --copies--> outgoing deliveries made of it: one, or one per link for multicast
  *
  * An incoming delivery lives until its last copy is finished: it holds the content reference.  When its link goes
- * first, or has had its credit back at once, `link` is NULL and nobody is told the outcome.  An outgoing delivery always has both its link and its
- * incoming delivery.
+ * first, or has had its credit back at once, `link` is NULL and nobody is told the outcome.  An outgoing delivery
+ * always has both its link and its incoming delivery.
  */
 #ifndef ROUTERD_CORE_TABLE_H
 #define ROUTERD_CORE_TABLE_H
@@ -32,7 +32,8 @@ enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILA
 /* What a link is for.  All but endpoints are links between routers: their credit comes back at once.  Those of an edge
  * router's connection are like a client's for the rest; the others have no address.  Routed ones are no links between
  * routers either: link_route_pair.c. */
-enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4, LINK_ROUTED = 5 };
+enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4,
+    LINK_ROUTED = 5 };
 
 struct core_link;
 struct core_out;
@@ -49,7 +50,8 @@ typedef struct core_address {
     int8_t priority;           /* -1: the message's own */
     uint8_t phase;
     bool reached;              /* one of `remotes` is within reach */
-    bool redirects;            /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
+    /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
+    bool redirects;
     struct core_link **out;    /* outgoing links in order of attachment */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
@@ -160,15 +162,16 @@ typedef struct core_link {
     bool annotated;            /* incoming: its messages may say where they go and have been */
     bool through;              /* outgoing: the peer asks its messages where they go */
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
-    uint64_t streams;          /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
+    uint64_t streams;  /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
     bool container;            /* of a broker's connection: counted apart */
-    bool bounded;              /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
+    /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
+    bool bounded;
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
     bool far;                  /* routed: at another router */
     struct core_link *pair; /* routed: the other end; NULL: it is gone */
     core_address *address;     /* NULL: anonymous (incoming only) */
-    uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
+    uint32_t scope;  /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
     struct core_link *next, *prev;         /* incoming: in the address's list */
     core_in *ins, *ins_tail;
     core_out *outs, *outs_tail;
@@ -185,7 +188,8 @@ typedef struct core_link {
     struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
     union {
         struct core_memo *memo;    /* incoming: where its last message had been */
-        uint64_t *origins;     /* outgoing: deliveries by bit of the router where they came in, if not here; NULL: none yet */
+        /* outgoing: deliveries by bit of the router where they came in, if not here; NULL: none yet */
+        uint64_t *origins;
     };
 } core_link;
 
@@ -254,7 +258,8 @@ typedef struct core_router {
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */
     struct core_flow *flow;    /* NULL: no flow log is written */
-    core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.c; the one behind is nobody */
+    /* number `workers` is the core itself: local.c; the one behind is nobody */
+    core_worker worker[ROUTERD_MAX_WORKERS + 2];
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
     core_pool ins, outs, links, addresses, streams;
@@ -281,7 +286,8 @@ typedef struct core_router {
 
 static inline bool core_constant(const core_router *c, uint32_t block)
 {
-    return block == c->no_address || block == c->unavailable || block == c->forbidden || block == c->keyless || block == c->reserved;
+    return block == c->no_address || block == c->unavailable || block == c->forbidden || block == c->keyless
+           || block == c->reserved;
 }
 
 /* Between interior routers, all of whose messages come over such links. */
@@ -374,6 +380,9 @@ static inline void in_drop_copy(core_out *out)
 }
 
 /* Outcomes that end a delivery (AMQP 3.4; in a transaction: 4.5.5, 4.5.8). */
-static inline bool state_is_terminal(uint32_t state) { return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL; }
+static inline bool state_is_terminal(uint32_t state)
+{
+    return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL;
+}
 
 #endif

@@ -1,11 +1,13 @@
 /* Texts that override a message's `to` on its way to another router, in blocks of our own arena.
  *
- * A sender with a target need not write `to` into its messages, so the next router is told where they go.  The text of an
- * address (or of a link, where one address stands for many texts) is written into a block when the first message needs it.
+ * A sender with a target need not write `to` into its messages, so the next router is told where they go.  The text of
+ * an address (or of a link, where one address stands for many texts) is written into a block when the first message
+ * needs it.
  *
  *   nobody reads it --text_use--> read by `uses` copies --text_done, the last one--> nobody reads it
  *
- * The block is kept for the next message while the arena has plenty.  An owner that goes leaves the text to its readers.
+ * The block is kept for the next message while the arena has plenty.  An owner that goes leaves the text to its
+ * readers.
  */
 #include "core/forwarder/bodies.h"
 

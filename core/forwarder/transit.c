@@ -1,14 +1,15 @@
 /* To other routers: which of them a message goes to, and over which link.
  *
  *   closest    of the routers with the lowest cost one after the other, if there is no receiver here
- *   balanced   deliveries of this address not settled over the next hop, plus the cost: compared with the receivers here
+ *   balanced   deliveries of this address not settled over the next hop, plus the cost: compared with the receivers
+ *              here
  *   multicast  one copy for each next hop on the way to a router that is to get it from us
  *
- * A router is to get a message from us if its origin's way to it leads through us (valid origins); so each gets it once.
- * A multicast message never goes to a neighbour that it has passed.
+ * A router is to get a message from us if its origin's way to it leads through us (valid origins); so each gets it
+ * once.  A multicast message never goes to a neighbour that it has passed.
  *
- * Neighbours abroad speak the other dialect (docs/network.md): what is said of addresses on one side of that border means
- * nothing on the other, or harm.  All else crosses it.
+ * Neighbours abroad speak the other dialect (docs/network.md): what is said of addresses on one side of that border
+ * means nothing on the other, or harm.  All else crosses it.
  */
 #include "core/forwarder/bodies.h"
 
@@ -86,12 +87,14 @@ static inline bool transit_crosses(const core_network *n, const core_link *from,
 }
 
 /* Multicast: the next hops. */
-PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_provenance *provenance)
+PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a,
+                                    const core_provenance *provenance)
 {
     bool stays = n->abroad && a->treatment == T_CONTROL && from->kind == LINK_CONTROL;
     core_mask within = mask_both(a->remotes, n->reachable), hops = {{0, 0}};
     for (uint32_t bit = mask_next(&within, 0); bit < NODES; bit = mask_next(&within, bit + 1))
-        if (a->treatment == T_FLOOD || transit_valid(n, bit, provenance->origin)) mask_set(&hops, (uint32_t) n->node[bit].next_hop);
+        if (a->treatment == T_FLOOD || transit_valid(n, bit, provenance->origin))
+            mask_set(&hops, (uint32_t) n->node[bit].next_hop);
     for (uint32_t hop = stays ? mask_next(&hops, 0) : NODES; hop < NODES; hop = mask_next(&hops, hop + 1))
         if (transit_crosses(n, from, hop)) mask_clear(&hops, hop);
     return mask_without(hops, provenance->trace);
@@ -106,14 +109,17 @@ PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint
     if (!n->border || a->treatment != T_CLOSEST || a->out_count || bit == NODES) return a;
     if (n->node[bit].next_hop <= 0 || !transit_crosses(n, from, (uint32_t) n->node[bit].next_hop)) return a;
     uint32_t length = content_to(&c->arena[from->worker], block, c->text);
-    if (length < sizeof about || length > CORE_MAX_TEXT || memcmp(c->text + length - sizeof about, about, sizeof about)) return a;
+    if (length < sizeof about || length > CORE_MAX_TEXT || memcmp(c->text + length - sizeof about, about, sizeof about))
+        return a;
     return n->border;
 }
 
-/* What a message's next router is told of its address: a sender with a target need not write it into its messages, and what
- * a tenant writes is not the whole of it.  False: it must be told and there is no room for it. */
-PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_provenance *provenance, core_text **text)
+/* What a message's next router is told of its address: a sender with a target need not write it into its messages, and
+ * what a tenant writes is not the whole of it.  False: it must be told and there is no room for it. */
+PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a,
+                                 const core_provenance *provenance, core_text **text)
 {
-    *text = provenance->text ? provenance->text : (!from->address && !from->scope) || provenance->overridden ? NULL : from->text ? from->text : a->text;
+    *text = provenance->text ? provenance->text : (!from->address && !from->scope) || provenance->overridden ? NULL
+        : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
 }

@@ -1,4 +1,5 @@
-/* The forwarder and the planes on it as one translation unit: what the compiler inlines across bodies is the work per message. */
+/* The forwarder and the planes on it as one translation unit: what the compiler inlines across bodies is the work per
+ * message. */
 #define ROUTERD_UNITY
 
 #include "core/flow_log/extract.c"

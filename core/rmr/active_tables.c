@@ -31,10 +31,12 @@ GLUE bool routes_settle(core_routes *p)
     const route_table *from = p->former;
     if (!from) return true;
     p->former_at = route_inherit(p->table, from, p->former_at, ROUTES_PORTION);
-    uint32_t last = from->endpoints.count - p->former_endpoint < ROUTES_PORTION ? from->endpoints.count : p->former_endpoint + ROUTES_PORTION;
+    uint32_t last = from->endpoints.count - p->former_endpoint < ROUTES_PORTION ? from->endpoints.count
+        : p->former_endpoint + ROUTES_PORTION;
     for (; p->former_endpoint < last; p->former_endpoint++) {
         uint32_t now = p->moved[p->former_endpoint];
-        if (now < p->table->endpoints.count) route_endpoint_move(&p->table->endpoints.at[now], &from->endpoints.at[p->former_endpoint]);
+        if (now < p->table->endpoints.count)
+            route_endpoint_move(&p->table->endpoints.at[now], &from->endpoints.at[p->former_endpoint]);
     }
     if (p->former_at <= from->mask || p->former_endpoint < from->endpoints.count) return false;
     p->former = NULL;

@@ -1,4 +1,5 @@
-/* Route tables in use, their owners of managed entities, and their busiest entries (active_tables.c, owners.c, busiest.c). */
+/* Route tables in use, their owners of managed entities, and their busiest entries (active_tables.c, owners.c,
+ * busiest.c). */
 #ifndef ROUTERD_CORE_ACTIVE_TABLES_H
 #define ROUTERD_CORE_ACTIVE_TABLES_H
 
@@ -20,7 +21,8 @@ typedef struct {
 } route_owners;
 
 GLUE void route_owners_free(route_owners *o);
-GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner, uint32_t count, uint32_t endpoints);
+GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner,
+                                      uint32_t count, uint32_t endpoints);
 PRIVATE route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid, uint32_t length);
 
 enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */

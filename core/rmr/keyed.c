@@ -23,7 +23,8 @@ typedef struct {
     uint8_t text[ROUTE_NAME];
 } keyed_source;
 
-/* The slot that a later message of this worker, as likely as not to the same table, will need, and what is read of the message. */
+/* The slot that a later message of this worker, as likely as not to the same table, will need, and what is read of the
+ * message. */
 static inline void keyed_ahead(const core_router *c, const core_link *l, const route_table *t)
 {
     const routerd_consumer *k = &c->worker[l->worker].actions;
@@ -34,7 +35,7 @@ static inline void keyed_ahead(const core_router *c, const core_link *l, const r
     route_prefetch(t, (int32_t) r->delivery, (int32_t) (r->delivery >> 32));
     const arena_block *b = arena_at(&c->arena[l->worker], r->block);
     if (!b || r->credit >= ARENA_LARGE_BYTES / 2) return;
-    __builtin_prefetch(b->data);                                /* how long the message is, and whom it names as its source */
+    __builtin_prefetch(b->data);  /* how long the message is, and whom it names as its source */
     __builtin_prefetch(b->data + sizeof(arena_content) + r->credit);
 }
 
@@ -58,18 +59,22 @@ typedef struct {               /* where one goes */
 
 static inline keyed_message keyed_told(const core_router *c, const core_link *l, const routerd_record *r)
 {
-    return (keyed_message) {&c->arena[l->worker], r->block, r->state, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra, r->credit, r->priority, r->flags & F_COMPLETE};
+    return (keyed_message) {&c->arena[l->worker], r->block, r->state, (int32_t) r->delivery,
+        (int32_t) (r->delivery >> 32), r->extra, r->credit, r->priority, r->flags & F_COMPLETE};
 }
 
-/* Looks for the key in `size` bytes from `from` on, which begin with message annotations, or with the application properties. */
-static enum scan_result keyed_scan(core_router *c, const arena_content *content, uint32_t from, uint32_t size, bool all, rmr_key *key)
+/* Looks for the key in `size` bytes from `from` on, which begin with message annotations, or with the application
+ * properties. */
+static enum scan_result keyed_scan(core_router *c, const arena_content *content, uint32_t from, uint32_t size, bool all,
+                                   rmr_key *key)
 {
     scan_found found;
     uint32_t length;
     scan_message(c->buffer, 0, false, &found);
     found.body = content->body - from;
     if (content->message_annotations == from) {
-        if (!size || scan_descriptor(c->buffer, c->buffer + size, &length) != SECTION_MESSAGE_ANNOTATIONS) return SCAN_BAD;
+        if (!size || scan_descriptor(c->buffer, c->buffer + size, &length) != SECTION_MESSAGE_ANNOTATIONS)
+            return SCAN_BAD;
         size_t n = amqp_size(c->buffer + length, c->buffer + size, 0);
         if (!n || n > size - length) return all ? SCAN_BAD : SCAN_MORE;
         found.message_annotations = 0;
@@ -78,18 +83,21 @@ static enum scan_result keyed_scan(core_router *c, const arena_content *content,
     return result == SCAN_DONE ? rmr_key_scan(c->buffer, size, &found, key) : result;
 }
 
-/* The key of a message that its worker has told none of.  Its bytes are copied before they are looked at: a worker may be writing them. */
+/* The key of a message that its worker has told none of.  Its bytes are copied before they are looked at: a worker may
+ * be writing them. */
 static void keyed_read(core_router *c, keyed_message *m)
 {
     const arena_content *content = arena_content_of(m->arena, m->block);
-    uint32_t annotations = content->message_annotations, from = annotations < content->body ? annotations : content->body;
+    uint32_t annotations = content->message_annotations, from = annotations < content->body ? annotations
+        : content->body;
     uint64_t length = chain_length(content);
     enum scan_result result = SCAN_MORE;
     rmr_key key;
     m->found = KEY_NONE;
     rmr_key_none(&key);
     if (from >= length) return;
-    for (uint32_t most = KEYED_LOOK; result == SCAN_MORE && most <= PROVENANCE_BYTES; most *= PROVENANCE_BYTES / KEYED_LOOK) {
+    for (uint32_t most = KEYED_LOOK; result == SCAN_MORE && most <= PROVENANCE_BYTES;
+         most *= PROVENANCE_BYTES / KEYED_LOOK) {
         uint32_t size = length - from < most ? (uint32_t) (length - from) : most;
         if (!content_copy(m->arena, m->block, from, c->buffer, size, CONTENT_HOPS)) return;
         result = keyed_scan(c, content, from, size, size < most && m->complete, &key);
@@ -107,18 +115,22 @@ static void keyed_read_source(const core_router *c, const keyed_message *m, keye
     uint8_t length;
     source->hash = 0;
     if (!m->source || !content_copy(m->arena, m->block, m->source - 1, &length, 1, CONTENT_HOPS)) return;
-    if (!length || length > ROUTE_NAME || !content_copy(m->arena, m->block, m->source, source->text, length, CONTENT_HOPS)) return;
+    if (!length || length > ROUTE_NAME || !content_copy(m->arena, m->block, m->source, source->text, length,
+                                                        CONTENT_HOPS)) return;
     source->length = length;
     source->hash = alias_hash(c->aliases.seed, source->text, length);
 }
 
 static inline bool keyed_own(const route_endpoints *all, const route_endpoint *e, const keyed_source *source)
 {
-    return e->hash == source->hash && e->length == source->length && !memcmp(all->names + e->name, source->text, e->length);
+    return e->hash == source->hash && e->length == source->length
+           && !memcmp(all->names + e->name, source->text, e->length);
 }
 
-/* Whose turn it is in a group; NULL: nobody's.  The dead are passed over, or (switched off) have their turn and miss it. */
-static route_endpoint *keyed_member(const core_routes *p, const uint32_t *member, uint32_t count, uint64_t turn, const keyed_source *source)
+/* Whose turn it is in a group; NULL: nobody's.  The dead are passed over, or (switched off) have their turn and miss
+ * it. */
+static route_endpoint *keyed_member(const core_routes *p, const uint32_t *member, uint32_t count, uint64_t turn,
+                                    const keyed_source *source)
 {
     const route_endpoints *all = &p->table->endpoints;
     route_endpoint *left[ROUTE_MEMBERS], *found = NULL;
@@ -145,7 +157,8 @@ static void keyed_send(core_router *c, core_in *in, route_endpoint *e, const key
     core_provenance provenance = PROVENANCE_NONE;
     uint32_t before = in->copy_count;
     provenance.text = a->text;
-    deliver_receivers(c, in, a, deliver_priority(a, m->priority), (m->complete ? 0 : SEND_STREAM) | a->phase | SEND_AFRESH, &provenance);
+    deliver_receivers(c, in, a, deliver_priority(a, m->priority),
+                      (m->complete ? 0 : SEND_STREAM) | a->phase | SEND_AFRESH, &provenance);
     if (in->copy_count != before) e->sent++;
     else e->missed++;
 }
@@ -178,7 +191,8 @@ static inline enum core_route keyed_nowhere(core_router *c, core_routes *p, uint
 {
     keyed_remember(p, reason, m);
     bool owner = reason == ROUTES_NO_OWNER;
-    return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? N_KEYED_NO_OWNER : N_KEYED_NO_ENTRY, ROUTE_NOWHERE);
+    return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? N_KEYED_NO_OWNER : N_KEYED_NO_ENTRY,
+                         ROUTE_NOWHERE);
 }
 
 /* Where a message goes by a table; why it goes nowhere is counted. */
@@ -187,7 +201,8 @@ static inline enum core_route keyed_find(core_router *c, core_routes *p, const k
     if (m->found != KEY_FOUND) return keyed_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_KEYLESS);
     if ((uint32_t) m->type < KEYED_RESERVED) return keyed_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_RESERVED);
     keyed_read_source(c, m, &way->source);
-    uint32_t target = p->table ? route_find_target(p->table, m->type, m->subscription, way->source.hash, &way->turn) : ROUTE_GONE;
+    uint32_t target = p->table ? route_find_target(p->table, m->type, m->subscription, way->source.hash, &way->turn)
+        : ROUTE_GONE;
     if (target == ROUTE_GONE) return keyed_nowhere(c, p, ROUTES_NO_ENTRY, m);
     way->groups = p->table->word + target;
     way->owner = *way->groups ? NULL : keyed_owner(c, p, m);
@@ -195,12 +210,15 @@ static inline enum core_route keyed_find(core_router *c, core_routes *p, const k
     return ROUTE_FOUND;
 }
 
-static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, const keyed_way *way, const keyed_message *m)
+static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, const keyed_way *way,
+                                const keyed_message *m)
 {
     const uint32_t *groups = way->groups;
     uint32_t count = *groups++, before = in->copy_count;
-    if (__builtin_expect(c->flow != NULL, 0)) flow_by_table(c, in, m->type, m->subscription, m->meid, way->owner != NULL);
-    if (in->flags & IN_PRESETTLED) in->flags |= IN_MULTICAST;    /* one endpoint that is slow holds up no messages to others */
+    if (__builtin_expect(c->flow != NULL, 0))
+        flow_by_table(c, in, m->type, m->subscription, m->meid, way->owner != NULL);
+    /* one endpoint that is slow holds up no messages to others */
+    if (in->flags & IN_PRESETTLED) in->flags |= IN_MULTICAST;
     if (way->owner) {
         if (route_alive(way->owner)) keyed_send(c, in, way->owner, m);
         else way->owner->missed++;
@@ -219,7 +237,8 @@ static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, con
 }
 
 /* A message that has come in, to the table of an address. */
-static inline void keyed_deliver(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_routes *p, const keyed_message *m)
+static inline void keyed_deliver(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_routes *p,
+                                 const keyed_message *m)
 {
     keyed_way way;
     enum core_route route = keyed_find(c, p, m, &way);
@@ -237,7 +256,8 @@ static inline void keyed_deliver(core_router *c, core_link *l, const routerd_rec
 /* To a table, on a link that leads to other addresses, too. */
 PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a)
 {
-    keyed_message m = {.arena = &c->arena[l->worker], .block = r->block, .priority = r->priority, .complete = r->flags & F_COMPLETE};
+    keyed_message m = {.arena = &c->arena[l->worker], .block = r->block, .priority = r->priority,
+        .complete = r->flags & F_COMPLETE};
     keyed_read(c, &m);
     keyed_deliver(c, l, r, a, a->routes, &m);
 }
@@ -245,7 +265,8 @@ PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record
 /* The same of one that goes to other addresses, too, or has been to some. */
 PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority)
 {
-    keyed_message m = {.arena = &c->arena[in->arena], .block = in->block, .priority = priority, .complete = in->flags & IN_COMPLETE};
+    keyed_message m = {.arena = &c->arena[in->arena], .block = in->block, .priority = priority,
+        .complete = in->flags & IN_COMPLETE};
     keyed_way way;
     keyed_read(c, &m);
     if (keyed_find(c, a->routes, &m, &way) == ROUTE_FOUND) keyed_copies(c, a->routes, in, &way, &m);
@@ -254,7 +275,7 @@ PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint
 /* A message to a table: `l` is a keyed link. */
 PRIVATE void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
 {
-    core_routes gone = {0}, *p = l->address->routes ? l->address->routes : &gone;     /* gone: it has no table any more */
+    core_routes gone = {0}, *p = l->address->routes ? l->address->routes : &gone;  /* gone: it has no table any more */
     stats_add(c->stats, N_RECEIVED, 1);
     if (r->flags & F_SETTLED) stats_add(c->stats, N_PRESETTLED, 1);
     if (p->table) keyed_ahead(c, l, p->table);

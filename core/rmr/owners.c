@@ -1,4 +1,5 @@
-/* The owners of managed entities: MEID -> endpoint.  A map is built and taken into use like a route table, but independently. */
+/* The owners of managed entities: MEID -> endpoint.  A map is built and taken into use like a route table, but
+ * independently. */
 #include "core/forwarder/hash.h"
 #include "core/rmr/active_tables.h"
 
@@ -10,8 +11,10 @@ GLUE void route_owners_free(route_owners *o)
     free(o);
 }
 
-/* Builds a map of `count` MEIDs, each the text from start[i] to start[i + 1], to their owners.  NULL: memory is exhausted. */
-GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner, uint32_t count, uint32_t endpoints)
+/* Builds a map of `count` MEIDs, each the text from start[i] to start[i + 1], to their owners.  NULL: memory is
+ * exhausted. */
+GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner,
+                                      uint32_t count, uint32_t endpoints)
 {
     route_owners *o = (route_owners *) calloc(1, sizeof *o);
     if (!o) return NULL;
@@ -39,12 +42,14 @@ GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const 
 }
 
 /* NULL: nobody owns it. */
-PRIVATE inline route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid, uint32_t length)
+PRIVATE inline route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid,
+                                              uint32_t length)
 {
     uint64_t hash = alias_hash(seed, meid, length);
     for (uint32_t at = (uint32_t) hash & o->mask;; at = (at + 1) & o->mask) {
         const route_owner *one = &o->slot[at];
         if (one->owner == ROUTE_NONE) return NULL;
-        if (one->hash == hash && one->length == length && !memcmp(o->text + one->text, meid, length)) return &o->endpoints.at[one->owner];
+        if (one->hash == hash && one->length == length && !memcmp(o->text + one->text, meid, length))
+            return &o->endpoints.at[one->owner];
     }
 }

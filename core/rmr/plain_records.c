@@ -3,8 +3,8 @@
  *   mse | type[,sender...] | subscription | groups [# comment]
  *   rte | type[,sender...] | groups [# comment]
  *
- * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; all rules and errors are there.
- * A record taken here has the same result as it would have there.
+ * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; all rules and errors
+ * are there.  A record taken here has the same result as it would have there.
  *
  *   text --record_read--> fields --record_enter--> a row: the numbers of texts that are known or added
  */
@@ -86,7 +86,8 @@ static inline const uint8_t *record_endpoint(const uint8_t *p, const uint8_t *en
 }
 
 /* A list's next name, with what is around it: where it ends, and what follows; NULL: it is not plain, or too long. */
-static inline const uint8_t *record_name(const record_table *t, const uint8_t **p, const uint8_t *end, const uint8_t **stop)
+static inline const uint8_t *record_name(const record_table *t, const uint8_t **p, const uint8_t *end,
+                                         const uint8_t **stop)
 {
     const uint8_t *name = t->compatible ? *p : record_skip(*p, end);
     *stop = record_endpoint(name, end);
@@ -248,12 +249,14 @@ static inline bool record_enter(record_table *t, const record_fields *r, uint32_
     if (r->senders.length && (list = record_list(t, r->senders)) == NAME_NONE) return false;
     uint32_t target = record_target(t, r->groups);
     if (target == NAME_NONE) return false;
-    if (list != NAME_NONE && !(column_add(&t->sender_row, t->type.count) && column_add(&t->sender_list, list))) t->failed = true;
+    if (list != NAME_NONE && !(column_add(&t->sender_row, t->type.count) && column_add(&t->sender_list, list)))
+        t->failed = true;
     if (!record_row(t, r->type, r->subscription, target, line)) t->failed = true;
     return !t->failed;
 }
 
-/* Takes records from text[at] on, the first of them in `line`, and returns where the first one begins that is not plain. */
+/* Takes records from text[at] on, the first of them in `line`, and returns where the first one begins that is not
+ * plain. */
 GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line)
 {
     const uint8_t *end = text + length, *p = text + at, *next;

@@ -32,7 +32,10 @@ GLUE inline bool column_add(record_column *c, uint32_t value)
 
 GLUE inline uint32_t name_start(const record_names *n, uint32_t number) { return number ? n->stop.at[number - 1] : 0; }
 
-GLUE inline uint32_t name_length(const record_names *n, uint32_t number) { return n->stop.at[number] - name_start(n, number); }
+GLUE inline uint32_t name_length(const record_names *n, uint32_t number)
+{
+    return n->stop.at[number] - name_start(n, number);
+}
 
 static bool names_grow(record_names *n)
 {
@@ -40,7 +43,8 @@ static bool names_grow(record_names *n)
     uint32_t *slot = (uint32_t *) calloc(slots, sizeof *slot);
     if (!slot) return false;
     for (uint32_t number = 0; number < n->stop.count; number++) {
-        uint32_t i = (uint32_t) alias_hash(n->seed, n->text + name_start(n, number), name_length(n, number)) & (slots - 1);
+        uint32_t i = (uint32_t) alias_hash(n->seed, n->text + name_start(n, number),
+                                           name_length(n, number)) & (slots - 1);
         while (slot[i]) i = (i + 1) & (slots - 1);
         slot[i] = number + 1;
     }

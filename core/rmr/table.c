@@ -31,7 +31,8 @@ static uint32_t route_add_special(route_table *t, uint32_t senders, uint32_t cou
         t->special = grown;
         t->special_room = room;
     }
-    t->special[t->special_count] = (route_special) {.senders = senders, .sender_count = count, .target = target, .next = ROUTE_NONE};
+    t->special[t->special_count] = (route_special) {.senders = senders, .sender_count = count, .target = target,
+        .next = ROUTE_NONE};
     return t->special_count++;
 }
 
@@ -40,7 +41,8 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
 {
     uint32_t target = from->target[row] == ROUTE_NONE ? ROUTE_GONE : from->place[from->target[row]];
     uint32_t i = route_home(t, route_key(from->type[row], from->subscription[row]));
-    while (t->slot[i].target != ROUTE_FREE && (t->slot[i].type != from->type[row] || t->slot[i].subscription != from->subscription[row]))
+    while (t->slot[i].target != ROUTE_FREE && (t->slot[i].type != from->type[row]
+                                               || t->slot[i].subscription != from->subscription[row]))
         i = (i + 1) & t->mask;
     route_slot *s = &t->slot[i];
     bool fresh = s->target == ROUTE_FREE;
@@ -91,16 +93,19 @@ GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
 
 /* ---- what a table takes over from the one before: how often its entries were taken ---- */
 
-static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u, const route_special *b)
+static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u,
+                               const route_special *b)
 {
-    return a->sender_count == b->sender_count && !memcmp(t->sender + a->senders, u->sender + b->senders, a->sender_count * sizeof *t->sender);
+    return a->sender_count == b->sender_count
+           && !memcmp(t->sender + a->senders, u->sender + b->senders, a->sender_count * sizeof *t->sender);
 }
 
 static void route_inherit_specials(route_table *t, const route_slot *s, const route_table *from, const route_slot *old)
 {
     for (uint32_t i = old->target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = from->special[i].next)
         for (uint32_t k = s->target & ~ROUTE_SPECIAL; k != ROUTE_NONE; k = t->special[k].next)
-            if (route_same_senders(t, &t->special[k], from, &from->special[i])) t->special[k].turn += from->special[i].turn;
+            if (route_same_senders(t, &t->special[k], from, &from->special[i]))
+                t->special[k].turn += from->special[i].turn;
 }
 
 /* From `limit` slots of the former table, `at` onwards; the slot that is next. */

@@ -4,7 +4,7 @@
  * (active_tables.c).  From then on only `turn`, the counts and the addresses of endpoints change, in the core's thread.
  *
  *   slot[]      open addressing, at most half full; `target` leads to words[], or to a chain of specials
- *   word[]      for each target: number of groups (0: by MEID), then for each group its number of members, and the members
+ *   word[] for each target: number of groups (0: by MEID), then for each group its number of members, and the members
  *   special[]   the entries of a key of which some are for certain senders; those that win come first
  */
 #ifndef ROUTERD_CORE_ROUTE_TABLE_H
@@ -18,7 +18,7 @@
 #define ROUTE_GONE 0x7fffffffu      /* `target`: the entry was deleted, as if there were none */
 #define ROUTE_NONE UINT32_MAX
 #define ROUTE_MEMBERS 32u              /* most members of a group, as in the RMR library */
-#define ROUTE_NAME 63u                 /* octets of an endpoint's name that fit into the source field of an RMR header */
+#define ROUTE_NAME 63u  /* octets of an endpoint's name that fit into the source field of an RMR header */
 #define ROUTE_ANY (-1)                 /* subscription: any that has no entry of its own */
 
 typedef struct {
@@ -63,14 +63,18 @@ typedef struct {               /* what a table is built of: columns of `rows` en
     const uint32_t *target;    /* index into place[]; ROUTE_NONE: deleted */
     uint32_t rows;
     const uint32_t *place, *word;      /* place: where in word[] a target begins */
-    const uint32_t *sender_row, *sender_start; /* rows for certain senders only, ascending; the start behind the last, too */
+    /* rows for certain senders only, ascending; the start behind the last, too */
+    const uint32_t *sender_row, *sender_start;
     uint32_t sender_rows;
     const uint64_t *sender;
 } route_columns;
 
 /* ---- looking up ---- */
 
-static inline uint64_t route_key(int32_t type, int32_t subscription) { return (uint64_t) (uint32_t) type | (uint64_t) (uint32_t) subscription << 32; }
+static inline uint64_t route_key(int32_t type, int32_t subscription)
+{
+    return (uint64_t) (uint32_t) type | (uint64_t) (uint32_t) subscription << 32;
+}
 
 static inline uint32_t route_home(const route_table *t, uint64_t key)
 {
@@ -106,7 +110,8 @@ static inline uint64_t route_slot_turns(const route_table *t, const route_slot *
     return (t->wraps ? (uint64_t) t->wraps[s - t->slot] << 32 : 0) | s->turn;
 }
 
-/* Of one key: where it leads, and the turn that it is; ROUTE_GONE: nowhere.  `source`: hash of the sender's name, or 0. */
+/* Of one key: where it leads, and the turn that it is; ROUTE_GONE: nowhere.  `source`: hash of the sender's name, or
+ * 0. */
 static inline uint32_t route_take(route_table *t, int32_t type, int32_t subscription, uint64_t source, uint64_t *turn)
 {
     route_slot *s = route_slot_of(t, type, subscription);
@@ -126,7 +131,8 @@ static inline uint32_t route_take(route_table *t, int32_t type, int32_t subscrip
 }
 
 /* By type and subscription, or else by the type alone: only where there is no entry, not where one leads to nobody. */
-static inline uint32_t route_find_target(route_table *t, int32_t type, int32_t subscription, uint64_t source, uint64_t *turn)
+static inline uint32_t route_find_target(route_table *t, int32_t type, int32_t subscription, uint64_t source,
+                                         uint64_t *turn)
 {
     uint32_t target = route_take(t, type, subscription, source, turn);
     if (target == ROUTE_GONE && subscription != ROUTE_ANY) target = route_take(t, type, ROUTE_ANY, source, turn);

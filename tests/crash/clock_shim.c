@@ -1,6 +1,6 @@
-/* Preloaded into a router: its time of day is off by as many seconds as the first eight bytes of the file CLOCK_SHIFT say.
- * Whoever writes there sets the clock of all its processes at once. Monotonic clocks, and the kernel's, are as they are: a wait
- * for a point of the time of day would be far too long or none.
+/* Preloaded into a router: its time of day is off by as many seconds as the first eight bytes of the file CLOCK_SHIFT
+ * say.  Whoever writes there sets the clock of all its processes at once. Monotonic clocks, and the kernel's, are as
+ * they are: a wait for a point of the time of day would be far too long or none.
  */
 #include <fcntl.h>
 #include <stddef.h>

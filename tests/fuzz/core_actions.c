@@ -1,9 +1,9 @@
 /* Invariant: whatever stands in the action rings and arenas of the workers, the core neither crashes nor touches a byte
  * outside its segments and its own tables, and gives back all its memory in the end.
  *
- * Records are random, but often nearly right: small indices, handles that were once given out, blocks that exist.  Built
- * with AddressSanitizer and UndefinedBehaviorSanitizer; each segment is an allocation of its own, so a step outside is
- * seen.  Arguments: seed, rounds.
+ * Records are random, but often nearly right: small indices, handles that were once given out, blocks that exist.
+ * Built with AddressSanitizer and UndefinedBehaviorSanitizer; each segment is an allocation of its own, so a step
+ * outside is seen.  Arguments: seed, rounds.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -53,9 +53,11 @@ static uint32_t some_block(const arena_view *v) { return below(8) ? below(arena_
 /* A record that a confused worker might write; one in eight is pure noise. */
 static routerd_record some_record(const arena_view *arenas, uint32_t w, const uint64_t *seen)
 {
-    static const uint8_t types[] = {A_DELIVER, A_DELIVER, A_DELIVER, A_CONTINUE, A_UPDATE, A_UPDATE, A_UPDATE, A_DONE, A_PROGRESS,
+    static const uint8_t types[] = {A_DELIVER, A_DELIVER, A_DELIVER, A_CONTINUE, A_UPDATE, A_UPDATE, A_UPDATE, A_DONE,
+        A_PROGRESS,
                                     A_DRAIN, A_DRAINED, A_FREE, A_WAITS, A_CONTROL, A_NONE, 255};
-    static const uint32_t states[] = {0, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL, 77};
+    static const uint32_t states[] = {0, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED,
+        S_TRANSACTIONAL, 77};
     routerd_record r;
     uint8_t *bytes = (uint8_t *) &r;
     for (size_t i = 0; i < sizeof r; i++) bytes[i] = (uint8_t) any();
@@ -85,7 +87,8 @@ static void damage(const arena_view *v)
 {
     static const uint8_t key[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_APPLICATION_PROPERTIES, AMQP_MAP8, 25, 4,
                                    AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_SMALLINT, 101,
-                                   AMQP_STRING8, 8, 'r', 'm', 'r', '.', 'm', 'e', 'i', 'd', AMQP_STRING8, 2, 'm', '1', 0 };
+                                   AMQP_STRING8, 8, 'r', 'm', 'r', '.', 'm', 'e', 'i', 'd', AMQP_STRING8, 2, 'm', '1',
+                                   0 };
     uint32_t index = below(arena_blocks(v));
     arena_block *b = arena_at(v, index);
     uint32_t size = arena_capacity(v, index, false);
@@ -109,7 +112,8 @@ static void damage(const arena_view *v)
         c->body = below(4) ? 0 : below(600);
         if (!c->body) memcpy(c + 1, key, sizeof key < size - sizeof *c ? sizeof key : 0);
         uint8_t *digest = (uint8_t *) &c->digest;
-        for (uint32_t i = 0; i < sizeof c->digest; i++) digest[i] = below(3) ? (uint8_t) (i % 4 ? 0 : any()) : (uint8_t) any();
+        for (uint32_t i = 0; i < sizeof c->digest; i++)
+            digest[i] = below(3) ? (uint8_t) (i % 4 ? 0 : any()) : (uint8_t) any();
     } else {
         b->data[below(size)] = (uint8_t) any();
     }
@@ -127,7 +131,8 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
 {
     if (stop == STOP_UNKNOWN) {
         core_address *evicted = NULL;
-        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2), &evicted);
+        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2),
+                     &evicted);
         return;
     }
     if (stop == STOP_LOCAL) {
@@ -162,7 +167,8 @@ static void network(core_router *c, core_address **addresses)
         else if (!below(20)) network_remove(c, bit);
         break;
     case 1:
-        if (node->known && n->node[1 + below(ROUTERS)].known) network_path(c, bit, below(8) ? (int) (1 + below(ROUTERS)) : -1, below(4), (core_mask) {{any(), any()}});
+        if (node->known && n->node[1 + below(ROUTERS)].known)
+            network_path(c, bit, below(8) ? (int) (1 + below(ROUTERS)) : -1, below(4), (core_mask) {{any(), any()}});
         break;
     case 2:
         if (node->known) network_neighbour(c, bit, n->neighbour[place].taken ? (int) place : -1);
@@ -214,13 +220,15 @@ static void control_plane(core_router *c, core_address **addresses, core_address
     if (!known && !below(3)) inter_router(c, w, link, outgoing);
     else if (!known) {
         core_link_terms t = { .outgoing = outgoing, .address = a, .capacity = 1 + below(20), .settles = below(4) == 0,
-                              .granted = below(4) ? 0 : (int64_t) below(40) - 10, .edge = below(4) ? 0 : 1 + below(3), .fallback = below(8) == 0 };
+                              .granted = below(4) ? 0 : (int64_t) below(40) - 10, .edge = below(4) ? 0 : 1 + below(3),
+                              .fallback = below(8) == 0 };
         link_add(c, w, link, 1, &t);
     }
     else if (!below(10)) link_remove(c, known, below(2));
     if (below(2000)) return;
     uint32_t handled = 0;
-    for (enum core_stop stop; (stop = core_batch(c, w, UINT32_MAX, &handled)) != STOP_NOTHING;) python(c, stop, addresses);
+    for (enum core_stop stop; (stop = core_batch(c, w, UINT32_MAX, &handled)) != STOP_NOTHING;)
+        python(c, stop, addresses);
     core_reclaim(c, w);
 }
 
@@ -233,7 +241,7 @@ static void listen(core_router *c, uint32_t w, routerd_consumer *work, uint64_t 
         for (const routerd_record *r; (r = ring_peek(work)); ring_advance(work), more = true) {
             if (r->peer) seen[below(SEEN)] = r->peer;
             routerd_record done = {.type = A_FREE, .arena = r->arena, .block = r->block};
-            if (r->type == W_CONTROL && below(50)) core_action(c, w, &done);   /* without it the core's arena fills up */
+            if (r->type == W_CONTROL && below(50)) core_action(c, w, &done);  /* without it the core's arena fills up */
         }
         ring_return(work);
     }
@@ -244,7 +252,8 @@ int main(int argc, char **argv)
     uint32_t rounds = argc > 2 ? (uint32_t) atoi(argv[2]) : 20000;
     state = argc > 1 ? strtoull(argv[1], NULL, 10) * 2 + 1 : 1;
     core_router *c = (core_router *) calloc(1, sizeof *c);
-    uint8_t *control = (uint8_t *) segment(layout_control_bytes(WORKERS)), *rings = (uint8_t *) segment(layout_rings_bytes(WORKERS));
+    uint8_t *control = (uint8_t *) segment(layout_control_bytes(WORKERS)),
+        *rings = (uint8_t *) segment(layout_rings_bytes(WORKERS));
     layout_format_control(control, WORKERS, ARENA_BYTES, 1);
     void *memory[WORKERS + 1];
     for (uint32_t i = 0; i <= WORKERS; i++) {
@@ -255,7 +264,8 @@ int main(int argc, char **argv)
     routerd_producer actions[WORKERS];
     routerd_consumer work[WORKERS];
     for (uint32_t w = 0; w < WORKERS; w++) {
-        routerd_ring *a = (routerd_ring *) (rings + layout_action_ring(w)), *b = (routerd_ring *) (rings + layout_work_ring(w));
+        routerd_ring *a = (routerd_ring *) (rings + layout_action_ring(w)),
+            *b = (routerd_ring *) (rings + layout_work_ring(w));
         ring_format(a, 64);
         ring_format(b, 64);
         if (setup_worker(c, w, control, rings, -1)) return 2;
@@ -299,15 +309,19 @@ int main(int argc, char **argv)
         if (c->network.neighbour[i].taken) neighbour_give(c, i);
     bool empty = !c->ins.live && !c->outs.live && !c->links.live;
     uint64_t forwarded = stats_get(c->stats, N_FORWARDED), accepted = stats_get(c->stats, N_ACCEPTED);
-    printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled, (unsigned long long) forwarded,
+    printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled,
+           (unsigned long long) forwarded,
            (unsigned long long) accepted, empty ? "tables empty" : "tables not empty");
     const core_routes *p = &tables.routes;
-    printf("by route tables: %llu, no entry %llu, nobody %llu, no owner %llu, refused %llu\n", (unsigned long long) p->routed,
-           (unsigned long long) p->no_entry, (unsigned long long) p->no_endpoint, (unsigned long long) p->no_owner, (unsigned long long) p->refused);
+    printf("by route tables: %llu, no entry %llu, nobody %llu, no owner %llu, refused %llu\n",
+           (unsigned long long) p->routed,
+           (unsigned long long) p->no_entry, (unsigned long long) p->no_endpoint, (unsigned long long) p->no_owner,
+           (unsigned long long) p->refused);
     if (!p->routed || !p->no_entry || !p->no_endpoint || !p->no_owner || !p->refused) empty = false;
     fuzz_routes_close(c, &tables);
     if (c->network.transit < 50 || c->network.arrived < 50) empty = false;
-    if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
+    /* a fuzzer that reaches nothing proves nothing */
+    if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;
     if (stats_get(c->stats, N_FLOW_RECORDS) < handled / 100) empty = false;
     core_close(c);
     flow_close(flow);

@@ -41,7 +41,8 @@ static route_table *fuzz_table(core_router *c)
         start[special + 1] = start[special] + (start[special] < 2 ? 1 : 0);
         special++;
     }
-    route_columns columns = {.type = type, .subscription = subscription, .target = target, .rows = rows, .place = fuzz_places, .word = fuzz_words,
+    route_columns columns = {.type = type, .subscription = subscription, .target = target, .rows = rows,
+        .place = fuzz_places, .word = fuzz_words,
                              .sender_row = row, .sender_start = start, .sender_rows = special, .sender = fuzz_senders};
     route_table *t = route_build(&columns, FUZZ_ENDPOINTS);
     if (!t) exit(2);

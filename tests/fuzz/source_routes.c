@@ -1,5 +1,6 @@
-/* Any bytes as a message with a source route: whatever the workers make of it, nothing is read or written where nothing is, no
- * memory stays, and what leaves is no longer than what came and a limit.  The same of frames of Ockam nodes, in and out.
+/* Any bytes as a message with a source route: whatever the workers make of it, nothing is read or written where nothing
+ * is, no memory stays, and what leaves is no longer than what came and a limit.  The same of frames of Ockam nodes, in
+ * and out.
  *
  *   program TABLE ROUNDS MESSAGE...   changes the messages at random, ROUNDS times each, always in the same way
  */
@@ -43,14 +44,18 @@ static size_t load(const char *name, uint8_t *to)
 static size_t change(uint8_t *b, size_t size)
 {
     static const uint8_t odd[] = { 0, 1, AMQP_NULL, AMQP_LIST0, AMQP_STRING8, AMQP_SYMBOL8, AMQP_STRING32,
-                                   AMQP_LIST8, AMQP_MAP8, AMQP_LIST32, AMQP_MAP32, AMQP_ARRAY8, AMQP_ARRAY32, 0x7f, 0x80, 0xff };
+                                   AMQP_LIST8, AMQP_MAP8, AMQP_LIST32, AMQP_MAP32, AMQP_ARRAY8, AMQP_ARRAY32, 0x7f,
+                                   0x80, 0xff };
     for (uint32_t n = 1 + next(4); n-- && size; ) {
         uint32_t at = next((uint32_t) size), more = next(8);
         switch (next(5)) {
         case 0: b[at] = odd[next(sizeof odd)]; break;
         case 1: b[at] ^= (uint8_t) (1u << next(8)); break;
         case 2: size -= at ? next(at) : 0; break;
-        case 3: memmove(b + at, b + at + (more < size - at ? more : 0), size - at - (more < size - at ? more : 0)); size -= more < size - at ? more : 0; break;
+        case 3:
+            memmove(b + at, b + at + (more < size - at ? more : 0), size - at - (more < size - at ? more : 0));
+            size -= more < size - at ? more : 0;
+            break;
         default: if (size + more < ROOM) { memmove(b + at + more, b + at, size - at); size += more; }
         }
     }
@@ -65,7 +70,8 @@ static void one(const uint8_t *bytes, size_t size, bool complete, uint32_t how)
     arena_content c = { .key_block = UINT32_MAX };
     scan_found found;
     bool moved = false;
-    route_sender sender = { .anonymous = !(how & 1), .inter_router = how & 2, .entry = how % engine.table->entry_count };
+    route_sender sender = { .anonymous = !(how & 1), .inter_router = how & 2,
+        .entry = how % engine.table->entry_count };
     if (annotations_check(&c, copy, &found, 0, scan_message(copy, size, complete, &found), &moved) == SCAN_DONE) {
         enum route_result result = route_take(&engine, &sender, &c, copy, size, complete, &found);
         if (result == ROUTE_REFUSED && (engine.run.reason >= ROUTE_REASONS || !*engine.run.detail)) abort();
@@ -97,13 +103,17 @@ static void frame(const uint8_t *bytes, size_t size, uint8_t framing)
     if (result == ROUTE_DONE) {
         route_level *l = &engine.level[0];
         way_pop(&l->returning);
-        uint32_t behind = ockam_tail(l, framing, tail, sizeof tail), front = ockam_head(l, framing, (uint32_t) engine.run.rest_size, behind, head, sizeof head);
+        uint32_t behind = ockam_tail(l, framing, tail, sizeof tail),
+            front = ockam_head(l, framing, (uint32_t) engine.run.rest_size, behind, head, sizeof head);
         uint32_t width = ockam_width(framing);
         if (!front || ockam_length(framing, head) != front - width + engine.run.rest_size + behind) abort();
-        bool short_one = framing == OCKAM_CBOR ? copy[0] == 0x83 : copy[0] == 2 && !l->tracing;       /* it had no tail, or the other version */
-        if (!short_one && (front - width + engine.run.rest_size + behind != size || memcmp(head + width, copy, front - width))) abort();
+        /* it had no tail, or the other version */
+        bool short_one = framing == OCKAM_CBOR ? copy[0] == 0x83 : copy[0] == 2 && !l->tracing;
+        if (!short_one && (front - width + engine.run.rest_size + behind != size
+                           || memcmp(head + width, copy, front - width))) abort();
         way_push(&l->returning, &own);
-        if (route_chain(&engine.run, NULL) == ROUTE_DONE && route_tails(&engine.run) && !route_compose(&engine, &engine.run, copy, &none)) abort();
+        if (route_chain(&engine.run, NULL) == ROUTE_DONE && route_tails(&engine.run)
+            && !route_compose(&engine, &engine.run, copy, &none)) abort();
     } else if (result == ROUTE_REFUSED && !*engine.run.detail) {
         abort();
     }
@@ -114,7 +124,8 @@ static void frame(const uint8_t *bytes, size_t size, uint8_t framing)
 static void frames(int rounds)
 {
     static const char *const seeds[2] = {
-        "\x84\x82\x82\x00\x41" "f\x82\x18\x40\x42" "B2\x82\x82\x01\x4e" "127.0.0.1:3000\x82\x00\x42" "A1\x44ping\x67" "context",
+        "\x84\x82\x82\x00\x41" "f\x82\x18\x40\x42" "B2\x82\x82\x01\x4e" "127.0.0.1:3000\x82\x00\x42" "A1\x44ping\x67"
+            "context",
         "\x02\x02\x00\x01" "f\x40\x02" "B2\x02\x01\x0e" "127.0.0.1:3000\x00\x02" "A1\x04ping\x01\x07" "context"
     };
     static const size_t sizes[2] = { 48, 44 };

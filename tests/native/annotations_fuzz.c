@@ -1,6 +1,8 @@
-/* Router annotations, alone: whatever comes, nothing outside it is read, nothing is lost, and what goes on is a message.
+/* Router annotations, alone: whatever comes, nothing outside it is read, nothing is lost, and what goes on is a
+ * message.
  *
- *   - a message is taken or refused with a reason, the same whether its bytes come at once or in pieces, in few blocks or many
+ *   - a message is taken or refused with a reason, the same whether its bytes come at once or in pieces, in few blocks
+ *     or many
  *   - what is taken can be sent on in every form, and a router reads in that form what the one before has written
  *   - a content header that lies makes no sense to the sender, or it sends something; it never reads outside the arena
  * Inputs: messages with annotations of every form, the same with damaged bytes.  Arguments: seed, rounds.
@@ -177,7 +179,8 @@ static hop_terms some_terms(void)
 {
     static const char *ids[] = { "0/A", "", "0/a-router-with-a-rather-long-name" };
     static const uint8_t to[300] = "somewhere/else";
-    hop_terms t = { .heeded = (uint8_t) below(16), .form = (uint8_t) below(4), .state = (uint8_t) below(64), .id = ids[below(3)], .to = to };
+    hop_terms t = { .heeded = (uint8_t) below(16), .form = (uint8_t) below(4), .state = (uint8_t) below(64),
+        .id = ids[below(3)], .to = to };
     t.to_length = below(2) ? 0 : below(4) ? 14 : 300;
     return t;
 }
@@ -213,9 +216,12 @@ static void check_next(const hop_terms *t, const text *m)
     bool afresh = !before.annotations || (t->state & SEND_AFRESH);
     uint32_t traced = !*t->id ? 0 : 1 + (afresh ? 0 : before.trace_count);
     CHECK(c->trace_count == traced, "a trace of %u, not %u", c->trace_count, traced);
-    CHECK(c->user_count == before.user_count && c->user_to - c->user_from == before.user_to - before.user_from, "the user's entries have changed");
-    if (t->to_length) CHECK(c->routed & ROUTED_OVERRIDE && c->to_length == t->to_length, "the override is not the core's");
-    if (t->form == ANNOTATIONS_MAP || t->form == ANNOTATIONS_SECTION) CHECK(c->phase == ((t->state & SEND_PHASE) <= 9 ? (t->state & SEND_PHASE) : 0), "the phase");
+    CHECK(c->user_count == before.user_count && c->user_to - c->user_from == before.user_to - before.user_from,
+          "the user's entries have changed");
+    if (t->to_length) CHECK(c->routed & ROUTED_OVERRIDE && c->to_length == t->to_length,
+                            "the override is not the core's");
+    if (t->form == ANNOTATIONS_MAP || t->form == ANNOTATIONS_SECTION)
+        CHECK(c->phase == ((t->state & SEND_PHASE) <= 9 ? (t->state & SEND_PHASE) : 0), "the phase");
 }
 
 /* The header is shared memory: a sender must bear anything in it. */
@@ -229,15 +235,18 @@ static void check_lies(const hop_terms *t, const text *m)
     if (head == ROUTERD_NIL) return;
     arena_content *c = arena_content_of(&h->p.arena.view, head);
     arena_content honest = *c;
-    uint32_t *fields[] = { &c->to_offset, &c->to_length, &c->message_annotations, &c->annotations_end, &c->section_end, &c->user_from, &c->user_to, &c->user_count,
-                           &c->ingress, &c->ingress_length, &c->trace, &c->trace_length, &c->trace_count, &c->tail, &c->tail_length, &c->tail_count, &c->section_flags };
+    uint32_t *fields[] = { &c->to_offset, &c->to_length, &c->message_annotations, &c->annotations_end, &c->section_end,
+        &c->user_from, &c->user_to, &c->user_count,
+                           &c->ingress, &c->ingress_length, &c->trace, &c->trace_length, &c->trace_count, &c->tail,
+                           &c->tail_length, &c->tail_count, &c->section_flags };
     for (uint32_t n = 1 + below(3); n; n--) {
         static const uint32_t likely[] = { 0, 1, 10, 255, 256, 50000, UINT32_MAX - 3, UINT32_MAX };
         uint32_t *f = fields[below(sizeof fields / sizeof *fields)];
         *f = below(2) ? likely[below(8)] : below(2) ? *f + below(64) - 32 : below((uint32_t) m->size + 1);
     }
     if (!below(4)) c->annotations = (uint8_t) below(5);
-    if (!below(4)) c->key_block = below(2) ? HOP_SMALL + HOP_LARGE - 1 : below(8000);    /* the last one ends with the arena */
+    /* the last one ends with the arena */
+    if (!below(4)) c->key_block = below(2) ? HOP_SMALL + HOP_LARGE - 1 : below(8000);
     hop_send(h, t, head, 0);
     *c = honest;
     CHECK(arena_free_chain(&h->p.arena, head), "lost");

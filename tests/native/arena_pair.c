@@ -1,8 +1,8 @@
 /* An arena's owner and a reader: messages of random length that are read while they are still being written.
  *
  * The owner announces a message as soon as its head exists, publishes it in pieces and gives blocks back behind the
- * reader; the arena is far smaller than the longest messages.  The reader checks every byte.  Some messages are aborted,
- * some have a key block.  In the end every block is free again. */
+ * reader; the arena is far smaller than the longest messages.  The reader checks every byte.  Some messages are
+ * aborted, some have a key block.  In the end every block is free again. */
 #include "tests/native/broken.h"
 
 #include "tests/native/check.h"
@@ -29,7 +29,10 @@ typedef struct {
     uint64_t written, read, starved, trimmed;
 } shared_state;
 
-static uint8_t byte_of(uint64_t message, uint64_t position) { return (uint8_t) (mix(message) + position * 31 + (position >> 8)); }
+static uint8_t byte_of(uint64_t message, uint64_t position)
+{
+    return (uint8_t) (mix(message) + position * 31 + (position >> 8));
+}
 
 typedef struct {
     shared_state *s;
@@ -133,7 +136,8 @@ static void *owner(void *arg)
     return NULL;
 }
 
-static uint64_t read_message(const arena_view *v, routerd_producer *out, uint32_t head, uint64_t message, uint32_t *state)
+static uint64_t read_message(const arena_view *v, routerd_producer *out, uint32_t head, uint64_t message,
+                             uint32_t *state)
 {
     const arena_content *c = arena_content_of(v, head);
     arena_reader r;
@@ -171,12 +175,14 @@ static void *reader(void *arg)
             sched_yield();
             continue;
         }
-        CHECK(r->length == message, "message %lu came where %lu was due", (unsigned long) r->length, (unsigned long) message);
+        CHECK(r->length == message, "message %lu came where %lu was due", (unsigned long) r->length,
+              (unsigned long) message);
         uint32_t head = r->block, state;
         ring_advance(&in);
         ring_return(&in);
         bytes += read_message(&v, &out, head, message, &state);
-        CHECK((state == CONTENT_ABORTED) == (message % 11 == 3), "message %lu has state %u", (unsigned long) message, state);
+        CHECK((state == CONTENT_ABORTED) == (message % 11 == 3), "message %lu has state %u", (unsigned long) message,
+              state);
         post(&out, DONE, head, 0);
         message++;
     }
@@ -194,7 +200,8 @@ int main(void)
     s->back = (routerd_ring *) shared_memory(ring_bytes(CAPACITY));
     CHECK(ring_format(s->there, CAPACITY) && ring_format(s->back, CAPACITY), "format");
     run_pair(owner, reader, s);
-    CHECK(s->written == s->read, "%lu bytes were written and %lu read", (unsigned long) s->written, (unsigned long) s->read);
+    CHECK(s->written == s->read, "%lu bytes were written and %lu read", (unsigned long) s->written,
+          (unsigned long) s->read);
     CHECK(s->starved && s->trimmed, "the arena never ran out of blocks (%lu) or was never trimmed (%lu)",
           (unsigned long) s->starved, (unsigned long) s->trimmed);
     printf("%u messages, out of blocks %lu times, %lu blocks given back early\n", MESSAGES, (unsigned long) s->starved,

@@ -28,7 +28,8 @@ static void scribble(void *where, size_t bytes)
 /* Values that hurt more often than uniform ones do. */
 static uint32_t nasty(void)
 {
-    static const uint32_t values[] = { 0, 1, SMALL_BLOCKS - 1, SMALL_BLOCKS, BLOCKS - 1, BLOCKS, BLOCKS + 1, INT32_MAX, UINT32_MAX - 1, UINT32_MAX };
+    static const uint32_t values[] = { 0, 1, SMALL_BLOCKS - 1, SMALL_BLOCKS, BLOCKS - 1, BLOCKS, BLOCKS + 1, INT32_MAX,
+        UINT32_MAX - 1, UINT32_MAX };
     uint64_t i = random_below(&seed, 2 * sizeof values / sizeof *values);
     return i < sizeof values / sizeof *values ? values[i] : (uint32_t) random_below(&seed, BLOCKS);
 }
@@ -125,7 +126,8 @@ static void random_arena(void)
 {
     size_t bytes = random_below(&seed, 40000);
     uint8_t *base = (uint8_t *) segment(bytes);
-    arena_header h = { .magic = random_below(&seed, 8) ? ARENA_MAGIC : 0, .small_count = nasty(), .large_count = nasty() };
+    arena_header h = { .magic = random_below(&seed, 8) ? ARENA_MAGIC : 0, .small_count = nasty(),
+        .large_count = nasty() };
     arena_view v;
     arena_owner o;
     scribble(base, bytes);
@@ -192,7 +194,8 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 3, "two arguments: first seed, number of seeds");
     uint64_t first = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
-    setitimer(ITIMER_PROF, &(struct itimerval) {.it_value = {.tv_sec = 100}}, NULL);     /* of CPU time: an endless loop, not a busy machine */
+    /* of CPU time: an endless loop, not a busy machine */
+    setitimer(ITIMER_PROF, &(struct itimerval) {.it_value = {.tv_sec = 100}}, NULL);
     for (uint64_t i = first; i < first + count; i++) {
         seed = mix(i) | 1;
         damaged_arena();

@@ -1,5 +1,5 @@
-/* One router on a message's way, without its engine: the worker that takes it in, the core that says where to, the worker
- * that sends it on.  What the engine would be given is collected here. */
+/* One router on a message's way, without its engine: the worker that takes it in, the core that says where to, the
+ * worker that sends it on.  What the engine would be given is collected here. */
 #ifndef ROUTERD_TESTS_HOP_H
 #define ROUTERD_TESTS_HOP_H
 

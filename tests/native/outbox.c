@@ -25,7 +25,8 @@ int main(void)
         if (random_below(&seed, 3)) outbox_publish(&out);
         const routerd_record *r;
         for (uint64_t n = random_below(&seed, slow ? 5 : 12); n && (r = ring_peek(&in)); n--) {
-            CHECK(r->length == read && r->extra == mix(read), "record %lu came where %lu was due", (unsigned long) r->length,
+            CHECK(r->length == read && r->extra == mix(read), "record %lu came where %lu was due",
+                  (unsigned long) r->length,
                   (unsigned long) read);
             read++;
             ring_advance(&in);

@@ -1,8 +1,8 @@
-/* Records that are plain: whatever the text, reading stays inside it, what was taken are whole records, and every number in a
- * column is one of the table it is an index of.
+/* Records that are plain: whatever the text, reading stays inside it, what was taken are whole records, and every
+ * number in a column is one of the table it is an index of.
  *
- * Texts of the words of tables and of noise, in allocations of their own size for AddressSanitizer, taken from anywhere.
- * Arguments: seed, rounds.
+ * Texts of the words of tables and of noise, in allocations of their own size for AddressSanitizer, taken from
+ * anywhere.  Arguments: seed, rounds.
  */
 #include <string.h>
 
@@ -11,9 +11,12 @@
 
 #define LONGEST 4096u
 
-static const char *const words[] = {"mse|", "mse|", "mse |", "rte|", "del|", "1|", "2|", "-7", "99999999999", "2147483648", "a:1", "b:22",
-                                    "[::1]:9", "%meid", ",", ";", ",x:1|", "|", "#", " # c", " ", "\t", "\n", "\n", "\n", "\r\n", "\r",
-                                    "mse|1|2|a:1,b:2;c:3\n", "mse|5,s:1,t:2|-1|%meid\n", "rte|3|d:4\r\n", "mse|1|2|a:1, b:2 ; c:3 # x\n"};
+static const char *const words[] = {"mse|", "mse|", "mse |", "rte|", "del|", "1|", "2|", "-7", "99999999999",
+    "2147483648", "a:1", "b:22",
+                                    "[::1]:9", "%meid", ",", ";", ",x:1|", "|", "#", " # c", " ", "\t", "\n", "\n",
+                                    "\n", "\r\n", "\r",
+                                    "mse|1|2|a:1,b:2;c:3\n", "mse|5,s:1,t:2|-1|%meid\n", "rte|3|d:4\r\n",
+                                    "mse|1|2|a:1, b:2 ; c:3 # x\n"};
 
 static uint64_t state;
 
@@ -50,11 +53,13 @@ static void check_words(const record_column *places, const record_column *column
 static void check_table(const record_table *t)
 {
     uint32_t rows = t->type.count;
-    CHECK(!t->failed && rows == t->subscription.count && rows == t->target.count && rows == t->line.count, "columns of one length");
+    CHECK(!t->failed && rows == t->subscription.count && rows == t->target.count && rows == t->line.count,
+          "columns of one length");
     for (uint32_t row = 0; row < rows; row++) CHECK(t->target.at[row] < t->place.count, "no such target");
     CHECK(t->sender_row.count == t->sender_list.count, "columns of one length");
     for (uint32_t i = 0; i < t->sender_row.count; i++) {
-        CHECK(t->sender_row.at[i] < rows && (!i || t->sender_row.at[i] > t->sender_row.at[i - 1]), "rows in their order");
+        CHECK(t->sender_row.at[i] < rows && (!i || t->sender_row.at[i] > t->sender_row.at[i - 1]),
+              "rows in their order");
         CHECK(t->sender_list.at[i] < t->list_place.count, "no such list");
     }
     check_words(&t->place, &t->word, t->endpoint.stop.count, true);

@@ -146,7 +146,8 @@ int main(void)
     run_pair(left, right, s);
     CHECK(s->left_slept && s->right_slept, "nobody ever slept: the doorbells were not tested");
     CHECK(s->full, "the ring was never full");
-    printf("%u records, full %lu times, sleeps %lu and %lu\n", ITEMS, (unsigned long) s->full, (unsigned long) s->left_slept,
+    printf("%u records, full %lu times, sleeps %lu and %lu\n", ITEMS, (unsigned long) s->full,
+           (unsigned long) s->left_slept,
            (unsigned long) s->right_slept);
     return 0;
 }

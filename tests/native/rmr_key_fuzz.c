@@ -64,7 +64,13 @@ static void put_section(text *t, uint8_t code, const char *prefix, rmr_key *key)
         key->found |= RMR_KEY_MT;
         put_text(t, name, prefix, "rmr.mt"); put_number(t, key->mt); count += 2;
     }
-    if (below(2)) { key->sid = (int32_t) below(9) - 1; key->found |= RMR_KEY_SID; put_text(t, name, prefix, "rmr.sub-id"); put_number(t, key->sid); count += 2; }
+    if (below(2)) {
+        key->sid = (int32_t) below(9) - 1;
+        key->found |= RMR_KEY_SID;
+        put_text(t, name, prefix, "rmr.sub-id");
+        put_number(t, key->sid);
+        count += 2;
+    }
     if (below(2)) {
         put_text(t, name, prefix, "rmr.meid");
         key->meid = (uint32_t) t->size + 2; key->meid_length = 5; key->found |= RMR_KEY_MEID;
@@ -91,8 +97,14 @@ static void compose(text *t, rmr_key *key)
     if (below(4)) put_section(t, SECTION_APPLICATION_PROPERTIES, "", &application);
     if (application.found & ~key->found & RMR_KEY_MT) key->mt = application.mt;
     if (application.found & ~key->found & RMR_KEY_SID) key->sid = application.sid;
-    if (application.found & ~key->found & RMR_KEY_MEID) { key->meid = application.meid; key->meid_length = application.meid_length; }
-    if (application.found & ~key->found & RMR_KEY_SOURCE) { key->source = application.source; key->source_length = application.source_length; }
+    if (application.found & ~key->found & RMR_KEY_MEID) {
+        key->meid = application.meid;
+        key->meid_length = application.meid_length;
+    }
+    if (application.found & ~key->found & RMR_KEY_SOURCE) {
+        key->source = application.source;
+        key->source_length = application.source_length;
+    }
     key->found |= application.found;
     put_all(t, data, sizeof data);
 }
@@ -108,8 +120,10 @@ static enum scan_result look(const text *t, size_t size, rmr_key *key)
     if (result == SCAN_DONE) result = rmr_key_scan(bytes, size, &found, key);
     if (result == SCAN_DONE) {
         CHECK(!(key->found & RMR_KEY_MEID) || (uint64_t) key->meid + key->meid_length <= size, "the MEID lies outside");
-        CHECK(!(key->found & RMR_KEY_SOURCE) || (uint64_t) key->source + key->source_length <= size, "the source lies outside");
-        CHECK(!(key->found & RMR_KEY_SOURCE) || bytes[key->source - 1] == key->source_length, "the source's length is elsewhere");
+        CHECK(!(key->found & RMR_KEY_SOURCE) || (uint64_t) key->source + key->source_length <= size,
+              "the source lies outside");
+        CHECK(!(key->found & RMR_KEY_SOURCE) || bytes[key->source - 1] == key->source_length,
+              "the source's length is elsewhere");
     }
     free(bytes);
     return result;
@@ -127,7 +141,9 @@ int main(int argc, char **argv)
             enum scan_result result = look(&t, size, &key);
             CHECK(result != SCAN_BAD, "a message in order, cut at %zu of %zu", size, t.size);
             CHECK(size < t.size || result == SCAN_DONE, "a whole message needs no more");
-            if (result == SCAN_DONE) CHECK(!memcmp(&key, &wanted, sizeof key), "another key than it was made with, at %zu of %zu", size, t.size);
+            if (result == SCAN_DONE)
+                CHECK(!memcmp(&key, &wanted, sizeof key), "another key than it was made with, at %zu of %zu", size,
+                      t.size);
         }
         for (uint32_t damage = 1 + below(3); damage; damage--) t.byte[below((uint32_t) t.size)] = (uint8_t) below(256);
         for (size_t size = 0; size <= t.size; size++) look(&t, size, &key);

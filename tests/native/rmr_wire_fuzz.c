@@ -1,9 +1,12 @@
-/* Frames of RMR's transport as AMQP messages and back: byte for byte for those in order, and never a step outside for the others.
+/* Frames of RMR's transport as AMQP messages and back: byte for byte for those in order, and never a step outside for
+ * the others.
  *
  *   - whatever the bytes, a frame that is measured lies inside what it was measured in
- *   - a frame in order becomes a message in order, whose key is the frame's, and that message becomes the same frame again
+ *   - a frame in order becomes a message in order, whose key is the frame's, and that message becomes the same frame
+ *     again
  *   - all text in such a message is UTF-8, whatever stands in the frame
- *   - a message that is cut off or damaged becomes a frame inside of it, or none; which one does not depend on what was made before
+ *   - a message that is cut off or damaged becomes a frame inside of it, or none; which one does not depend on what was
+ *     made before
  *   - what is read at fixed places is what a scan finds there
  * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
  */
@@ -62,7 +65,8 @@ static void check_texts(const uint8_t *message, const uint8_t *body)
 /* What stands behind the transport's header; its length. */
 static uint32_t some_frame(uint8_t *at)
 {
-    uint32_t own = below(4) ? RMR_HEADER : below(2) ? RMR_HEADER_OLD : RMR_HEADER + below(100), trace = below(2) ? below(60) : 0, d1 = below(6), d2 = below(3) ? 0 : below(20), payload = below(300);
+    uint32_t own = below(4) ? RMR_HEADER : below(2) ? RMR_HEADER_OLD : RMR_HEADER + below(100), trace = below(2)
+        ? below(60) : 0, d1 = below(6), d2 = below(3) ? 0 : below(20), payload = below(300);
     memset(at, 0, LONGEST);
     be32_put(at + RMR_MT, 100 + below(1000));
     be32_put(at + RMR_PAYLOAD, payload);
@@ -87,7 +91,8 @@ static bool measure(const uint8_t *frame, uint32_t size, rmr_parts *parts)
     uint8_t *copy = copy_of(frame, size);
     bool good = size >= RMR_HEADER_OLD && rmr_measure(copy, size, parts);
     if (good) {
-        CHECK((uint64_t) parts->head + parts->payload <= size, "a part lies outside: %u and %u of %u", parts->head, parts->payload, size);
+        CHECK((uint64_t) parts->head + parts->payload <= size, "a part lies outside: %u and %u of %u", parts->head,
+              parts->payload, size);
         rmr_answers_call(copy);
     }
     free(copy);
@@ -103,12 +108,15 @@ static void wrong_lengths(const uint8_t *frame, uint32_t size)
         for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             memcpy(damaged, frame, size);
             be32_put(damaged + at, wrong[i]);
-            if (at == RMR_PAYLOAD && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "payload of %u in %u", wrong[i], size);
-            if (at >= RMR_LEN0 && at <= RMR_LEN3 && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "length %u at %u in %u", wrong[i], at, size);
+            if (at == RMR_PAYLOAD && wrong[i] > size)
+                CHECK(!measure(damaged, size, &parts), "payload of %u in %u", wrong[i], size);
+            if (at >= RMR_LEN0 && at <= RMR_LEN3 && wrong[i] > size)
+                CHECK(!measure(damaged, size, &parts), "length %u at %u in %u", wrong[i], at, size);
             measure(damaged, size, &parts);
         }
     }
-    for (uint32_t cut = 0; cut < size; cut++) CHECK(!measure(frame, cut, &parts), "a frame of %u octets is found in %u", size, cut);
+    for (uint32_t cut = 0; cut < size; cut++)
+        CHECK(!measure(frame, cut, &parts), "a frame of %u octets is found in %u", size, cut);
 }
 
 /* A message from the frame, in `to`; its length. */
@@ -118,7 +126,8 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
     const rmr_address none = { NULL, 0 }, some = { names, sizeof names - 1 };
     static const uint8_t id[] = { AMQP_STRING8, 2, 'i', 'd' };
     uint8_t call[RMR_CALL_TEXT];
-    rmr_wanted want = { .to = below(2) ? some : none, .reply_to = below(2) ? some : none, .conn = below(3) ? none : some };
+    rmr_wanted want = { .to = below(2) ? some : none, .reply_to = below(2) ? some : none, .conn = below(3) ? none
+        : some };
     rmr_call_put(call, frame);
     if (!below(3)) want.call = call;
     if (!below(3)) { want.id = id; want.id_length = sizeof id; }
@@ -132,15 +141,20 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
     length += parts->payload;
     check_texts(to, to + length - parts->payload - 8);
     uint8_t *copy = copy_of(to, length);
-    CHECK(scan_message(copy, length, true, &again) == SCAN_DONE && rmr_key_there(copy, length, true, &again) == SCAN_DONE, "%s", again.why);
-    CHECK(rmr_key_scan(copy, length, &again, &other) == SCAN_DONE && !memcmp(&key, &other, sizeof key), "the key is another one");
-    CHECK(again.annotations_end == found.annotations_end && again.properties == found.properties && again.to == found.to && again.to_length == found.to_length
-          && again.application_properties == found.application_properties && again.message_annotations == found.message_annotations, "a section stands elsewhere");
+    CHECK(scan_message(copy, length, true, &again) == SCAN_DONE
+          && rmr_key_there(copy, length, true, &again) == SCAN_DONE, "%s", again.why);
+    CHECK(rmr_key_scan(copy, length, &again, &other) == SCAN_DONE && !memcmp(&key, &other, sizeof key),
+          "the key is another one");
+    CHECK(again.annotations_end == found.annotations_end && again.properties == found.properties && again.to == found.to
+          && again.to_length == found.to_length
+          && again.application_properties == found.application_properties
+          && again.message_annotations == found.message_annotations, "a section stands elsewhere");
     free(copy);
     return length;
 }
 
-/* What is read at the places where a frame's message has everything is what a scan of it finds, on whatever was made last. */
+/* What is read at the places where a frame's message has everything is what a scan of it finds, on whatever was made
+ * last. */
 static void same_by_scan(const uint8_t *message, uint32_t size, uint32_t length, const rmr_frame *made)
 {
     static rmr_frame other;
@@ -149,14 +163,18 @@ static void same_by_scan(const uint8_t *message, uint32_t size, uint32_t length,
     enum rmr_made result = rmr_make_scanned(message, size, length, &other);
     if (result == RMR_PIECES && size < length) return;
     if (result != RMR_MADE) {
-        CHECK(scan_message(message, size, size == length, &found) == SCAN_BAD && strstr(found.why, "properties"), "no frame by a scan: %s", found.why ? found.why : "in order");
+        CHECK(scan_message(message, size, size == length, &found) == SCAN_BAD && strstr(found.why, "properties"),
+              "no frame by a scan: %s", found.why ? found.why : "in order");
         return;
     }
-    CHECK(other.head_length == made->head_length && !memcmp(other.head, made->head, made->head_length), "another header by a scan");
-    CHECK(other.payload == made->payload && other.payload_length == made->payload_length && other.annotated == made->annotated && other.asks == made->asks, "another payload by a scan");
+    CHECK(other.head_length == made->head_length && !memcmp(other.head, made->head, made->head_length),
+          "another header by a scan");
+    CHECK(other.payload == made->payload && other.payload_length == made->payload_length
+          && other.annotated == made->annotated && other.asks == made->asks, "another payload by a scan");
 }
 
-static void make(const uint8_t *message, uint32_t size, uint32_t length, bool whole, const uint8_t *frame, const rmr_parts *parts)
+static void make(const uint8_t *message, uint32_t size, uint32_t length, bool whole, const uint8_t *frame,
+                 const rmr_parts *parts)
 {
     static rmr_frame made;
     uint8_t *copy = copy_of(message, size);
@@ -167,17 +185,20 @@ static void make(const uint8_t *message, uint32_t size, uint32_t length, bool wh
         CHECK(be32(made.head + RMR_PAYLOAD) == made.payload_length, "the payload's length is another one");
         same_by_scan(copy, size, length, &made);
     }
-    if (result == RMR_PIECES && size == length && rmr_join(copy, size, &made)) CHECK((uint64_t) made.payload + made.payload_length <= size, "joined too much");
+    if (result == RMR_PIECES && size == length && rmr_join(copy, size, &made))
+        CHECK((uint64_t) made.payload + made.payload_length <= size, "joined too much");
     if (whole && result != RMR_PIECES) {
         CHECK(result == RMR_MADE, "a frame's message makes none: %d", result);
         CHECK(rmr_recognise(copy, size, length, &made), "a frame's message is not recognised");
         CHECK(made.head_length == parts->head && !memcmp(made.head, frame, parts->head), "another header");
-        CHECK(made.payload_length == parts->payload && !memcmp(message + made.payload, frame + parts->head, parts->payload), "another payload");
+        CHECK(made.payload_length == parts->payload
+              && !memcmp(message + made.payload, frame + parts->head, parts->payload), "another payload");
     }
     free(copy);
 }
 
-/* Damage where it matters: an octet anywhere, or of what is said about sections and their items, or an item that stands there twice. */
+/* Damage where it matters: an octet anywhere, or of what is said about sections and their items, or an item that stands
+ * there twice. */
 static void damage(uint8_t *message, uint32_t length)
 {
     uint32_t section = 0;
@@ -230,7 +251,8 @@ static void questions(void)
     CHECK(rmr_make(message, size, size, &made) == RMR_MADE && made.asks, "no question");
     uint32_t trace = be32(made.head + RMR_LEN1);
     rmr_ask_sign(key, made.head + RMR_HEADER, trace);
-    CHECK(rmr_measure(made.head, made.head_length, &parts) && parts.head == made.head_length, "the head is not what it says");
+    CHECK(rmr_measure(made.head, made.head_length, &parts) && parts.head == made.head_length,
+          "the head is not what it says");
     rmr_asked asked = rmr_ask_answered(key, made.head);
     CHECK(asked.length == sizeof text - 1 && !memcmp(asked.text, text, asked.length), "another reply-to");
     CHECK(asked.id_length == 2 && asked.id[0] == AMQP_SMALLULONG && asked.id[1] == number, "another id");
@@ -238,7 +260,8 @@ static void questions(void)
     CHECK(!rmr_ask_answered(key, made.head).length, "a forged question is answered");
 }
 
-/* A client's answer to a blocking call, whose correlation-id stands there in either form: it has the transaction of the call. */
+/* A client's answer to a blocking call, whose correlation-id stands there in either form: it has the transaction of the
+ * call. */
 static void answers(const uint8_t *frame)
 {
     static rmr_frame made;
@@ -249,7 +272,8 @@ static void answers(const uint8_t *frame)
     rmr_section(message, SECTION_PROPERTIES, AMQP_LIST32, p, 6);
     uint32_t size = (uint32_t) (p - message);
     CHECK(rmr_make(message, size, size, &made) == RMR_MADE, "an answer without a type makes no frame");
-    CHECK(!memcmp(made.head + RMR_XACT, frame + RMR_XACT, RMR_XACT_BYTES) && !memcmp(made.head + RMR_MT, frame + RMR_MT, 4), "another call");
+    CHECK(!memcmp(made.head + RMR_XACT, frame + RMR_XACT, RMR_XACT_BYTES)
+          && !memcmp(made.head + RMR_MT, frame + RMR_MT, 4), "another call");
 }
 
 int main(int argc, char **argv)
@@ -268,10 +292,12 @@ int main(int argc, char **argv)
         if (!below(20)) wrong_lengths(frame, size);
         uint32_t length = message_of(frame, &parts, message);
         answers(frame);
-        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, true, frame, &parts);
+        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20))
+            make(message, cut, length, true, frame, &parts);
         make(message, length, length, true, frame, &parts);
         for (uint32_t n = 1 + below(3); n; n--) damage(message, length);
-        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, false, frame, &parts);
+        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20))
+            make(message, cut, length, false, frame, &parts);
         make(message, length, length, false, frame, &parts);
         tokens();
         questions();

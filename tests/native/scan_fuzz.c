@@ -63,8 +63,10 @@ static void put_value(text *t)
 
 static void put_descriptor(text *t, uint8_t section)
 {
-    static const char *names[] = { "amqp:header:list", "amqp:delivery-annotations:map", "amqp:message-annotations:map", "amqp:properties:list",
-                                   "amqp:application-properties:map", "amqp:data:binary", "amqp:amqp-sequence:list", "amqp:amqp-value:*", "amqp:footer:map" };
+    static const char *names[] = { "amqp:header:list", "amqp:delivery-annotations:map", "amqp:message-annotations:map",
+        "amqp:properties:list",
+                                   "amqp:application-properties:map", "amqp:data:binary", "amqp:amqp-sequence:list",
+                                   "amqp:amqp-value:*", "amqp:footer:map" };
     put(t, AMQP_DESCRIBED);
     if (below(2)) { put(t, AMQP_SMALLULONG); put(t, section); return; }
     if (below(2)) {
@@ -140,8 +142,10 @@ static text some_message(void)
 
 static text noise(void)
 {
-    static const uint8_t likely[] = {AMQP_DESCRIBED, AMQP_SMALLULONG, AMQP_ULONG, AMQP_SYMBOL8, AMQP_SYMBOL32, SECTION_HEADER,
-        SECTION_DELIVERY_ANNOTATIONS, SECTION_MESSAGE_ANNOTATIONS, SECTION_PROPERTIES, SECTION_VALUE, AMQP_LIST8, AMQP_LIST32,
+    static const uint8_t likely[] = {AMQP_DESCRIBED, AMQP_SMALLULONG, AMQP_ULONG, AMQP_SYMBOL8, AMQP_SYMBOL32,
+        SECTION_HEADER,
+        SECTION_DELIVERY_ANNOTATIONS, SECTION_MESSAGE_ANNOTATIONS, SECTION_PROPERTIES, SECTION_VALUE, AMQP_LIST8,
+        AMQP_LIST32,
         AMQP_MAP8, AMQP_MAP32, AMQP_STRING8, AMQP_STRING32, AMQP_NULL, 0xff};
     text t = { .size = below(60) };
     for (size_t i = 0; i < t.size; i++) t.byte[i] = below(4) ? likely[below(sizeof likely)] : (uint8_t) below(256);
@@ -166,8 +170,11 @@ static enum scan_result scan_alone(const uint8_t *bytes, size_t size, bool compl
     if (size) memcpy(copy, bytes, size);
     enum scan_result result = scan_message(copy, size, complete, found);
     if (result == SCAN_DONE) {
-        CHECK(found->annotations_end <= size && found->body <= size && found->annotations_end <= found->body, "of %zu bytes: annotations %u, body %u", size, found->annotations_end, found->body);
-        if (found->to != SCAN_ABSENT) CHECK((uint64_t) found->to + found->to_length <= size, "to: %u + %u of %zu", found->to, found->to_length, size);
+        CHECK(found->annotations_end <= size && found->body <= size && found->annotations_end <= found->body,
+              "of %zu bytes: annotations %u, body %u", size, found->annotations_end, found->body);
+        if (found->to != SCAN_ABSENT)
+            CHECK((uint64_t) found->to + found->to_length <= size, "to: %u + %u of %zu", found->to, found->to_length,
+                  size);
         CHECK(found->priority <= 9, "priority %u", found->priority);
     }
     CHECK((result == SCAN_BAD) == (found->why != NULL), "what is wrong is said");
@@ -179,8 +186,10 @@ static enum scan_result scan_alone(const uint8_t *bytes, size_t size, bool compl
 static bool same(const scan_found *a, const scan_found *b)
 {
     return a->delivery_annotations == b->delivery_annotations && a->message_annotations == b->message_annotations
-        && a->properties == b->properties && a->annotations_end == b->annotations_end && a->body == b->body && a->to == b->to
-        && a->to_length == b->to_length && a->priority == b->priority && a->application_properties == b->application_properties;
+        && a->properties == b->properties && a->annotations_end == b->annotations_end && a->body == b->body
+        && a->to == b->to
+        && a->to_length == b->to_length && a->priority == b->priority
+        && a->application_properties == b->application_properties;
 }
 
 static void check_prefixes(const text *t, bool in_order)

@@ -19,7 +19,8 @@ int pass(const hop_terms *terms, const uint8_t *bytes, size_t size, passed *p)
     bool done = hop_pass(one, terms, bytes, size);
     if (one->p.arena.free_count[0] + one->p.arena.free_count[1] != before) return -1;
     const arena_content *c = &one->content;
-    *p = (passed) { one->why, one->condition, one->out.bytes, one->out.used, c->annotations, c->routed, c->phase, c->section_flags,
+    *p = (passed) { one->why, one->condition, one->out.bytes, one->out.used, c->annotations, c->routed, c->phase,
+        c->section_flags,
                     c->ingress_length, c->trace_count, c->user_count };
     return done;
 }

@@ -45,7 +45,10 @@ static scan_found found;
 
 static void put(const route_run *run, const uint8_t *bytes, routed *r)
 {
-    if (!route_compose(&engine, run, bytes, &found) || engine.out.used + run->rest_size > sizeof out) { r->result = -2; return; }
+    if (!route_compose(&engine, run, bytes, &found) || engine.out.used + run->rest_size > sizeof out) {
+        r->result = -2;
+        return;
+    }
     memcpy(out, out_start(&engine.out), engine.out.used);
     memcpy(out + engine.out.used, run->rest, run->rest_size);
     r->bytes = out;
@@ -61,7 +64,8 @@ void route(const uint8_t *bytes, size_t size, int complete, const route_sender *
     bool moved = false;
     memset(r, 0, sizeof *r);
     route_engine_clean(&engine);
-    if (annotations_check(&c, (uint8_t *) (uintptr_t) bytes, &found, 0, scan_message(bytes, size, complete, &found), &moved) != SCAN_DONE) {
+    if (annotations_check(&c, (uint8_t *) (uintptr_t) bytes, &found, 0, scan_message(bytes, size, complete, &found),
+                          &moved) != SCAN_DONE) {
         r->result = -1;
         return;
     }
@@ -94,7 +98,8 @@ int copy(uint32_t which, const uint8_t *bytes, size_t size, routed *r)
     return r->result == 0;
 }
 
-/* The next piece of the message that was routed last, as it leaves; -1: it makes no sense, -2 at its end: it is cut short. */
+/* The next piece of the message that was routed last, as it leaves; -1: it makes no sense, -2 at its end: it is cut
+ * short. */
 int64_t piece(const uint8_t *bytes, size_t size, routed *r)
 {
     if (!size) return route_body_over(&body) ? 0 : -2;
