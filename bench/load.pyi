@@ -1,12 +1,15 @@
 from typing import Final
 
+from typing_extensions import disjoint_base
+
 MODES: Final[dict[str, int]]
 LINKS_MAX: Final[int]
 ADDRESS_MAX: Final[int]
 
+@disjoint_base
 class Load:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         mode: str,
         host: str,
         port: int,
@@ -20,7 +23,7 @@ class Load:
         pause_us: int = 0,
         listen: bool = False,
         far: int = 0,
-    ) -> None: ...
+    ) -> Load: ...
     def open(self) -> None: ...
     def hold(self) -> None: ...
     def run(self) -> None: ...

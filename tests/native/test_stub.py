@@ -1,4 +1,4 @@
-"""A .pyi says what its compiled module really has."""
+"""Each .pyi says what its compiled module really has."""
 
 import subprocess
 import sys
@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SOURCES = [file.relative_to(ROOT) for file in ROOT.glob("*/**/*.pyx") if ".venv" not in file.parts]
+MODULES = sorted(str(file.with_suffix("")).replace("/", ".") for file in SOURCES)
+# The pump and the load generator call the engine, whose symbols must be there first.
+STUBTEST = "import sys; from mypy import stubtest; from workers.loop import engine; engine.load(); "
+STUBTEST += "sys.exit(stubtest.main())"
 
 
-@pytest.mark.parametrize("module", ["shm.native", "bench.contract"])
+@pytest.mark.parametrize("module", MODULES)
 def test_stub_agrees_with_the_module(module: str) -> None:
-    """mypy's stubtest finds no difference."""
-    command = [
-        sys.executable,
-        "-m",
-        "mypy.stubtest",
-        module,
-        "--allowlist",
-        str(HERE / "stub_allowlist.txt"),
-    ]
-    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
+    """mypy's stubtest finds no difference but what stub_allowlist.txt gives a reason for."""
+    allowed = ["--allowlist", str(HERE / "stub_allowlist.txt"), "--ignore-unused-allowlist"]
+    command = [sys.executable, "-c", STUBTEST, module, *allowed]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
