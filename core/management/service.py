@@ -191,7 +191,7 @@ class Service:
             self._post(_Command(self._refused))
             return
         if isinstance(request, ManagementError):
-            LOGGER.error("refused a management request of %s: %s", requester.peer, request.text)
+            LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
         elif requester.led and requester.may_read(request.operation):
             try:

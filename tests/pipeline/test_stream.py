@@ -100,9 +100,9 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     (some / "raw" / "copy.parquet").unlink()
     assert sum("cut.parquet: left out: it is cut short" in line for line in told) >= 1
     parts = Parts(spark, str(output))
-    totals = parts.read()
-    assert totals is not None
-    given = {tuple(row[:6]): row for row in stream.traffic(totals).collect()}
+    sums = parts.read()
+    assert sums is not None
+    given = {tuple(row[:6]): row for row in stream.traffic(sums).collect()}
     expected = {tuple(row[k] for k in KEY): row for row in wanted.collect()}
     assert given.keys() == expected.keys()
     for key, row in expected.items():
@@ -118,8 +118,8 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     closed = state.closed_until(60)
     assert closed is not None
     assert datetime.fromtimestamp(closed / 1e6, UTC).date().isoformat() == "2026-01-05"
-    before = totals(totals)
-    parts.fold(stream.added(totals))
+    before = totals(sums)
+    parts.fold(stream.added(sums))
     assert parts.number == 1
     folded = parts.read()
     assert folded is not None
@@ -187,9 +187,9 @@ def test_killed_and_started_again_it_counts_each_record_once(
     done, _ = start(some, output).communicate(timeout=900)
     assert "so far" in done
     assert not list(output.glob(".part-*"))
-    totals = Parts(spark, str(output)).read()
-    assert totals is not None
-    assert totals(totals) == totals(wanted)
+    sums = Parts(spark, str(output)).read()
+    assert sums is not None
+    assert totals(sums) == totals(wanted)
 
 
 def test_an_output_without_its_checkpoint_is_refused(spark: SparkSession, some: Path, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
     near.reaches("named", "SUCCESS")
     near.reaches("old by name", "SUCCESS", "encrypted=TLS")
     near.reaches("old", "CONNECTING", "failed: ")
-    near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not its addresses")
+    near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not with its addresses")
     for name in ("stranger", "expired"):
         near.reaches(name, "CONNECTING", "failed: .*certificate")
         assert re.search(rf"connector {name}: Connection to localhost:\d+ failed: .*certificate", near.log)

@@ -94,7 +94,7 @@ def test_a_link_beyond_the_most_is_refused_and_counted(
     assert error_of(beyond)[0] == "amqp:resource-limit-exceeded"
     assert [one.name for one in stand.hear(Attach, 2)] == [first.name, second.name]
     assert stats.read(stand.segments.worker_stats(0))["refused_room"] == 1
-    refused = f"link {beyond.name!r} of 127.0.0.1:{acceptor.port} refused: this worker has all"
+    refused = f"link {beyond.name!r} of 127.0.0.1:{acceptor.port} refused: this worker has no room"
     assert [text for text in caplog.messages if text.startswith(refused)]
     first.close()
     stand.hear(Detach)

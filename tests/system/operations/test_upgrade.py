@@ -69,7 +69,8 @@ def change(file: Path, old: str, new: str) -> None:
 def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: Path) -> None:
     """The command follows it to the end; the router is found by process id, in a file, or by asking."""
     assert product(router) == "routerd"
-    change(code / "workers" / "opening.py", 'PRODUCT: Final = "routerd"', 'PRODUCT: Final = "the next one"')
+    ours = 'PRODUCT: Final = "routerd"'
+    change(code / "workers/control/opening.py", ours, ours.replace("routerd", "the next one"))
     change(code / "core" / "main.py", "core started", "next core started")
     client = Knocker(router.address)
     client.start()
