@@ -24,6 +24,7 @@ from shm.segment import DIRECTORY, Segments, attach, segment_prefix
 
 LONG = 60.0  # far beyond what anything here takes on a busy machine; it only ends a broken test
 STOP = 20.0  # a signal stops a router within 5 s, whatever its clients do, if it gets a CPU
+PROGRAM = Path(sys.executable).with_name("routerd")
 
 needs_users = pytest.mark.skipif(
     not proton.SASL.extended(),
@@ -128,7 +129,7 @@ class Configuration:
 class RunningRouter:
     """A router process and its children; ``stop`` insists on a clean end."""
 
-    def __init__(self, folder: Path, configuration: Configuration) -> None:
+    def __init__(self, folder: Path, configuration: Configuration, program: Path = PROGRAM) -> None:
         self.id = f"system-{os.getpid()}-{folder.name}"
         self.output_file, self.log_file = folder / "out", folder / "log"
         self.expected = configuration.expected
@@ -136,7 +137,7 @@ class RunningRouter:
         config.write_text(configuration.text(self.id))
         with self.output_file.open("wb") as out, self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                [Path(sys.executable).with_name("routerd"), "run", "--config", config],
+                [program, "run", "--config", config],
                 stdout=out,
                 stderr=log,
                 start_new_session=True,
