@@ -1,5 +1,9 @@
 from collections.abc import Callable, Iterable
 
+from typing_extensions import disjoint_base
+
+from shm.contract.source_routes import REASONS as REASONS
+
 _Way = tuple[tuple[int, bytes], ...]
 _Left = tuple[bytes, _Way, _Way, str, tuple[_Way, _Way] | None]
 
@@ -11,8 +15,9 @@ class StepRefusedError(Exception):
     detail: str
     def __init__(self, reason: str, condition: str, detail: str) -> None: ...
 
+@disjoint_base
 class Steps:
-    def __init__(self, table: bytes, scopes: Callable[[int, bytes], bytes | None]) -> None: ...
+    def __new__(cls, table: bytes, scopes: Callable[[int, bytes], bytes | None]) -> Steps: ...
     def sent(self, onward: _Way, returning: _Way) -> _Left: ...
     def step(
         self, message: bytes, sender: int, numbers: Iterable[int], foreign: bool
