@@ -66,9 +66,7 @@ def main(rounds: int) -> None:
     click.echo(f"{'form':8} {'routers':>7} {'octets':>6} {'read':>7} {'write':>7} {'a hop adds':>10}")
     for cost in costs:
         added = cost.read + cost.write - plain
-        click.echo(
-            f"{cost.form:8} {cost.routers:7} {cost.octets:6} {cost.read:7.1f} {cost.write:7.1f} {added:10.1f}"
-        )
+        click.echo(f"{cost.form:8} {cost.routers:7} {cost.octets:6} {cost.read:7.1f} {cost.write:7.1f} {added:10.1f}")
 
 
 if __name__ == "__main__":

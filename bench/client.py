@@ -69,24 +69,16 @@ def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
 @click.argument("mode", type=click.Choice(MODES))
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=int, default=5672, show_default=True)
-@click.option(
-    "--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …"
-)
+@click.option("--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …")
 @click.option("--count", default=100_000, show_default=True, help="Messages per link.")
-@click.option(
-    "--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp."
-)
+@click.option("--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp.")
 @click.option("--presettled", is_flag=True)
 @click.option("--credit", default=1000, show_default=True, help="Window of a receiver.")
 @click.option("--links", default=1, show_default=True, help="Connections with one link each (send and recv).")
 @click.option("--pause-us", default=0, show_default=True, help="recv: sleep before accepting each message.")
-@click.option(
-    "--listen", is_flag=True, help="Accept connections instead of making them: no router in between."
-)
+@click.option("--listen", is_flag=True, help="Accept connections instead of making them: no router in between.")
 @click.option("--far", default=0, help="pingpong: the receiver's port, at another router of a line.")
-@click.option(
-    "--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing."
-)
+@click.option("--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing.")
 def main(
     *,
     mode: str,

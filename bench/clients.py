@@ -128,9 +128,7 @@ class Client:
         self._process.stdin.write(b"\n")
 
 
-def transfer(
-    running: Running, receivers: Sequence[ClientSpec], senders: Sequence[ClientSpec], *, kind: str
-) -> Run:
+def transfer(running: Running, receivers: Sequence[ClientSpec], senders: Sequence[ClientSpec], *, kind: str) -> Run:
     """One transfer: everybody attaches, the router's CPU is read, senders send, it is read again.
 
     Receivers that echo are peers, not measured: their messages are not counted.

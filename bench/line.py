@@ -24,9 +24,7 @@ class Line:
         if running.process is None or not running.beyond:
             raise BenchError("there is no line of routers to send through")
         self._transfer(running, running.far_port, kind, scale)  # to warm up
-        alone, through = (
-            self._transfer(running, port, kind, scale) for port in (running.port, running.far_port)
-        )
+        alone, through = (self._transfer(running, port, kind, scale) for port in (running.port, running.far_port))
         near, far = (self._ping(running, port, kind, scale) for port in (running.port, running.far_port))
         return figures(alone, through, near, far, len(running.beyond))
 

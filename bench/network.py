@@ -143,10 +143,7 @@ def main() -> int:
     print(f"{'':12}{'simulated s':>15}{'per router':>12}{'ms/router':>10}{'':>9}")
     for phase in phases(world, options.routers):
         cpu = phase.cpu * 1000
-        print(
-            f"{phase.name:12}{phase.seconds:15.2f}{phase.messages:12.0f}{cpu:10.1f}{phase.looped:9}",
-            flush=True,
-        )
+        print(f"{phase.name:12}{phase.seconds:15.2f}{phase.messages:12.0f}{cpu:10.1f}{phase.looped:9}", flush=True)
     return 0
 
 

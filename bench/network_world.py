@@ -317,9 +317,7 @@ class World:
     def wrong(self, paths: Callable[[str], dict[str, tuple[str, int]]]) -> list[str]:
         """What the tables of all routers say that is not so; ``paths``: next hop and cost from a router."""
         return [
-            f"{router.name}: {what}"
-            for router in self.routers.values()
-            for what in _wrong(router, paths(router.name))
+            f"{router.name}: {what}" for router in self.routers.values() for what in _wrong(router, paths(router.name))
         ]
 
 
@@ -333,9 +331,7 @@ def _wrong(router: Router, paths: dict[str, tuple[str, int]]) -> Iterable[str]:
     if found != paths:
         yield f"ways {sorted(found.items() ^ paths.items())[:6]}"
     expected = {
-        (key, name, treatment)
-        for name in paths
-        for key, treatment in router.world.routers[name].addresses.items()
+        (key, name, treatment) for name in paths for key, treatment in router.world.routers[name].addresses.items()
     }
     mapped = {
         (key, table.names[bit], treatment)

@@ -41,18 +41,14 @@ copy (
 
 
 @click.command()
-@click.option(
-    "--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log."
-)
+@click.option("--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log.")
 @click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
 @click.option("--memory", default="3g", show_default=True, help="Java's.")
 @click.option(
     "--logs", type=click.Path(path_type=Path), help="Keep generated logs there, and use those that are there."
 )
 @click.option("--child", hidden=True)
-def main(
-    records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None
-) -> None:
+def main(records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None) -> None:
     """Generate logs of these sizes and measure the jobs on them."""
     if child is not None:
         job, log, output = child.split(" ")
@@ -81,24 +77,14 @@ def _generated(records: int, logs: Path) -> Path:
     truth = generate(Scenario(records=records, days=1), directory)
     size = sum(file.stat().st_size for file in directory.rglob("*.parquet"))
     took = time.perf_counter() - began
-    click.echo(
-        f"{truth.records} records, {truth.files} files, {size / 1e6:.0f} MB, generated in {took:.0f} s"
-    )
+    click.echo(f"{truth.records} records, {truth.files} files, {size / 1e6:.0f} MB, generated in {took:.0f} s")
     return directory
 
 
 def _run(job: str, log: Path, folder: str, memory: str) -> list[str]:
     """Run one job in a process, and look at the memory of it and its children while it works."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        command = [
-            sys.executable,
-            "-m",
-            "bench.pipeline",
-            "--memory",
-            memory,
-            "--child",
-            f"{job} {log} {output}",
-        ]
+        command = [sys.executable, "-m", "bench.pipeline", "--memory", memory, "--child", f"{job} {log} {output}"]
         with subprocess.Popen(  # noqa: S603  ourselves
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as running:
@@ -106,9 +92,7 @@ def _run(job: str, log: Path, folder: str, memory: str) -> list[str]:
             while running.poll() is None:
                 peak = max(peak, _memory(running.pid))
                 time.sleep(0.25)
-            said: dict[str, Any] = json.loads(
-                (running.stdout.read() if running.stdout else "").splitlines()[-1]
-            )
+            said: dict[str, Any] = json.loads((running.stdout.read() if running.stdout else "").splitlines()[-1])
     numbers = [f"{said[name]:.1f}" for name in ("seconds", "start", "cpu")]
     return [*numbers, f"{peak / 1e6:.0f}", f"{said['rows']:,}"]
 
@@ -136,10 +120,7 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
     from pipeline.output import RESULTS, claimed  # noqa: PLC0415  the same
     from pipeline.survey import survey  # noqa: PLC0415  the same
 
-    with (
-        claimed(output, RESULTS, log) as place,
-        session.session(None, {"spark.driver.memory": memory}) as spark,
-    ):
+    with claimed(output, RESULTS, log) as place, session.session(None, {"spark.driver.memory": memory}) as spark:
         spark.range(1).count()
         ready = time.perf_counter()
         results = storage.Results(spark, begin(place))
@@ -167,9 +148,7 @@ def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
 
     from shm.contract.flow import OUTCOMES  # noqa: PLC0415  the same
 
-    outcomes = ", ".join(
-        f"sum(n_deliveries * sample_weight) filter (outcome = '{one}') as {one}" for one in OUTCOMES
-    )
+    outcomes = ", ".join(f"sum(n_deliveries * sample_weight) filter (outcome = '{one}') as {one}" for one in OUTCOMES)
     ready = time.perf_counter()
     duckdb.sql(MATRIX.format(log=log, output=output, outcomes=outcomes))
     ended = time.perf_counter()

@@ -76,9 +76,7 @@ def pair(measured: Transfer, off: Running, on: Running, *, kind: str, turned: bo
 @click.option("--sampling", default=1, show_default=True, help="One of how many deliveries is recorded.")
 @click.option("--workers", default=2, show_default=True, help="Of each router.")
 @click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
-def main(
-    *, count: int, repeat: int, senders: int, presettled: bool, sampling: int, workers: int, wire: bool
-) -> None:
+def main(*, count: int, repeat: int, senders: int, presettled: bool, sampling: int, workers: int, wire: bool) -> None:
     """Exit status 1 when a measurement failed."""
     raise_descriptor_limit()
     measured = Transfer(count=count // senders, pairs=senders, presettled=presettled)
@@ -89,9 +87,7 @@ def main(
             build_wire()
             with started(ROUTERD, settings) as off, started(ROUTERD, settings, sections=log) as on:
                 kind = "wire" if wire else "proton"
-                pairs = [
-                    pair(measured, off, on, kind=kind, turned=bool(number % 2)) for number in range(repeat)
-                ]
+                pairs = [pair(measured, off, on, kind=kind, turned=bool(number % 2)) for number in range(repeat)]
         except BenchError as error:
             raise click.ClickException(str(error)) from error
     Console(width=140).print(shown(pairs))

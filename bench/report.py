@@ -143,9 +143,7 @@ def rich_table(outcomes: Sequence[Outcome], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
         text = heading in ("scenario", "router", "of it", "remarks", "goals")
-        table.add_column(
-            heading, justify="left" if text else "right", no_wrap=heading in ("scenario", "router")
-        )
+        table.add_column(heading, justify="left" if text else "right", no_wrap=heading in ("scenario", "router"))
     for outcome in outcomes:
         table.add_row(*row(outcome))
     return table

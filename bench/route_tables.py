@@ -52,10 +52,7 @@ def parsed(records: str) -> Table:
 def lookup_ns(table: RouteTable, entries: int, seed: int = 1) -> float:
     """CPU time of a lookup, nanoseconds; the least of some rounds."""
     rows = random.Random(seed).choices(range(entries), k=LOOKUPS)  # noqa: S311 - keys, no secrets
-    types, subscriptions = (
-        array("i", (1000 + at % 1000 for at in rows)),
-        array("i", (at // 1000 for at in rows)),
-    )
+    types, subscriptions = (array("i", (1000 + at % 1000 for at in rows)), array("i", (at // 1000 for at in rows)))
     best = float("inf")
     for _ in range(ROUNDS):
         began = time.process_time_ns()

@@ -56,9 +56,5 @@ def figures(runs: dict[int, Run]) -> Run:
     """Router CPU in µs a message without workers and with one, and for each worker more."""
     cpu = {length: run.total_cpu or 0.0 for length, run in runs.items()}
     last = max(runs)
-    extra = {
-        "alone_us": cpu[0],
-        "first_us": cpu[1] - cpu[0],
-        "further_us": (cpu[last] - cpu[1]) / (last - 1),
-    }
+    extra = {"alone_us": cpu[0], "first_us": cpu[1] - cpu[0], "further_us": (cpu[last] - cpu[1]) / (last - 1)}
     return msgspec.structs.replace(runs[last], extra={**runs[last].extra, **extra})

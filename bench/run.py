@@ -78,34 +78,18 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
 
 @click.command(help=__doc__)
 @click.option(
-    "--scenario",
-    "names",
-    multiple=True,
-    type=click.Choice([one.name for one in SCENARIOS]),
-    help="Only this one.",
+    "--scenario", "names", multiple=True, type=click.Choice([one.name for one in SCENARIOS]), help="Only this one."
 )
 @click.option("--quick", is_flag=True, help="A tenth of the messages, once: to see that it works.")
 @click.option("--repeat", default=3, show_default=True, help="Repetitions, of which the median is shown.")
-@click.option(
-    "--workers", default=2, show_default=True, help="Worker processes of routerd, threads of qdrouterd."
-)
+@click.option("--workers", default=2, show_default=True, help="Worker processes of routerd, threads of qdrouterd.")
 @click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
+@click.option("--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="Another router, for all scenarios.")
 @click.option(
-    "--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="Another router, for all scenarios."
+    "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Set in the router entity of {config}."
 )
-@click.option(
-    "--attribute",
-    "attributes",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set in the router entity of {config}.",
-)
-@click.option(
-    "--only", multiple=True, metavar="NAME", help="Only these of: routerd, direct, python, the peers."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Every run, for programs."
-)
+@click.option("--only", multiple=True, metavar="NAME", help="Only these of: routerd, direct, python, the peers.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Every run, for programs.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def main(
     *,
@@ -148,10 +132,7 @@ def main(
     for outcome in outcomes:
         if outcome.error is not None:
             console.print(
-                f"{outcome.scenario}, {outcome.target}: {outcome.error}",
-                style="red",
-                markup=False,
-                soft_wrap=True,
+                f"{outcome.scenario}, {outcome.target}: {outcome.error}", style="red", markup=False, soft_wrap=True
             )
     show(outcomes, markdown=markdown, json_file=json_file)
     sys.exit(1 if any(outcome.error for outcome in outcomes) else 0)
@@ -169,11 +150,7 @@ def show(outcomes: Sequence[Outcome], *, markdown: bool, json_file: Path | None)
     if json_file is None:
         return
     report = Report(
-        command=command,
-        cpus=cpus,
-        kernel=platform.release(),
-        python=platform.python_version(),
-        outcomes=list(outcomes),
+        command=command, cpus=cpus, kernel=platform.release(), python=platform.python_version(), outcomes=list(outcomes)
     )
     json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
 

@@ -68,11 +68,7 @@ class PingPong:
     def run(self, running: Running, kind: str, scale: float) -> Run:
         """See :class:`Measurement`. A direct run stands beside each other one, on the same machine."""
         ping = ClientSpec(
-            mode="pingpong",
-            port=running.port,
-            address="bench.ping",
-            count=scaled(self.count, scale),
-            size=self.size,
+            mode="pingpong", port=running.port, address="bench.ping", count=scaled(self.count, scale), size=self.size
         )
         direct = self._direct(ping, kind)
         if running.process is None:
@@ -107,9 +103,7 @@ class RmrTransfer:
             listen=direct,
         )
         port = receiver.port if direct else running.rmr_port
-        return transfer(
-            running, [receiver], [msgspec.structs.replace(receiver, mode="send", port=port)], kind="rmr"
-        )
+        return transfer(running, [receiver], [msgspec.structs.replace(receiver, mode="send", port=port)], kind="rmr")
 
 
 @dataclass(frozen=True)
@@ -155,19 +149,12 @@ class SlowReceiver:
         fast = Transfer(count=self.count)
         alone = fast.run(running, kind, scale)
         slow = ClientSpec(
-            mode="recv",
-            port=running.port,
-            address="bench.slow",
-            count=10**7,
-            credit=10,
-            pause_us=self.pause_us,
+            mode="recv", port=running.port, address="bench.slow", count=10**7, credit=10, pause_us=self.pause_us
         )
         with ExitStack() as stack:
             receiver = stack.enter_context(Client(slow, "proton"))
             receiver.await_ready()
-            sender = stack.enter_context(
-                Client(msgspec.structs.replace(slow, mode="send", pause_us=0), "proton")
-            )
+            sender = stack.enter_context(Client(msgspec.structs.replace(slow, mode="send", pause_us=0), "proton"))
             sender.await_ready()
             sender.go()
             beside = fast.run(running, kind, scale)
@@ -233,23 +220,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         goals={"relative_cost": 1.5},
     ),
     Scenario(
-        name="10k",
-        title="1 to 1, 10 KB",
-        measurement=Transfer(count=20_000, size=10_000),
-        goals={"relative_cost": 1.5},
+        name="10k", title="1 to 1, 10 KB", measurement=Transfer(count=20_000, size=10_000), goals={"relative_cost": 1.5}
     ),
     Scenario(
-        name="1m",
-        title="1 to 1, 1 MB",
-        measurement=Transfer(count=300, size=1_000_000),
-        goals={"relative_cost": 1.5},
+        name="1m", title="1 to 1, 1 MB", measurement=Transfer(count=300, size=1_000_000), goals={"relative_cost": 1.5}
     ),
-    Scenario(
-        name="ping",
-        title="one message in flight",
-        measurement=PingPong(count=5_000),
-        goals={"p50_ratio": 2.0},
-    ),
+    Scenario(name="ping", title="one message in flight", measurement=PingPong(count=5_000), goals={"p50_ratio": 2.0}),
     Scenario(name="idle", title="idle router", measurement=Idle(), goals={"memory_mb": 120.0}),
     Scenario(
         name="connections",

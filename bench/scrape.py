@@ -69,16 +69,9 @@ def main(*, addresses: int, connections: int, workers: int, repeat: int) -> None
             rows(table, "0", "0", costs(running, port, repeat))
             crowd.enter_context(Crowd(f"127.0.0.1:{running.port}", addresses))
             rows(table, f"{addresses:,}", "1", costs(running, port, repeat))
-            spec = ClientSpec(
-                mode="idle", port=running.port, address="bench.idle", links=connections, credit=10
-            )
+            spec = ClientSpec(mode="idle", port=running.port, address="bench.idle", links=connections, credit=10)
             crowd.enter_context(Client(spec, "wire")).await_ready()
-            rows(
-                table,
-                f"{addresses + connections:,}",
-                f"{connections + 1:,}",
-                costs(running, port, repeat),
-            )
+            rows(table, f"{addresses + connections:,}", f"{connections + 1:,}", costs(running, port, repeat))
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     Console(width=120).print(table)

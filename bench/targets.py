@@ -97,9 +97,7 @@ def parse_peer(text: str) -> Target:
     name, equals, command = text.partition("=")
     words = shlex.split(command)
     if not (equals and name and words):
-        raise BenchError(
-            f"--peer {text!r}: expected NAME=COMMAND, for instance qdrouterd=/usr/sbin/qdrouterd"
-        )
+        raise BenchError(f"--peer {text!r}: expected NAME=COMMAND, for instance qdrouterd=/usr/sbin/qdrouterd")
     if not any("{port}" in word or "{config}" in word for word in words):
         words += ["-c", "{config}"]
     return Target(name, tuple(words))
@@ -149,12 +147,7 @@ class Running:
 
 @contextmanager
 def started(
-    target: Target,
-    settings: Mapping[str, str] = SETTINGS,
-    routers: int = 1,
-    *,
-    rmr: bool = False,
-    sections: str = "",
+    target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1, *, rmr: bool = False, sections: str = ""
 ) -> Iterator[Running]:
     """Runs the target, with these attributes of its router entity, as long as the context lasts; or a line
     of several ``routers`` of the kind, each of which dials the one before; or one with a route table.
@@ -197,9 +190,7 @@ def _with_table(settings: Mapping[str, str]) -> Iterator[Running]:
 
 
 @contextmanager
-def _one(
-    target: Target, settings: Mapping[str, str], mode: str, name: str, sections: str
-) -> Iterator[Running]:
+def _one(target: Target, settings: Mapping[str, str], mode: str, name: str, sections: str) -> Iterator[Running]:
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config, log = Path(folder, "router.conf"), Path(folder, "router.log")
@@ -221,12 +212,7 @@ def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
         try:
             return subprocess.Popen(  # noqa: S603  what the user said, or ours
-                command,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         except OSError as error:
             raise BenchError(f"{command[0]} does not start: {error.strerror}") from error

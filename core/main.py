@@ -88,12 +88,7 @@ def _network(setup: Setup, network_adapter: NetworkAdapter) -> Network:
 
 
 def serve(
-    core: Core,
-    display: Display,
-    channel: Channel,
-    clock: Callable[[], int],
-    busy: int,
-    service: Service | None = None,
+    core: Core, display: Display, channel: Channel, clock: Callable[[], int], busy: int, service: Service | None = None
 ) -> None:
     """Forward, keep the board and statistics up to date and obey the supervisor, until it says Exit."""
     pause = 0
@@ -114,9 +109,7 @@ def serve(
             _obey(message, core, channel, clock, service)
 
 
-def _obey(
-    message: ToChild, core: Core, channel: Channel, clock: Callable[[], int], service: Service | None
-) -> None:
+def _obey(message: ToChild, core: Core, channel: Channel, clock: Callable[[], int], service: Service | None) -> None:
     match message:
         case SetManagement() if service is not None:
             service.set_management(message.management)

@@ -95,9 +95,7 @@ def starvation(quarters: DataFrame, limits: Limits) -> DataFrame:
     prompt = f.coalesce(f.col("answer_p50") < limits.slow_ns, f.lit(True))
     enough = f.col("n") >= limits.least_n
     return quarters.where(f.col("outer") & enough & starved & prompt).select(
-        *_common("credit starvation"),
-        f.col("credit_mean").alias("value"),
-        f.col("latency_mean").alias("usual"),
+        *_common("credit starvation"), f.col("credit_mean").alias("value"), f.col("latency_mean").alias("usual")
     )
 
 
@@ -130,10 +128,7 @@ def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
     by_router = (
         quarters.where("own_p50 is not null")
         .groupBy("quarter", "router_id", "address", "mtype")
-        .agg(
-            f.sum("own_n").alias("n"),
-            (f.sum(f.col("own_p50") * f.col("own_n")) / f.sum("own_n")).alias("value"),
-        )
+        .agg(f.sum("own_n").alias("n"), (f.sum(f.col("own_p50") * f.col("own_n")) / f.sum("own_n")).alias("value"))
     )
     day = f.floor(f.unix_seconds("quarter") / 86400)
     same_hour = (
@@ -146,9 +141,7 @@ def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
         & (f.col("value") - f.col("usual") >= limits.shift_ns)
         & (f.col("value") >= limits.shift_times * f.col("usual"))
     )
-    return found.withColumn("container", f.lit(None).cast("string")).select(
-        *_common("latency shift"), "value", "usual"
-    )
+    return found.withColumn("container", f.lit(None).cast("string")).select(*_common("latency shift"), "value", "usual")
 
 
 def _common(kind: str) -> tuple[Column, ...]:
@@ -179,25 +172,17 @@ def _evidence() -> Column:
     return (
         f.when(
             f.col("kind") == "slow consumer",
-            f.format_string(
-                "half of the messages took it %s ms or longer, usual are %s ms", ms("value"), ms("usual")
-            ),
+            f.format_string("half of the messages took it %s ms or longer, usual are %s ms", ms("value"), ms("usual")),
         )
         .when(
             f.col("kind") == "credit starvation",
-            f.format_string(
-                "messages waited %s ms for credit, of %s ms in the router", ms("value"), ms("usual")
-            ),
+            f.format_string("messages waited %s ms for credit, of %s ms in the router", ms("value"), ms("usual")),
         )
         .when(
             f.col("kind") == "error burst",
             f.format_string(
-                "%s %% failed, usual are %s %%",
-                f.round(f.col("value") * 100, 1),
-                f.round(f.col("usual") * 100, 1),
+                "%s %% failed, usual are %s %%", f.round(f.col("value") * 100, 1), f.round(f.col("usual") * 100, 1)
             ),
         )
-        .otherwise(
-            f.format_string("took %s ms in the router, on earlier days %s ms", ms("value"), ms("usual"))
-        )
+        .otherwise(f.format_string("took %s ms in the router, on earlier days %s ms", ms("value"), ms("usual")))
     )

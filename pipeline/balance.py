@@ -8,9 +8,7 @@ from math import ceil, floor
 Loads = Mapping[str, int]
 
 
-def balance(
-    loads: Loads, owners: Mapping[str, str], endpoints: Iterable[str], slack: float
-) -> dict[str, str]:
+def balance(loads: Loads, owners: Mapping[str, str], endpoints: Iterable[str], slack: float) -> dict[str, str]:
     """The owner of every entity of ``loads``, so that no endpoint has more than ``1 + slack`` of the mean.
 
     An entity whose owner is not among the endpoints moves; of the others only those of endpoints with too
@@ -52,9 +50,7 @@ def balance(
     return result
 
 
-def _shed(
-    entities: list[tuple[int, str]], sums: dict[str, int], place: str, limit: float
-) -> Iterable[tuple[int, str]]:
+def _shed(entities: list[tuple[int, str]], sums: dict[str, int], place: str, limit: float) -> Iterable[tuple[int, str]]:
     """Entities of an endpoint, in the order of load, that should leave it; asked for one at a time."""
     while entities and sums[place] > limit:
         least = min(total for other, total in sums.items() if other != place) if len(sums) > 1 else limit

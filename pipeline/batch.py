@@ -47,9 +47,7 @@ def run(
     return results
 
 
-def tables(
-    log: DataFrame, read: Callable[[str], DataFrame], costs: Costs
-) -> dict[str, Callable[[], DataFrame]]:
+def tables(log: DataFrame, read: Callable[[str], DataFrame], costs: Costs) -> dict[str, Callable[[], DataFrame]]:
     """How each table is made, in an order in which what it is made from is there; ``read`` gives that.
 
     Whatever needs no time of day comes from `flows`, so the log is not read once for each of them.
@@ -102,9 +100,7 @@ def plan(results: Results, wishes: Wishes) -> tuple[Plan, str]:
 
     Raises PipelineError: there are no results, or nothing in them to plan from.
     """
-    entities = [
-        row.asDict() for row in results.read("entities").orderBy("meid", "mtype", "endpoint").collect()
-    ]
+    entities = [row.asDict() for row in results.read("entities").orderBy("meid", "mtype", "endpoint").collect()]
     sets = [row.asDict() for row in results.read("endpoints").orderBy("mtype", "sub_id").collect()]
     made = make_plan(entities, sets, wishes)
     if not made.entries:

@@ -88,9 +88,6 @@ def advice(shares: DataFrame, costs: Costs) -> DataFrame:
     )
     needed = f.greatest(f.lit(1), f.ceil(f.col("worker_peak") / costs.full)).cast("int")
     told = f.when(
-        f.col("core_peak") >= costs.busy_core,
-        f.lit("give the core a CPU of its own (coreCpu), and each worker one"),
+        f.col("core_peak") >= costs.busy_core, f.lit("give the core a CPU of its own (coreCpu), and each worker one")
     ).otherwise(f.lit("the core may share a CPU; pin workers (workerCpus) if latency matters"))
-    return routers.select(
-        "*", needed.alias("workers_needed"), (needed + 1).alias("cpus"), told.alias("pinning")
-    )
+    return routers.select("*", needed.alias("workers_needed"), (needed + 1).alias("cpus"), told.alias("pinning"))

@@ -56,10 +56,7 @@ def _on_spark(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--master", metavar="URL", help="A Spark cluster; by default all CPUs of this machine."),
         click.option("--memory", default="2g", show_default=True, help="Java's, on this machine."),
         click.option(
-            "--conf",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A setting of Spark; again for each further one.",
+            "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; again for each further one."
         ),
     ):
         command = option(command)
@@ -78,9 +75,7 @@ def _settings(memory: str, conf: tuple[str, ...]) -> dict[str, str]:
 
 @pipeline.command(short_help="Write a flow log to try.")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--records", default=200_000, show_default=True, type=click.IntRange(1000), help="About so many."
-)
+@click.option("--records", default=200_000, show_default=True, type=click.IntRange(1000), help="About so many.")
 @click.option("--seed", default=1, show_default=True, help="Equal seeds give equal logs.")
 @click.option("--days", default=2, show_default=True, type=click.IntRange(1, 366), help="Length of the log.")
 @click.option("--start", default="2026-01-05", show_default=True, help="First day, YYYY-MM-DD.")
@@ -104,20 +99,12 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: int) -> No
 @pipeline.command(short_help="Compute every table.")
 @click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
 @click.option("--output", required=True, metavar="DIR", help="Where the tables go.")
-@click.option(
-    "--worker-us", default=1.6, show_default=True, help="CPU µs of a message in a worker, by make bench."
-)
+@click.option("--worker-us", default=1.6, show_default=True, help="CPU µs of a message in a worker, by make bench.")
 @click.option("--core-us", default=0.25, show_default=True, help="CPU µs of a message in the core.")
 @_on_spark
 @_plainly
 def run(
-    source: str,
-    output: str,
-    worker_us: float,
-    core_us: float,
-    master: str | None,
-    memory: str,
-    conf: tuple[str, ...],
+    source: str, output: str, worker_us: float, core_us: float, master: str | None, memory: str, conf: tuple[str, ...]
 ) -> None:
     """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs."""
     from pipeline import batch  # noqa: PLC0415  pyspark is optional
@@ -150,21 +137,11 @@ def run(
 @click.option("--output", required=True, metavar="DIR", help="Where the sums go; of one stream only.")
 @click.option("--once", is_flag=True, help="Take what is there and end.")
 @click.option(
-    "--every",
-    "every_s",
-    default=5.0,
-    show_default=True,
-    type=click.FloatRange(0.1),
-    help="Seconds; of a batch.",
+    "--every", "every_s", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds; of a batch."
 )
 @click.option("--files", default=500, show_default=True, type=click.IntRange(1), help="In a batch, at most.")
 @click.option(
-    "--delay",
-    "delay_s",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds; of records.",
+    "--delay", "delay_s", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds; of records."
 )
 @_on_spark
 @_plainly
@@ -205,15 +182,9 @@ def report(output: str, master: str | None, memory: str, conf: tuple[str, ...]) 
 
 @pipeline.command(short_help="Write a route table that evens out the load.")
 @click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
-@click.option(
-    "--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities."
-)
-@click.option(
-    "--remove", multiple=True, metavar="HOST:PORT", help="One that is to own none, and get nothing."
-)
-@click.option(
-    "--slack", default=0.1, show_default=True, type=click.FloatRange(0), help="Above the mean is even."
-)
+@click.option("--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities.")
+@click.option("--remove", multiple=True, metavar="HOST:PORT", help="One that is to own none, and get nothing.")
+@click.option("--slack", default=0.1, show_default=True, type=click.FloatRange(0), help="Above the mean is even.")
 @_on_spark
 @_plainly
 def plan(
@@ -235,9 +206,7 @@ def plan(
     before, after = made.endpoint_loads(made.before), made.endpoint_loads(made.owners)
     for endpoint in sorted(before.keys() | after.keys()):
         click.echo(f"  {endpoint}: {before.get(endpoint, 0)} -> {after.get(endpoint, 0)} messages")
-    click.echo(
-        f"{where}: {len(made.entries)} entries, {len(made.owners)} managed entities, {len(made.moves)} move"
-    )
+    click.echo(f"{where}: {len(made.entries)} entries, {len(made.owners)} managed entities, {len(made.moves)} move")
 
 
 def main() -> None:

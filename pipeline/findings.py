@@ -11,9 +11,7 @@ from pipeline.anomalies import COLUMNS, anomalies
 def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame) -> DataFrame:
     """One row each, from the results of `observed`, `ways` and `unheard`."""
     loops = _of_ways(ways.where("loop"), "loop", f.lit("a router is twice on the way; the guard cut it"))
-    detours = _of_ways(
-        ways.where("detour"), "detour", f.lit("longer than the usual way of these two routers")
-    )
+    detours = _of_ways(ways.where("detour"), "detour", f.lit("longer than the usual way of these two routers"))
     pairs = ways.where("asymmetric and origin < target")
     way_back = f.format_string("the usual way back is %s", f.col("way_back"))
     asymmetric = _of_ways(pairs, "asymmetric pair", way_back)

@@ -56,9 +56,7 @@ class Generation:
     def publish(self, said: dict[str, Any]) -> None:
         """Let readers have it in place of the former one, with what the run says of itself."""
         files = self.output.files
-        tables = [
-            name for name, kind in self.output.entries(self.root).items() if kind == fs.FileType.Directory
-        ]
+        tables = [name for name, kind in self.output.entries(self.root).items() if kind == fs.FileType.Directory]
         said = {**said, "tables": {name: self._parts(name) for name in sorted(tables)}}
         with files.open_output_stream(f"{self.root}/{SUMMARY}") as stream:
             stream.write((json.dumps(said, indent=1) + "\n").encode())
@@ -157,11 +155,7 @@ def current(directory: str) -> Generation:
     output = Output(directory)
     if not output.belongs(RESULTS):
         former = output.has(output.path(SUMMARY)) and output.has(output.path("traffic"))
-        of = (
-            f" of this version, but those of an earlier one: {AGAIN} into a new --output"
-            if former
-            else f": {AGAIN}"
-        )
+        of = f" of this version, but those of an earlier one: {AGAIN} into a new --output" if former else f": {AGAIN}"
         raise PipelineError(f"{directory} holds no results{of}")
     pointed = _pointed(output)
     if not pointed:

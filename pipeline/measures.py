@@ -74,9 +74,7 @@ def ranked(name: str, percentiles: Iterable[str] = PERCENTILES, lowest: int = 0)
     return [all_, *found]
 
 
-def ranked_in_spans(
-    rows: DataFrame, key: str, name: str, percentiles: Iterable[str], lowest: int = 0
-) -> DataFrame:
+def ranked_in_spans(rows: DataFrame, key: str, name: str, percentiles: Iterable[str], lowest: int = 0) -> DataFrame:
     """The same of few groups with very many values, from what was packed: n, the least value, percentiles.
 
     Values are gathered by their span, so that no list is as long as the log, and only those are walked into

@@ -102,9 +102,7 @@ class Output:
             infos = self.files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
             below = {info.path: "/" if info.type == fs.FileType.Directory else "" for info in infos}
         start = len(path.strip("/")) + 1  # a subtree's paths have no slash before them
-        return sorted(
-            one for one, end in below.items() if not re.fullmatch(holds, one.lstrip("/")[start:] + end)
-        )
+        return sorted(one for one, end in below.items() if not re.fullmatch(holds, one.lstrip("/")[start:] + end))
 
     def remove(self, path: str, holds: str) -> None:
         """Remove a directory of ours. Where somebody put something into it, it stays as it is."""
@@ -194,8 +192,7 @@ def _check(output: Output, kind: Kind) -> None:
     for other in (RESULTS, STREAM):
         if other != kind and other.marker in there:
             raise PipelineError(
-                f"{output.directory} is the output of `routerd pipeline {other.command}`: give "
-                "another --output"
+                f"{output.directory} is the output of `routerd pipeline {other.command}`: give another --output"
             )
     if not there or output.belongs(kind):
         return
@@ -243,9 +240,7 @@ def _keep_apart(output: Output, source: str) -> None:
             continue
         where = "is" if mine[0] == theirs[0] else "is in" if theirs[0] in mine else "is above"
         if where != "is above" or mine[0] in theirs:
-            raise PipelineError(
-                f"--output {output.directory} {where} the log, {source}: give a directory beside it"
-            )
+            raise PipelineError(f"--output {output.directory} {where} the log, {source}: give a directory beside it")
 
 
 def _chain(path: str, *, local: bool) -> list[object]:

@@ -98,21 +98,16 @@ def figures(values: Mapping[str, Cell]) -> str:
     return f"<dl>{''.join(shown)}</dl>"
 
 
-def table(
-    heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing", cards: bool = False
-) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing", cards: bool = False) -> str:
     """A table; numbers at the right. Without rows the word for that. ``cards``: a narrow window shows each
     row below the other, with the heads beside its cells."""
     rows = list(rows)
     if not rows:
         return f"<p>{escape(empty)}</p>"
     numbers = {at for row in rows for at, value in enumerate(row) if isinstance(value, int | Figure)}
-    head = "".join(
-        f"<th{' class=number' if at in numbers else ''}>{escape(one)}</th>" for at, one in enumerate(heads)
-    )
+    head = "".join(f"<th{' class=number' if at in numbers else ''}>{escape(one)}</th>" for at, one in enumerate(heads))
     body = "\n".join(
-        f"<tr>{''.join(_cell(value, one, cards) for value, one in zip(row, heads, strict=True))}</tr>"
-        for row in rows
+        f"<tr>{''.join(_cell(value, one, cards) for value, one in zip(row, heads, strict=True))}</tr>" for row in rows
     )
     kind = ' class="cards"' if cards else ""
     return _wide(f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>")
@@ -209,17 +204,14 @@ def lines(start: datetime, step_s: int, series: Mapping[str, Sequence[float]], u
     for at, (name, values) in enumerate(series.items()):
         colour = COLOURS[at % len(COLOURS)]
         points = " ".join(
-            f"{x},{HEIGHT - value / top * HEIGHT:.0f}"
-            for place, value in enumerate(values)
-            for x in (place, place + 1)
+            f"{x},{HEIGHT - value / top * HEIGHT:.0f}" for place, value in enumerate(values) for x in (place, place + 1)
         )
         drawn.append(f'<polyline points="{points}" style="stroke:{colour}"/>')
         legend.append(f'<span><i style="background:{colour}"></i>{escape(name)}</span>')
     scale = "".join(f"<span>{value:,g} {escape(unit)}</span>" for value in (top, top / 2, 0))
     whole = timedelta(seconds=step_s * count)
     times = "".join(
-        f"<span>{(start + whole * at / (MARKS - 1)).astimezone(UTC):%m-%d %H:%M}</span>"
-        for at in range(MARKS)
+        f"<span>{(start + whole * at / (MARKS - 1)).astimezone(UTC):%m-%d %H:%M}</span>" for at in range(MARKS)
     )
     return (
         f'<figure><figcaption>{"".join(legend)}</figcaption><div class="plot">'

@@ -101,8 +101,7 @@ class Parts:
         if self._output.has(target) and not _discard(self._output, target):
             there = self._output.strangers(target, HOLDS)[0]
             raise PipelineError(
-                f"{there} is in the way of a batch, and routerd did not put "
-                "it there: move it away, and start again"
+                f"{there} is in the way of a batch, and routerd did not put it there: move it away, and start again"
             )
         self._files.move(fresh, target)
 

@@ -72,9 +72,7 @@ def _transit(log: DataFrame) -> DataFrame:
         .where(f.when(at_end, came).otherwise(sent))
         .select(
             "msg_id_hash",
-            f.when(at_end, f.col("path"))
-            .otherwise(f.concat("path", f.lit(">"), "peer_container"))
-            .alias("way"),
+            f.when(at_end, f.col("path")).otherwise(f.concat("path", f.lit(">"), "peer_container")).alias("way"),
             f.when(~at_end, f.col("weight")).alias("weight"),
             f.when(~at_end, f.col("ended_ns")).alias("sent_ns"),
             f.when(at_end, f.col("began_ns")).alias("came_ns"),
@@ -96,8 +94,7 @@ def _transit(log: DataFrame) -> DataFrame:
         .select("way", (f.col("came_ns") - f.col("sent_ns")).alias("transit_ns"), "weight")
     )
     times = passed.select(
-        f.substring_index("way", ">", -2).alias("pair"),
-        packed("transit_ns", "transit", f.col("weight"), LOWEST_NS),
+        f.substring_index("way", ">", -2).alias("pair"), packed("transit_ns", "transit", f.col("weight"), LOWEST_NS)
     )
     found = ranked_in_spans(times, "pair", "transit", ("p50", "p99"), LOWEST_NS)
     return found.select(
@@ -118,9 +115,7 @@ def hops(pairs: DataFrame) -> DataFrame:
     It is null where nothing came back: then the times are as the clocks have them.
     """
     back = pairs.select(
-        f.col("router_id").alias("onward"),
-        f.col("onward").alias("router_id"),
-        f.col("least_ns").alias("back_ns"),
+        f.col("router_id").alias("onward"), f.col("onward").alias("router_id"), f.col("least_ns").alias("back_ns")
     )
     clock = ((f.col("least_ns") - f.col("back_ns")) / 2).cast("long")
     ahead = f.coalesce("clock_ns", f.lit(0))
@@ -167,9 +162,7 @@ def ways(ended: DataFrame) -> DataFrame:
     """
     routers = f.split("path", ">")
     found = ended.select(
-        "*",
-        f.size(routers).alias("routers"),
-        (f.size(f.array_distinct(routers)) < f.size(routers)).alias("loop"),
+        "*", f.size(routers).alias("routers"), (f.size(f.array_distinct(routers)) < f.size(routers)).alias("loop")
     )
     by_use = Window.partitionBy("origin", "target").orderBy(f.col("loop"), f.desc("messages"), "path")
     most = found.withColumn("place", f.row_number().over(by_use)).withColumn(

@@ -24,9 +24,7 @@ NEEDS: Final = (
     "msg_id_hash", "message_number",
 )  # fmt: skip
 # Messages of route tables that left the network for an endpoint.
-_LEFT: Final = (
-    "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
-)
+_LEFT: Final = "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
 ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
 ENTITY: Final = r"[^\s|#]{1,31}"
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
@@ -78,11 +76,7 @@ def entity_loads(flows: DataFrame) -> DataFrame:
         flows.where(_LEFT)
         .where("meid is not null")
         .groupBy("meid", "mtype", "sub_id", f.col("peer_container").alias("endpoint"))
-        .agg(
-            f.sum("messages").alias("messages"),
-            f.max("by_meid").alias("by_meid"),
-            f.max("last").alias("last"),
-        )
+        .agg(f.sum("messages").alias("messages"), f.max("by_meid").alias("by_meid"), f.max("last").alias("last"))
     )
 
 
@@ -93,9 +87,7 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
     """
     rows = require(log, NEEDS, "the plan").where(_LEFT)
     typed = rows.select("*", f.col("peer_container").alias("endpoint"))
-    in_router = f.when(
-        f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number")
-    )
+    in_router = f.when(f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number"))
     by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # of a log that has no numbers
     copies = typed.groupBy(
         "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
@@ -103,9 +95,7 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
     return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
 
 
-def make_plan(
-    loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str, object]], wishes: Wishes
-) -> Plan:
+def make_plan(loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str, object]], wishes: Wishes) -> Plan:
     """From rows of `entity_loads` and `endpoint_sets`. Raises PipelineError: nothing to plan from."""
     plan = Plan()
     seen: dict[tuple[int, int], set[frozenset[str]]] = defaultdict(set)
@@ -171,9 +161,7 @@ def _owners(
     # A type is routed by entity if the log says so; where it says nothing, if each of its entities has one
     # endpoint. Others only carry the name along.
     types_of = {
-        key: set(names)
-        for key, names in by_type.items()
-        if told.get(key, all(len(one) == 1 for one in names.values()))
+        key: set(names) for key, names in by_type.items() if told.get(key, all(len(one) == 1 for one in names.values()))
     }
     owned: dict[str, set[str]] = defaultdict(set)
     for key, names in types_of.items():

@@ -7,20 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.generations import REPORT
-from pipeline.page import (
-    Cell,
-    bars,
-    days,
-    figures,
-    lines,
-    milliseconds,
-    octets,
-    page,
-    period,
-    said,
-    share,
-    table,
-)
+from pipeline.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
 from pipeline.storage import Results
 from shm.contract.flow import OUTCOMES
 
@@ -96,15 +83,7 @@ def _findings(results: Results) -> str:
     ) + table(
         ("what", "when", "router", "address", "receiver, way or error", "n", "evidence"),
         [
-            (
-                r["kind"],
-                period(r["first"], r["last"]),
-                r["router_id"],
-                _named(r),
-                r["container"],
-                r["n"],
-                r["evidence"],
-            )
+            (r["kind"], period(r["first"], r["last"]), r["router_id"], _named(r), r["container"], r["n"], r["evidence"])
             for r in rows
         ],
         "Nothing is out of the ordinary.",
@@ -121,10 +100,7 @@ def _over_time(matrix: DataFrame) -> str:
     slot = f.floor((f.unix_seconds("minute") - edges[0]) / step)
     counted = matrix.groupBy(slot.alias("slot")).agg(
         f.sum("messages").alias("all"),
-        *(
-            f.sum(f.when(_is(one), f.col("messages")).otherwise(0)).alias(f"a{at}")
-            for at, one in enumerate(busiest)
-        ),
+        *(f.sum(f.when(_is(one), f.col("messages")).otherwise(0)).alias(f"a{at}") for at, one in enumerate(busiest)),
     )
     found = {row["slot"]: row for row in _rows(counted)}
     slots = range((edges[1] - edges[0]) // step + 1)
@@ -154,9 +130,7 @@ def _by_address(matrix: DataFrame, limit: int) -> Rows:
 
 def _addresses(matrix: DataFrame) -> str:
     rows = _by_address(matrix, SHOWN)
-    return said(
-        "Messages that left the network, or went to nobody; failed are those that were not accepted."
-    ) + bars(
+    return said("Messages that left the network, or went to nobody; failed are those that were not accepted.") + bars(
         [
             (
                 _named(row),
@@ -200,8 +174,7 @@ def _ways(results: Results) -> str:
     ways = results.read("ways").join(results.read("journeys"), "path", "left")
     rows = _rows(ways.orderBy(f.desc("messages"), "path").limit(WAYS))
     return said(
-        f"The {WAYS} most used. Times are from entering the network to leaving it, of the messages that were "
-        "followed."
+        f"The {WAYS} most used. Times are from entering the network to leaving it, of the messages that were followed."
     ) + table(
         ("way", "messages", "what it is", "followed", "p50, ms", "p99, ms"),
         [

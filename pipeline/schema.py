@@ -21,9 +21,7 @@ SPARK_TYPES: Final[dict[str, t.DataType]] = {
     "binary": t.BinaryType(),
     "trace": t.BinaryType(),
     "span": t.BinaryType(),
-    "histogram": t.ArrayType(
-        t.StructType([t.StructField("b", t.ShortType()), t.StructField("n", t.LongType())])
-    ),
+    "histogram": t.ArrayType(t.StructType([t.StructField("b", t.ShortType()), t.StructField("n", t.LongType())])),
 }
 
 FLOW: Final = t.StructType([t.StructField(c.name, SPARK_TYPES[c.type], True) for c in COLUMNS])
@@ -44,7 +42,5 @@ def require(frame: DataFrame, columns: Iterable[str], job: str) -> DataFrame:
         if name not in given:
             raise PipelineError(f"{job} needs the column {name}, which the log does not have")
         if given[name] != kind:
-            raise PipelineError(
-                f"{job} needs {name} as {kind.simpleString()}, and it is {given[name].simpleString()}"
-            )
+            raise PipelineError(f"{job} needs {name} as {kind.simpleString()}, and it is {given[name].simpleString()}")
     return frame.select(*wanted)

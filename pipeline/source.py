@@ -39,9 +39,7 @@ class FlowLog(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch. Raises PipelineError: there is no path."""
         if "path" not in self.options:
-            raise PipelineError(
-                'give the directory of a flowLog: spark.read.format("routerd").load(DIRECTORY)'
-            )
+            raise PipelineError('give the directory of a flowLog: spark.read.format("routerd").load(DIRECTORY)')
         return _Reader(self.options["path"])
 
 

@@ -121,9 +121,7 @@ class _Batches:
     def _say(self, state: State) -> None:
         closed = _moment(state.closed_until(self._pace.delay_s))
         missing = f", {missing} missing" if (missing := state.missing()) else ""
-        self._tell(
-            f"batch {state.batch}: {state.records} records so far{missing}; minutes complete until {closed}"
-        )
+        self._tell(f"batch {state.batch}: {state.records} records so far{missing}; minutes complete until {closed}")
 
 
 def _moment(micros: int | None) -> str:
@@ -202,9 +200,7 @@ def traffic(parts: DataFrame) -> DataFrame:
         )
     )
     return matrix.select(
-        *MATRIX,
-        *SUMS,
-        *(_percentile(per_mille).alias(f"latency_{name}") for name, per_mille in PERCENTILES.items()),
+        *MATRIX, *SUMS, *(_percentile(per_mille).alias(f"latency_{name}") for name, per_mille in PERCENTILES.items())
     )
 
 

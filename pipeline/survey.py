@@ -223,9 +223,7 @@ def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[s
             try:
                 with files.open_input_file(info.path) as file:
                     hours = json.loads(file.read())["hours"]
-                yield from (
-                    (hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items()
-                )
+                yield from ((hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items())
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise PipelineError(
                     f"{info.path} does not say which files were compacted ({error}): read {RAW} alone"
@@ -260,9 +258,7 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     if version is None:
         return Skipped(path, "it is no file of a flow log")
     if not known(version):
-        raise PipelineError(
-            f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd"
-        )
+        raise PipelineError(f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd")
     names = footer.schema.to_arrow_schema().names
     missing = {column.name for column in COLUMNS if not column.nullable}.difference(names)
     if missing:

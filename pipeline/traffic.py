@@ -43,6 +43,4 @@ def traffic(log: DataFrame) -> DataFrame:
             *gathered("latency"),
         )
     )
-    return gathered_rows.select(
-        *KEY, "records", "messages", "bytes", *OUTCOMES, *ranked("latency"), "latency_max"
-    )
+    return gathered_rows.select(*KEY, "records", "messages", "bytes", *OUTCOMES, *ranked("latency"), "latency_max")

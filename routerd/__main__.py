@@ -38,11 +38,7 @@ def main() -> None:
     context_settings={"allow_extra_args": True},
 )
 @click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(path_type=Path, readable=False),
-    help="A .conf, .json or .toml file.",
+    "-c", "--config", "file", type=click.Path(path_type=Path, readable=False), help="A .conf, .json or .toml file."
 )
 def run(file: Path | None) -> None:
     """Run a router until SIGINT or SIGTERM; without a file it listens on 127.0.0.1:5672.
@@ -58,9 +54,7 @@ def run(file: Path | None) -> None:
     sys.exit(supervisor.run(config))
 
 
-@main.command(
-    short_help="Say every mistake in a configuration.", epilog=examples("routerd check router.conf")
-)
+@main.command(short_help="Say every mistake in a configuration.", epilog=examples("routerd check router.conf"))
 @click.argument("file", type=click.Path(path_type=Path, readable=False))
 def check(file: Path) -> None:
     """Say every mistake in FILE, each with its line and what would be right; status 1 if there is one.
@@ -81,9 +75,7 @@ def check(file: Path) -> None:
 @click.option("--pid-file", type=click.Path(path_type=Path, readable=False), help="A file that holds it.")
 @click.option("--unit", metavar="NAME", help="The router's systemd unit.")
 @bus(help="Where the router listens, on this machine.")
-@click.option(
-    "--timeout", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS", help="For all of it."
-)
+@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS", help="For all of it.")
 def restart(timeout: float, **which: Any) -> None:
     """Have a router on this machine run by new processes, with the code installed now.
 
@@ -110,21 +102,13 @@ def restart(timeout: float, **which: Any) -> None:
 @click.option("-w", "--workers", "view", flag_value="workers", help="Processes, and which is the bottleneck.")
 @click.option("-m", "--memory", "view", flag_value="memory", help="Blocks of shared memory.")
 @click.option("--json", is_flag=True, help="All attributes, as JSON.")
-@click.option(
-    "--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again."
-)
+@click.option("--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again.")
 @click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
 @click.option("--reverse", is_flag=True, help="The largest, or last, first.")
 @click.option("--limit", type=click.IntRange(1), help="So many at most.")
 @asks
 def stat(
-    view: str,
-    json: bool,
-    watch: float | None,
-    sort: str | None,
-    reverse: bool,
-    limit: int | None,
-    **place: Any,
+    view: str, json: bool, watch: float | None, sort: str | None, reverse: bool, limit: int | None, **place: Any
 ) -> None:
     """Show what a running router does."""
     tool = import_module("routerd.cli.stat")  # late: it needs the engine
@@ -198,17 +182,9 @@ class _Late(click.Group):
 
 
 for _name, _load, _help in (
-    (
-        "table",
-        lambda: import_module("routerd.cli.table").table,
-        "Route tables: in files, and of a running router.",
-    ),
+    ("table", lambda: import_module("routerd.cli.table").table, "Route tables: in files, and of a running router."),
     ("route", lambda: import_module("routerd.cli.route").route, "Source routes: what becomes of a message."),
-    (
-        "pipeline",
-        lambda: import_module("pipeline.cli").pipeline,
-        "The flow log on Spark: tables, findings, plans.",
-    ),
+    ("pipeline", lambda: import_module("pipeline.cli").pipeline, "The flow log on Spark: tables, findings, plans."),
 ):
     main.add_command(_Late(_name, _load, help=_help))
 

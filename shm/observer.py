@@ -66,9 +66,7 @@ class SharedView:
         if (wrong := native.check_rings(self._rings, places)) is not None:
             raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
         slots = (*_workers(0, places), *_SLOTS_BEHIND_WORKERS)
-        self._pages = {
-            name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)
-        }
+        self._pages = {name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)}
         self._board = native.Board(control, native.board_offset(places))
         self._shown = board.Board()
 

@@ -47,9 +47,7 @@ def prefer_node(memory: mmap.mmap, address: int, node: int) -> str:
     mask[node // bits] = 1 << node % bits
     libc = ctypes.CDLL(None, use_errno=True)
     length = ctypes.c_ulong(len(memory))
-    done = libc.syscall(
-        number, ctypes.c_void_p(address), length, _MPOL_PREFERRED, mask, ctypes.c_ulong(_NODES_BITS), 0
-    )
+    done = libc.syscall(number, ctypes.c_void_p(address), length, _MPOL_PREFERRED, mask, ctypes.c_ulong(_NODES_BITS), 0)
     return "" if done == 0 else f"mbind: {os.strerror(ctypes.get_errno())}"
 
 

@@ -234,9 +234,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None)
     if not 1 <= workers <= native.MAX_WORKERS:
         raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
     if not 1 <= arena_mib <= MAX_ARENA_MIB:
-        raise SegmentError(
-            f"an arena of {arena_mib} MiB: 1 to {MAX_ARENA_MIB} are possible; change `arenaSize`"
-        )
+        raise SegmentError(f"an arena of {arena_mib} MiB: 1 to {MAX_ARENA_MIB} are possible; change `arenaSize`")
     check_space(workers, arena_mib)
     control, lock = _create_control(prefix, native.control_bytes(places))
     segments = Segments(prefix, places, lock)

@@ -27,8 +27,7 @@ class Counter(NamedTuple):
 
 
 COUNTERS: Final = {
-    name: Counter(place, kind, _WRITERS[writers], text)
-    for name, place, kind, writers, text in native.COUNTERS
+    name: Counter(place, kind, _WRITERS[writers], text) for name, place, kind, writers, text in native.COUNTERS
 }
 HISTOGRAMS: Final = native.HISTOGRAMS
 

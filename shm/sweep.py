@@ -8,9 +8,7 @@ from typing import Final
 from shm.segment import DIRECTORY, remove_file
 from shm.snapshot_store import PATTERN
 
-_MEMBER: Final = re.compile(
-    rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core"
-)
+_MEMBER: Final = re.compile(rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core")
 
 
 def sweep() -> list[str]:
@@ -29,9 +27,7 @@ def _sweep_family(control: str, members: list[str]) -> list[str]:
     try:
         fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        return [
-            name for name in members if name != control and remove_file(name)
-        ]  # the control segment goes last
+        return [name for name in members if name != control and remove_file(name)]  # the control segment goes last
     except OSError:
         return []  # another user's
     try:

@@ -117,9 +117,7 @@ class Worker:
         self._due: list[Due] = [
             self._connectors, *self._framed, self._relays, self._logins, self._link_requests
         ]  # fmt: skip
-        pump.serve(
-            Handler(registry, guard, tracing, self._link_requests, self._connectors, senders, self._framed)
-        )
+        pump.serve(Handler(registry, guard, tracing, self._link_requests, self._connectors, senders, self._framed))
         self._relays.change(setup.listeners)
         senders.configure(setup.source_routes)
         self._listeners = Listeners(pump, registry.listeners, self._protect)
@@ -235,9 +233,7 @@ def place_arena(segments: segment.Segments, setup: Setup) -> None:
     arena, name = segments.arenas[setup.index], f"arena-{setup.index}"
     node = placement.node_of(os.sched_getaffinity(0))
     if node is None:
-        SERVER.info(
-            "%s: this worker's CPUs are on several NUMA nodes or none; the kernel places its memory", name
-        )
+        SERVER.info("%s: this worker's CPUs are on several NUMA nodes or none; the kernel places its memory", name)
     elif why := placement.prefer_node(arena, segments.address(name), node):
         SERVER.warning("%s: its memory may be on another NUMA node than node %d: %s", name, node, why)
     if setup.huge_pages and (why := placement.ask_for_huge_pages(arena)):

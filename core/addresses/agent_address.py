@@ -6,9 +6,7 @@ from typing import Final
 AGENT: Final = "_local/$management"
 # Some routers have a second agent for their own use.
 _NAMES: Final = r"(\$management|\$_management_internal|agent)"
-_AGENTS: Final = re.compile(
-    rf"(_local/|_topo/[^/]*/[^/]*/|_edge/[^/]*/){_NAMES}|\$management|\$_management_internal"
-)
+_AGENTS: Final = re.compile(rf"(_local/|_topo/[^/]*/[^/]*/|_edge/[^/]*/){_NAMES}|\$management|\$_management_internal")
 # Addresses of routers, generated addresses, and all that begin with a dollar sign except the one that
 # stands for a transaction coordinator.
 _OWN: Final = re.compile(r"(_local|_topo|_edge)([./]|$)|_\$|\$(?!coordinator([./]|$))")

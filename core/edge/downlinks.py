@@ -29,12 +29,8 @@ LOOK_NS: Final = 1_000_000_000
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
 ONE_WAY: Final = Error("amqp:not-allowed", "The services for edge routers have no receivers")
-NO_EDGE: Final = Error(
-    "amqp:not-allowed", "Only edge routers may ask about addresses, on connections with role edge"
-)
-NOT_ITS_OWN: Final = Error(
-    "amqp:not-allowed", "The source of an edge downlink must be the edge router's container id"
-)
+NO_EDGE: Final = Error("amqp:not-allowed", "Only edge routers may ask about addresses, on connections with role edge")
+NOT_ITS_OWN: Final = Error("amqp:not-allowed", "The source of an edge downlink must be the edge router's container id")
 NOT_LISTED: Final = Error(
     "amqp:unauthorized-access", "The user group's sources do not list _edge/ with the edge router's id"
 )

@@ -104,11 +104,7 @@ class Lookup:
     def cancel(self, worker: int, detach: Detach) -> bool:
         """Drop the question of a link that is gone. Return False if there was none."""
         for number, one in self._waiting.items():
-            if (one.worker, one.attach.link, one.attach.generation) == (
-                worker,
-                detach.link,
-                detach.generation,
-            ):
+            if (one.worker, one.attach.link, one.attach.generation) == (worker, detach.link, detach.generation):
                 del self._waiting[number]
                 return True
         return False

@@ -63,9 +63,7 @@ def replied(content: bytes) -> Reply:
         raise BadMessageError("the reply has no correlation-id or no statusCode")
     identity = body.get("identity") if isinstance(body, dict) else None
     text = said.get("statusDescription")
-    return Reply(
-        correlation, status, text if isinstance(text, str) else "", "" if identity is None else str(identity)
-    )
+    return Reply(correlation, status, text if isinstance(text, str) else "", "" if identity is None else str(identity))
 
 
 def _item(items: Any, index: int) -> Any:

@@ -23,17 +23,7 @@ from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
 from core.addresses.names import Names
 from core.edge import words
 from core.edge.lookup import ASKED_AT, Decide, Lookup
-from core.edge.place import (
-    DOWNLINK,
-    HEARTBEAT,
-    LOOKUP,
-    MANAGEMENT,
-    TRACKING,
-    Key,
-    Place,
-    capabilities,
-    shared,
-)
+from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, MANAGEMENT, TRACKING, Key, Place, capabilities, shared
 from core.edge.route_proxies import ORDERED_AT, RouteProxies
 from core.forwarder.forward import Forwarder
 from core.interior.inter_router import dialect
@@ -207,12 +197,7 @@ class Uplink(Edges):
     # ---- links ----
 
     def _open(
-        self,
-        outgoing: bool,
-        address: str | None,
-        what: Place | Proxy,
-        said: list[str] | None = None,
-        capacity: int = 0,
+        self, outgoing: bool, address: str | None, what: Place | Proxy, said: list[str] | None = None, capacity: int = 0
     ) -> tuple[int, str]:
         """Request a link on the active connection. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
@@ -339,9 +324,7 @@ class Uplink(Edges):
         elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
             link = proxy.link
-            self._forwarder.post_control(
-                link.worker, C_DETACH, self._encode(Detach(link.link, link.generation))
-            )
+            self._forwarder.post_control(link.worker, C_DETACH, self._encode(Detach(link.link, link.generation)))
 
     def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
         """Ask whether a client's link is routed beyond. Return False to decide here."""

@@ -20,9 +20,7 @@ from shm.contract.payloads import Detach
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_KINDS: Final = {
-    role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")
-}
+_KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
 
 
 class LinkNames(msgspec.Struct, frozen=True):
@@ -48,9 +46,7 @@ class FlowLog(Plane):
         names: Names,
         links: Callable[[], Sequence[Link]],
     ) -> None:
-        self._telemetry = Telemetry(
-            forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed()
-        )
+        self._telemetry = Telemetry(forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed())
         self._addresses = addresses
         self._connections = connections
         self._every = 0

@@ -15,16 +15,7 @@ from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_
 from core.forwarder.link_terms import LinkTerms
 from core.links.streams import Streams
 from shm.contract.complaints import Complaints
-from shm.contract.payloads import (
-    C_CLOSE,
-    C_OPEN_LINK,
-    Attach,
-    Close,
-    ConnectionOpened,
-    Error,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import C_CLOSE, C_OPEN_LINK, Attach, Close, ConnectionOpened, Error, LinkRefused, OpenLink
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -114,9 +105,7 @@ def kind_of(attach: Attach) -> int | None:
 class InterRouters:
     """All inter-router connections of this router."""
 
-    def __init__(
-        self, forwarder: Forwarder, nodes: Nodes, names: Names, streams: Streams, listener: Listener
-    ) -> None:
+    def __init__(self, forwarder: Forwarder, nodes: Nodes, names: Names, streams: Streams, listener: Listener) -> None:
         self._forwarder = forwarder
         self._nodes = nodes
         self._names = names

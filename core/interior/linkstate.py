@@ -29,9 +29,7 @@ class LinkStateRequest(msgspec.Struct, frozen=True):
 
     def encode(self, to: str) -> bytes:
         """Encode the message to the requested router."""
-        body = texts(
-            (("id", wire.string(self.router)), ("pv", wire.long(self.version)), ("area", wire.string(AREA)))
-        )
+        body = texts((("id", wire.string(self.router)), ("pv", wire.long(self.version)), ("area", wire.string(AREA))))
         return encode(router_address(to), REQUEST, body)
 
 

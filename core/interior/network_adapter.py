@@ -66,13 +66,7 @@ class NetworkAdapter(Plane):
     """One router's part of the network. A standalone router has none."""
 
     def __init__(
-        self,
-        forwarder: Forwarder,
-        addresses: Addresses,
-        local: Local,
-        me: Identity,
-        names: Names,
-        streams: Streams,
+        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names, streams: Streams
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
@@ -121,11 +115,7 @@ class NetworkAdapter(Plane):
         """Return the connection to the next hop on the path to a router, with its worker, or None."""
         hop = self._hops.get(router, -1)
         inter_router = self.inter_routers.numbered(self._neighbours[hop]) if hop in self._neighbours else None
-        return (
-            None
-            if inter_router is None or not inter_router.up
-            else (inter_router.worker, inter_router.opened)
-        )
+        return None if inter_router is None or not inter_router.up else (inter_router.worker, inter_router.opened)
 
     def __len__(self) -> int:
         """Return the number of other known routers."""
@@ -175,9 +165,7 @@ class NetworkAdapter(Plane):
     def detached(self, link: "Link", detach: "Detach | None") -> None:
         """Forget a link that is gone, of a client or between routers."""
         if link.kind and link.kind != ROUTED_LINK:
-            self.inter_routers.drop_link(
-                link.worker, link.connection, link.kind, link.outgoing, link.priority
-            )
+            self.inter_routers.drop_link(link.worker, link.connection, link.kind, link.outgoing, link.priority)
         elif link.outgoing and link.address is not None:
             self._consumer(link.address, -1)
 

@@ -46,9 +46,7 @@ class Graph:
                 links.setdefault(peer, {router: FABRICATED_COST})
         self.names = sorted(links)
         self._rank = {name: rank for rank, name in enumerate(self.names)}
-        self._links = [
-            [(self._rank[peer], cost) for peer, cost in links[name].items()] for name in self.names
-        ]
+        self._links = [[(self._rank[peer], cost) for peer, cost in links[name].items()] for name in self.names]
 
     def rank(self, name: str) -> int:
         return self._rank[name]

@@ -63,17 +63,12 @@ def all_of(addresses: Mapping[str, int]) -> Iterable[tuple[str, bytes]]:
 
 def changes(added: Mapping[str, int], removed: Iterable[str]) -> Iterable[tuple[str, bytes]]:
     keys = (key for key in map(to_skupper, removed) if key is not None)
-    return (
-        ("add", _with_treatments(added)),
-        ("del", wire.sequence(wire.sequence([wire.string(key)]) for key in keys)),
-    )
+    return (("add", _with_treatments(added)), ("del", wire.sequence(wire.sequence([wire.string(key)]) for key in keys)))
 
 
 def _with_treatments(addresses: Mapping[str, int]) -> bytes:
     return wire.sequence(
-        wire.sequence(
-            (wire.string(key), wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)), wire.integer(_NO_SENDERS))
-        )
+        wire.sequence((wire.string(key), wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)), wire.integer(_NO_SENDERS)))
         for ours, treatment in addresses.items()
         if (key := to_skupper(ours)) is not None
     )

@@ -195,8 +195,6 @@ class MobileSync:
         for asker, (request, neighbour) in list(remote.waiting.items()):
             if remote.seq > request.have_seq:
                 del remote.waiting[asker]
-                update = MobileUpdate(
-                    router, remote.seq, remote.addresses, absolute=True, version=request.version
-                )
+                update = MobileUpdate(router, remote.seq, remote.addresses, absolute=True, version=request.version)
                 answers.append(Answer(mobile_address(asker), update, neighbour))
         return answers

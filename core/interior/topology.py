@@ -153,9 +153,7 @@ class Topology:
         own, self._own_changed = self._own_changed, False
         if own:
             self.ls_seq += 1
-            names = (
-                name if cost == 1 else f"{name} at cost {cost}" for name, cost in sorted(self.peers.items())
-            )
+            names = (name if cost == 1 else f"{name} at cost {cost}" for name, cost in sorted(self.peers.items()))
             what = f"neighbours are now {', '.join(names) or 'none'}"
             LOGGER.info(what)
             self._reasons[what] = None
@@ -179,9 +177,7 @@ class Topology:
             if node.peers and now - node.seen > self._settings.remote_ls_max_age:
                 node.forget_state()
                 self._change(f"router {node.router} has been silent for too long")
-                LOGGER.info(
-                    "the links of router %s are unknown because it has been silent for too long", node.router
-                )
+                LOGGER.info("the links of router %s are unknown because it has been silent for too long", node.router)
         mentioned = set(self.peers).union(*(node.peers for node in self.nodes))
         for node in list(self.nodes):
             if node.peers or node.router in mentioned:
@@ -242,9 +238,7 @@ class Topology:
 def _log_ways(changed: list[Node], reasons: list[str]) -> None:
     """Log changed paths in one line, with the reasons."""
     paths = [
-        f"{node.router} by {node.next_hop} at cost {node.cost}"
-        if node.reachable
-        else f"{node.router} not at all"
+        f"{node.router} by {node.next_hop} at cost {node.cost}" if node.reachable else f"{node.router} not at all"
         for node in changed[:MOST_SAID]
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""

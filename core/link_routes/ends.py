@@ -76,12 +76,7 @@ class Ends(Plane):
     """The plane of all link-route pairs."""
 
     def __init__(
-        self,
-        forwarder: Forwarder,
-        routes: Routes,
-        refusals: Refusals,
-        paths: Paths | None,
-        resumable: bool,
+        self, forwarder: Forwarder, routes: Routes, refusals: Refusals, paths: Paths | None, resumable: bool
     ) -> None:
         self._forwarder = forwarder
         self._pairs = LinkRoutePairs(forwarder)
@@ -158,9 +153,7 @@ class Ends(Plane):
         assert attach.termini is not None, "forbidden without"
         far, opened = way
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
-        self._pending[self._request] = Pending(
-            worker, attach, route, (far, opened.connection), connection.tenant
-        )
+        self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
         name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(

@@ -159,9 +159,7 @@ class Routes(Plane):
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         """Forget the connections of a dead worker."""
-        for host in {host for route in self._routes.values() for host in route.hosts} | set(
-            self._connections
-        ):
+        for host in {host for route in self._routes.values() for host in route.hosts} | set(self._connections):
             if host[0] == worker:
                 self.closed(*host)
 
@@ -231,12 +229,7 @@ class Routes(Plane):
             self._forget_idle(route)
 
     def _forget_idle(self, route: Route) -> None:
-        if (
-            not route.hosts
-            and not route.remotes
-            and not route.wanted
-            and self._routes.get(route.key) is route
-        ):
+        if not route.hosts and not route.remotes and not route.wanted and self._routes.get(route.key) is route:
             del self._routes[route.key]
             self._patterns[route.outgoing].remove(tokens(route.pattern))
             if (twin := self._twin(route)) is not None:

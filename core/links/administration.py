@@ -19,9 +19,7 @@ from shm.contract.administering import ALL, NONE
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 
 OWN: Final = ("L$management", "M0$management")  # keys of our agent's addresses
-NOBODY: Final = Error(
-    "amqp:unauthorized-access", "this connection may not manage the router: its right is none"
-)
+NOBODY: Final = Error("amqp:unauthorized-access", "this connection may not manage the router: its right is none")
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
 Find = Callable[[int, int], ConnectionOpened | None]
@@ -44,9 +42,7 @@ class Administration:
         """Tell the forwarder that this router has an agent."""
         self._agents.serve(addresses.resolve(AGENT).handle)
 
-    def judge(
-        self, worker: int, attach: Attach, opened: ConnectionOpened | None
-    ) -> tuple[Attach, Error | None]:
+    def judge(self, worker: int, attach: Attach, opened: ConnectionOpened | None) -> tuple[Attach, Error | None]:
         """Return the attach to serve, redirected to this router's agent for a foreign one, and a refusal."""
         if opened is None or opened.management == ALL or not attach.address:
             return attach, None

@@ -83,12 +83,7 @@ class Guarded:
         """Log why a link was refused."""
         who = self.admission
         LOGGER.info(
-            "link %r of %s (user %r, vhost %s) denied: %s",
-            link,
-            self.peer,
-            who.user,
-            who.vhost,
-            error.description,
+            "link %r of %s (user %r, vhost %s) denied: %s", link, self.peer, who.user, who.vhost, error.description
         )
 
     def attached(self, outgoing: bool, number: int) -> None:
@@ -200,9 +195,7 @@ class Admissions:
         for key in [key for key in self._denied if key[0] == worker]:
             del self._denied[key]
 
-    def refusal(
-        self, guarded: Guarded | None, attach: Attach, connection: ConnectionOpened | None
-    ) -> Refusal | None:
+    def refusal(self, guarded: Guarded | None, attach: Attach, connection: ConnectionOpened | None) -> Refusal | None:
         """Return why an attach is not allowed, with the counter of such refusals, or None."""
         if attach.restored:
             return None

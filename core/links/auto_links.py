@@ -18,16 +18,7 @@ from core.links.connections import Connections
 from core.links.link import Link
 from core.process.plane import Plane
 from shm.contract.control import SetRouting
-from shm.contract.payloads import (
-    C_DETACH,
-    C_OPEN_LINK,
-    Attach,
-    ConnectionOpened,
-    Detach,
-    Error,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import C_DETACH, C_OPEN_LINK, Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 from shm.contract.routing import AutoLinkSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")

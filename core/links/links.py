@@ -171,9 +171,7 @@ class Links:
         tenant, role = (connection.tenant, connection.role) if connection else ("", "")
         address = None
         if terminus.text is not None:
-            address = self._addresses.terminus(
-                terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
-            )
+            address = self._addresses.terminus(terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase)
         tables, counts = self._addresses.tables, self._forwarder.address_info
         if address is not None and (error := denied(address, attach, tables, role, counts)):
             self._refuse(worker, attach, error)
@@ -183,11 +181,7 @@ class Links:
 
     def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
         """Enter a link that no client began: between routers, of an edge router or a link route's far end."""
-        kind = (
-            kind_of(attach)
-            if self._network_adapter is None
-            else self._network_adapter.inter_routers.kind(attach)
-        )
+        kind = kind_of(attach) if self._network_adapter is None else self._network_adapter.inter_routers.kind(attach)
         if self._streams.asked(attach):
             if self._streams.add(worker, attach):
                 self._enter(worker, attach, None, kind=STREAM_LINK, edge=edge)
@@ -233,9 +227,7 @@ class Links:
         self._links[worker, attach.link].routed = address
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
-        return self._network_adapter is not None and self._network_adapter.inter_routers.greeted(
-            worker, connection
-        )
+        return self._network_adapter is not None and self._network_adapter.inter_routers.greeted(worker, connection)
 
     def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
         """Attach an auto link. Policy limits only what peers request."""
@@ -268,12 +260,7 @@ class Links:
         self._enter(worker, attach, None, kind=added[0], priority=added[1])
 
     def _accept(
-        self,
-        worker: int,
-        attach: Attach,
-        lead: _Lead,
-        guarded: Guarded | None,
-        connection: ConnectionOpened | None,
+        self, worker: int, attach: Attach, lead: _Lead, guarded: Guarded | None, connection: ConnectionOpened | None
     ) -> bool:
         address, terminus, place = lead.address, lead.terminus, lead.place
         # a link that this router began gets no answer, so its worker looks for no keys

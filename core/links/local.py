@@ -274,9 +274,7 @@ class Local:
             return
         incoming.size += len(part)
         if incoming.size > incoming.limit:
-            LOGGER.info(
-                "a message to the core itself is longer than %d bytes and was rejected", incoming.limit
-            )
+            LOGGER.info("a message to the core itself is longer than %d bytes and was rejected", incoming.limit)
             self._finish(delivery, dropped=True)
             return
         incoming.parts.append(part)

@@ -68,11 +68,7 @@ class AddressRights:
         """Whether an entry made for routers' addresses allows one of them; the entry `*` is not."""
         text = strip_spelling(address)
         heads = tuple(one for one in self._beginnings if one.startswith(HEADS))
-        return (
-            text in self._exact
-            or text.startswith(heads)
-            or self._routers.find(text) is not self._routers.default
-        )
+        return text in self._exact or text.startswith(heads) or self._routers.find(text) is not self._routers.default
 
 
 class Rights:

@@ -14,15 +14,7 @@ from core.addresses.names import Names
 from core.forwarder.forward import Forwarder, StreamLinks
 from core.links.terminus import NO_ROOM
 from core.process.plane import Plane
-from shm.contract.payloads import (
-    C_DETACH,
-    C_OPEN_LINK,
-    Attach,
-    ConnectionOpened,
-    Detach,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import C_DETACH, C_OPEN_LINK, Attach, ConnectionOpened, Detach, LinkRefused, OpenLink
 
 if TYPE_CHECKING:
     from core.links.link import Link
@@ -59,9 +51,7 @@ class Streams(Plane):
         self._stepped = self._trimmed = 0
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def begin(
-        self, worker: int, opened: ConnectionOpened, capabilities: list[str], may: Callable[[], bool]
-    ) -> int:
+    def begin(self, worker: int, opened: ConnectionOpened, capabilities: list[str], may: Callable[[], bool]) -> int:
         """Return the handle of a new connection's streaming links, or 0 if its router does not offer any."""
         if STREAMING not in opened.offered:
             return 0

@@ -67,9 +67,7 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     return Terminus(attach.address)
 
 
-def denied(
-    address: Address, attach: Attach, tables: Container[str], role: str, counts: Counts
-) -> Error | None:
+def denied(address: Address, attach: Attach, tables: Container[str], role: str, counts: Counts) -> Error | None:
     """Return why a connection of a role may not attach to an address, or None.
 
     ``tables``: route tables' keys.
@@ -101,8 +99,7 @@ def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
         return None
     what, which = ("receivers", "maxReceivers") if outgoing else ("senders", "maxSenders")
     return Error(
-        TOO_MANY,
-        f"the address has {there} {what} here, which is the limit ({which} of its address entity: {limit})",
+        TOO_MANY, f"the address has {there} {what} here, which is the limit ({which} of its address entity: {limit})"
     )
 
 

@@ -146,9 +146,7 @@ class Agent:
         if operation is None:
             raise ManagementError(NOT_IMPLEMENTED, f"the operation {request.operation!r} is not implemented")
         if not self._is_self(request):
-            raise ManagementError(
-                NOT_IMPLEMENTED, f"{request.operation} is not implemented for {_about(request)}"
-            )
+            raise ManagementError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {_about(request)}")
         return operation(request)
 
     def _is_self(self, request: Request) -> bool:
@@ -160,9 +158,7 @@ class Agent:
     def _crud(self, request: Request) -> Response:
         if request.operation == "CREATE":
             return self._self.entity_type(self._created_type(request)).create(request)
-        entity_type = (
-            self._self.entity_type(request.type) if request.type is not None else self._owner(request)
-        )
+        entity_type = self._self.entity_type(request.type) if request.type is not None else self._owner(request)
         self._check_type(entity_type, request)
         match request.operation:
             case "READ":

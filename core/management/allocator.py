@@ -85,7 +85,4 @@ class Allocators(Table):
 
 def _pools(owner: str, total: tuple[int, int], free: tuple[int, int]) -> list[Pool]:
     sizes = (("small_block", SMALL_BYTES), ("large_block", LARGE_BYTES))
-    return [
-        Pool(f"{owner}_{name}", size, total[i], max(0, total[i] - free[i]))
-        for i, (name, size) in enumerate(sizes)
-    ]
+    return [Pool(f"{owner}_{name}", size, total[i], max(0, total[i] - free[i])) for i, (name, size) in enumerate(sizes)]

@@ -127,9 +127,7 @@ def _check(properties: Any, body: Any) -> None:
         elif isinstance(value, list):
             rest += value
         elif isinstance(value, wire.Described) or value is wire.OTHER:
-            raise ManagementError(
-                BAD_REQUEST, "the request has a value of a type that management does not use"
-            )
+            raise ManagementError(BAD_REQUEST, "the request has a value of a type that management does not use")
         elif isinstance(value, int) and value > _LARGEST:
             raise ManagementError(BAD_REQUEST, f"the request has a number larger than {_LARGEST}")
 

@@ -120,9 +120,7 @@ class Connections(Table):
             self._check(row, name, value)
         if changes.get("adminStatus") == "deleted":
             self._close(row)
-            LOGGER.info(
-                "[C%s] connection closed by request of [C%s]", row.opened.number, request.requester.connection
-            )
+            LOGGER.info("[C%s] connection closed by request of [C%s]", row.opened.number, request.requester.connection)
             return Response(200, self.values(row) | {"adminStatus": "deleted", "operStatus": "closing"})
         if changes.get("enableProtocolTrace") is not None:
             on = boolean("enableProtocolTrace", changes["enableProtocolTrace"])

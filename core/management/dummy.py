@@ -20,10 +20,7 @@ class Dummy(EntityType):
             AttributeSchema("name", "string", "Name of the entity.", create=True),
             AttributeSchema("identity", "string", "dummy/ and a number."),
             AttributeSchema("type", "string", "Type of the entity."),
-            *(
-                AttributeSchema(name, kind, "For any use.", create=True, update=True)
-                for name, kind in _KINDS.items()
-            ),
+            *(AttributeSchema(name, kind, "For any use.", create=True, update=True) for name, kind in _KINDS.items()),
         ]
         operations = ["CREATE", "READ", "UPDATE", "DELETE", "CALLME"]
         description = "An entity without effect, for trying a management client."

@@ -9,14 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.management.request import (
-    BAD_REQUEST,
-    NOT_FOUND,
-    NOT_IMPLEMENTED,
-    ManagementError,
-    Request,
-    Response,
-)
+from core.management.request import BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED, ManagementError, Request, Response
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 
@@ -100,9 +93,7 @@ class EntityType:
     def find(self, name: str | None, identity: str | None) -> Any:
         """Return the row of an entity with this identity or name. Raises ManagementError."""
         if name is None and identity is None:
-            raise ManagementError(
-                BAD_REQUEST, f"No name or identity provided; give that of one {self.schema.name}"
-            )
+            raise ManagementError(BAD_REQUEST, f"No name or identity provided; give that of one {self.schema.name}")
         for entity in self.rows():
             row = self.row(entity)
             if identity is not None and str(self.columns["identity"](row)) != identity:

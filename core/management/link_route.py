@@ -83,9 +83,7 @@ class ConnectionLinkRoutes(Table):
         container = requester.container
         routes = self._view.core.plane(Routes)
         offer: Offer = self._view.command(
-            lambda: routes.offer(
-                host, None if name is None else str(name), str(pattern), direction == "out", container
-            )
+            lambda: routes.offer(host, None if name is None else str(name), str(pattern), direction == "out", container)
         )
         return Response(CREATED, self.values(offer))
 

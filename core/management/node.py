@@ -38,15 +38,11 @@ class Nodes(Table):
         Column("instance", "integer", "When it started, in seconds.", lambda r: r.instance),
         Column("linkState", "list", "Ids of its neighbours.", lambda r: r.link_state),
         Column("nextHop", "string", "Where messages to it go next, if that is not itself.", _next_hop),
-        Column(
-            "validOrigins", "list", "Whose messages may go to it through this one.", lambda r: r.valid_origins
-        ),
+        Column("validOrigins", "list", "Whose messages may go to it through this one.", lambda r: r.valid_origins),
         Column("address", "string", "Its address.", lambda r: r.address),
         Column("routerLink", "integer", "Number of the connection to it.", lambda r: r.router_link),
         Column("cost", "integer", "Cost of the path to it.", lambda r: r.cost),
-        Column(
-            "lastTopoChange", "integer", "When the network changed last, in seconds since 1970.", _last_change
-        ),
+        Column("lastTopoChange", "integer", "When the network changed last, in seconds since 1970.", _last_change),
     )
 
     def __init__(self, view: View) -> None:
@@ -56,7 +52,5 @@ class Nodes(Table):
     def rows(self) -> "list[NodeView]":
         """Return all routers. The core's own thread reads them, because they change."""
         network_adapter = self._view.core.find(NetworkAdapter)
-        nodes: list[NodeView] = (
-            [] if network_adapter is None else self._view.command(network_adapter.network.nodes)
-        )
+        nodes: list[NodeView] = [] if network_adapter is None else self._view.command(network_adapter.network.nodes)
         return nodes

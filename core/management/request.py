@@ -55,11 +55,7 @@ class Requester(msgspec.Struct, frozen=True):
     @property
     def who(self) -> str:
         """Its description for the log."""
-        return (
-            f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}"
-            if self.edge
-            else self.peer
-        )
+        return f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}" if self.edge else self.peer
 
     def may_read(self, operation: str) -> bool:
         """Whether an operation only reads and the requester may read."""
@@ -83,8 +79,7 @@ class Requester(msgspec.Struct, frozen=True):
                 "`management` of the listener or user group that it came by"
             )
         raise ManagementError(
-            FORBIDDEN,
-            f"{what} says so, or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)",
+            FORBIDDEN, f"{what} says so, or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)"
         )
 
     def check(self) -> None:
@@ -134,14 +129,10 @@ class Response(msgspec.Struct, frozen=True):
 def request_of(properties: object, body: Any) -> Request:
     """Build a request from application properties and body of a message. Raises ManagementError."""
     if not isinstance(properties, dict):
-        raise ManagementError(
-            BAD_REQUEST, "the request has no application properties; give operation and type"
-        )
+        raise ManagementError(BAD_REQUEST, "the request has no application properties; give operation and type")
     operation = _text(properties, "operation")
     if not operation:
-        raise ManagementError(
-            BAD_REQUEST, "the request has no operation; give it in the application properties"
-        )
+        raise ManagementError(BAD_REQUEST, "the request has no operation; give it in the application properties")
     return Request(
         operation=operation.upper(),
         type=_type(_text(properties, "type")),

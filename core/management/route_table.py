@@ -8,16 +8,7 @@ import msgspec
 
 from core.management.configured import Configured
 from core.management.entity_type import Column, Table, type_column
-from core.management.request import (
-    BAD_REQUEST,
-    FORBIDDEN,
-    INTERNAL,
-    NOT_FOUND,
-    OK,
-    ManagementError,
-    Request,
-    Response,
-)
+from core.management.request import BAD_REQUEST, FORBIDDEN, INTERNAL, NOT_FOUND, OK, ManagementError, Request, Response
 from core.management.view import View
 from core.rmr import border
 from core.rmr.border import INT32

@@ -69,11 +69,7 @@ class SelfNode:
             return []
         if request.entity_type in _ABSTRACT:
             base = PREFIX + request.entity_type
-            return [
-                entity_type
-                for entity_type in self._entity_types.values()
-                if base in _base(entity_type.schema)
-            ]
+            return [entity_type for entity_type in self._entity_types.values() if base in _base(entity_type.schema)]
         return [self.entity_type(request.entity_type)]
 
     def _query(self, request: Request) -> Response:
@@ -95,17 +91,11 @@ class SelfNode:
         entity_types = [entity_type for entity_type in entity_types if entity_type.listed]
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise ManagementError(
-                NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}"
-            )
-        names = names or list(
-            dict.fromkeys(name for entity_type in entity_types for name in entity_type.columns)
-        )
+            raise ManagementError(NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}")
+        names = names or list(dict.fromkeys(name for entity_type in entity_types for name in entity_type.columns))
         results: list[list[Any]] = []
         for entity_type in entity_types:
-            reads = [
-                _named(entity_type) if name == "name" else entity_type.columns.get(name) for name in names
-            ]
+            reads = [_named(entity_type) if name == "name" else entity_type.columns.get(name) for name in names]
             entities = list(entity_type.rows())
             entity_type.prepare(entities, names)
             for row in map(entity_type.row, entities):
@@ -120,15 +110,12 @@ class SelfNode:
         return Response(OK, found | {name: bases for name, bases, _ in _abstract(request)})
 
     def _attributes(self, request: Request) -> Response:
-        found = {
-            entity_type.schema.long_name: list(entity_type.columns) for entity_type in self._asked(request)
-        }
+        found = {entity_type.schema.long_name: list(entity_type.columns) for entity_type in self._asked(request)}
         return Response(OK, found | {name: ["name", "identity", "type"] for name, _, _ in _abstract(request)})
 
     def _operations(self, request: Request) -> Response:
         found = {
-            entity_type.schema.long_name: list(entity_type.schema.operations)
-            for entity_type in self._asked(request)
+            entity_type.schema.long_name: list(entity_type.schema.operations) for entity_type in self._asked(request)
         }
         return Response(OK, found | {name: operations for name, _, operations in _abstract(request)})
 
@@ -138,15 +125,10 @@ class SelfNode:
 
     def _nodes(self, request: Request) -> Response:
         entity_type = self.entity_type("router.node")
-        return Response(
-            OK, [f"{entity_type.columns['address'](row)}/$management" for row in entity_type.rows()]
-        )
+        return Response(OK, [f"{entity_type.columns['address'](row)}/$management" for row in entity_type.rows()])
 
     def _schema(self, request: Request) -> Response:
-        types = {
-            entity_type.schema.name: _dump_type(entity_type.schema)
-            for entity_type in self._entity_types.values()
-        }
+        types = {entity_type.schema.name: _dump_type(entity_type.schema) for entity_type in self._entity_types.values()}
         return Response(OK, {"prefix": PREFIX.removesuffix("."), "entityTypes": types})
 
     def _json_schema(self, request: Request) -> Response:

@@ -78,9 +78,7 @@ class _Command:
 class Service:
     """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
-    def __init__(
-        self, core: Core, setup: Setup, segments: Segments, tell: Callable[[msgspec.Struct], None]
-    ) -> None:
+    def __init__(self, core: Core, setup: Setup, segments: Segments, tell: Callable[[msgspec.Struct], None]) -> None:
         self._core = core
         self._tell = tell  # sends to the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet
@@ -233,9 +231,7 @@ class Service:
             encoded = codec.encode(envelope, _TOO_LONG)
         except Exception as error:  # entities may hold values of others; an error beats silence
             LOGGER.exception("a management response cannot be encoded")
-            encoded = codec.encode(
-                envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}")
-            )
+            encoded = codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))
         return encoded
 
     def _post(self, item: tuple[str, bytes] | _Command) -> None:
@@ -270,8 +266,7 @@ class Service:
             return answer.get(timeout=CHANGE_SECONDS)
         except Empty:
             raise ManagementError(
-                INTERNAL,
-                f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made",
+                INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
 
     def _look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:

@@ -20,9 +20,7 @@ class VhostStats(Table):
     DESCRIPTION = "What the policy of a vhost allowed and denied."
     COLUMNS = (
         Column("name", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
-        Column(
-            "identity", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"
-        ),
+        Column("identity", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
         type_column("vhostStats"),
         Column("id", "string", "The vhost.", lambda r: r["hostname"]),
         Column("hostname", "string", "The vhost.", lambda r: r["hostname"]),

@@ -32,9 +32,7 @@ class Command(Protocol):
 class Change(Protocol):
     """Asks the supervisor for a change of the configuration and returns its answer."""
 
-    def __call__(
-        self, operation: str, kind: str, identity: str, attributes: dict[str, Any]
-    ) -> ChangeReply: ...
+    def __call__(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply: ...
 
 
 class Looks(Protocol):
@@ -47,13 +45,7 @@ class View:
     """The agent's access to everything that it shows or changes."""
 
     def __init__(
-        self,
-        core: Core,
-        setup: Setup,
-        segments: Segments,
-        command: Command,
-        change: Change,
-        look: Looks = lambda _: {},
+        self, core: Core, setup: Setup, segments: Segments, command: Command, change: Change, look: Looks = lambda _: {}
     ) -> None:
         self.core = core
         self.setup = setup

@@ -59,9 +59,7 @@ class Display:
             [row for handle in handles if (row := self._row(handle)) is not None],
             other,
             [
-                ConnectionRow(
-                    worker, *(board.short(text) for text in (one.container, one.host, one.role, one.user))
-                )
+                ConnectionRow(worker, *(board.short(text) for text in (one.container, one.host, one.role, one.user)))
                 for worker, one in self._connections.newest(board.CONNECTIONS)
             ],
             len(self._connections),

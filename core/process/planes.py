@@ -46,9 +46,7 @@ def build(core: "Core") -> Links:
     planes += [routes, ends]
     planes += route_tables.planes(core, links)
     planes.append(RouteWorkers(addresses, core.local, links, core.served, forwarder.post_control))
-    planes.append(
-        FlowLog(forwarder, addresses, core.connections, core.memory.flow, core.setup, names, links.entries)
-    )
+    planes.append(FlowLog(forwarder, addresses, core.connections, core.memory.flow, core.setup, names, links.entries))
     planes.append(auto_links)
     planes.append(Exchanges(forwarder, addresses, core.served))
     planes.append(streams)
@@ -77,9 +75,7 @@ def _network_adapter(core: "Core", routes: Routes, streams: Streams) -> NetworkA
     return network_adapter
 
 
-def _edges(
-    core: "Core", routes: Routes, streams: Streams, network_adapter: NetworkAdapter | None
-) -> Edges | None:
+def _edges(core: "Core", routes: Routes, streams: Streams, network_adapter: NetworkAdapter | None) -> Edges | None:
     """Return an interior router's downlinks, an edge router's uplink, or None for a standalone router."""
     if network_adapter is not None:
         from core.edge.downlinks import Downlinks  # noqa: PLC0415  a standalone router does not load it

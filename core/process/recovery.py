@@ -28,9 +28,7 @@ PATIENCE_NS: Final = 10_000_000_000  # for a running worker that presents nothin
 class Recovery:
     """Reclaims what dead workers held, once per generation, and waits for the ``presenting`` workers."""
 
-    def __init__(
-        self, forwarder: Forwarder, links: Links, connections: Connections, presenting: Iterable[int]
-    ) -> None:
+    def __init__(self, forwarder: Forwarder, links: Links, connections: Connections, presenting: Iterable[int]) -> None:
         self._forwarder = forwarder
         self._links = links
         self._connections = connections

@@ -65,13 +65,7 @@ class Core:
         wake: Callable[[], None] | None = None,
         snapshot_store: Callable[[str], str] = lambda _: "",
     ) -> None:
-        self.setup, self.memory, self.seed, self.wake, self.snapshot_store = (
-            setup,
-            memory,
-            seed,
-            wake,
-            snapshot_store,
-        )
+        self.setup, self.memory, self.seed, self.wake, self.snapshot_store = (setup, memory, seed, wake, snapshot_store)
         self.me = Identity(setup.router_id, setup.area, setup.mode == "edge")
         self.names = Names(seed)
         self.forwarder = Forwarder(
@@ -85,9 +79,7 @@ class Core:
             active=setup.workers,
         )
         self.admissions = Admissions(setup.policy.max_connections, self.me)
-        self.addresses = Addresses(
-            self.forwarder, self.me, Rules(setup.addresses, setup.default_distribution)
-        )
+        self.addresses = Addresses(self.forwarder, self.me, Rules(setup.addresses, setup.default_distribution))
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.connections = Connections(self.forwarder, self.admissions)
         self.planes: list[Plane] = []

@@ -25,12 +25,7 @@ class Client:
     """
 
     def __init__(
-        self,
-        manager: str,
-        endpoint: str,
-        interval: int,
-        send: Callable[[Said], bool],
-        clock: Callable[[], int],
+        self, manager: str, endpoint: str, interval: int, send: Callable[[Said], bool], clock: Callable[[], int]
     ) -> None:
         self.manager = manager
         self._endpoint = endpoint

@@ -26,9 +26,7 @@ class Counted(Plane):
     def entries(self) -> list[RouteEntryRow]:
         """Return the busiest entries of all tables."""
         if not self._tables.restless:  # a new table has not taken over its counts yet
-            self._rows = {
-                plan.setup.name: self._look(plan, plan.table) for plan in self._tables if plan.table
-            }
+            self._rows = {plan.setup.name: self._look(plan, plan.table) for plan in self._tables if plan.table}
         rows = (row for rows in self._rows.values() for row in rows)
         return nlargest(ROUTE_ENTRIES, rows, key=lambda row: row.messages)
 
@@ -49,6 +47,4 @@ def _endpoints(plan: Plan) -> list[RouteEndpointRow]:
     live = (name for name in plan.live if max(plan.numbers(name)) >= 0)
     names = dict.fromkeys(islice(chain(live, plan.names()), LOOKED_AT))
     counts = ((name, *plan.native.endpoint(*plan.numbers(name))) for name in names)
-    return [
-        RouteEndpointRow(short(plan.setup.name), short(name), *both) for name, *both in counts if any(both)
-    ]
+    return [RouteEndpointRow(short(plan.setup.name), short(name), *both) for name, *both in counts if any(both)]

@@ -20,15 +20,7 @@ import msgspec
 
 from core.process.garbage import still
 from core.rmr.border import lossless
-from core.rmr.compiled import (
-    CompiledOwners,
-    CompiledTable,
-    compacted,
-    compile_owners,
-    compile_table,
-    moved,
-    updated,
-)
+from core.rmr.compiled import CompiledOwners, CompiledTable, compacted, compile_owners, compile_table, moved, updated
 from core.rmr.parser import Parser, Result
 from core.rmr.snapshot import Keeper, Kept, SnapshotError, Use, read
 from core.rmr.table import MeidMap, Table

@@ -72,9 +72,7 @@ def _others(table: Table, asked: Question, subscription: int) -> str:
     return f" for this sender, only for {', '.join(sorted(senders))}" if senders else ""
 
 
-def _members(
-    entry: Entry, owners: Mapping[str, str], asked: Question, steps: list[str]
-) -> tuple[tuple[str, ...], ...]:
+def _members(entry: Entry, owners: Mapping[str, str], asked: Question, steps: list[str]) -> tuple[tuple[str, ...], ...]:
     if entry.groups.by_meid:
         owner = owners.get(asked.meid)
         if owner is None:

@@ -160,13 +160,7 @@ class ManagerSessions(Plane):
     def _add(self, plan: Plan, known: Known) -> None:
         setup = plan.setup
         around = _Around(
-            self._forwarder,
-            self._local,
-            self._dialling,
-            self._tables,
-            plan,
-            self._clock,
-            self._connections,
+            self._forwarder, self._local, self._dialling, self._tables, plan, self._clock, self._connections
         )
         session = ManagerSession(setup.name, _settings(setup), self._instance, around, _use(plan))
         path = setup.applications or self._snapshot_store(f"{setup.name}.applications")
@@ -273,9 +267,7 @@ def _settings(setup: TableSetup) -> Settings:
 
 
 def _use(plan: Plan) -> Installed:
-    return Installed(
-        None if plan.table is None else plan.table.value, {} if plan.owners is None else plan.owners.value
-    )
+    return Installed(None if plan.table is None else plan.table.value, {} if plan.owners is None else plan.owners.value)
 
 
 def _peer(opened: ConnectionOpened) -> Peer:

@@ -49,9 +49,7 @@ class Openings(Plane):
 
     def step(self, now: int) -> None:
         """Open tables whose endpoints have not answered in time."""
-        self._since = {
-            plan: self._since.get(plan, now) for plan in self._tables if plan.closed and plan.begun
-        }
+        self._since = {plan: self._since.get(plan, now) for plan in self._tables if plan.closed and plan.begun}
         for plan, since in self._since.items():
             if now - since >= LONGEST_NS:
                 plan.open()

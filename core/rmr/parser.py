@@ -142,11 +142,7 @@ class Parser:
         left = self._open
         table_id = fields[2] if len(fields) > 2 else ""
         result = None if left is None else self._bad(left, "table not complete")
-        self._open = (
-            OpenMap(table_id)
-            if name == "meid_map"
-            else OpenTable(table_id, name == "newrt", self._compatible)
-        )
+        self._open = OpenMap(table_id) if name == "meid_map" else OpenTable(table_id, name == "newrt", self._compatible)
         if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
             self._reader.odd.append(f"{verb!r} stands in place of start or end")
         if why := border.fault(table_id, border.LONGEST_ID) or why:
@@ -233,9 +229,7 @@ class Parser:
         parts = meids[0].split(" ") if self._compatible else _BLANKS.split(meids[0])
         found = [one for one in parts if one]
         if len(found) > MEID_LIMIT and self._compatible:
-            self._odd(
-                line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others"
-            )
+            self._odd(line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others")
             found = found[:MEID_LIMIT]
         for meid in found:
             if len(border.octets_of(meid)) > MEID_LENGTH:

@@ -62,9 +62,7 @@ class Remembered:
     def _checked(self, found: Known) -> Known:
         """Return the valid applications, because anybody may have changed the file."""
         known = [
-            one
-            for one in found
-            if is_endpoint(one[1]) and not fault(one[0]) and (not one[2] or is_endpoint(one[2]))
+            one for one in found if is_endpoint(one[1]) and not fault(one[0]) and (not one[2] or is_endpoint(one[2]))
         ]
         if len(known) < len(found):
             self._complain("read", f"{len(found) - len(known)} of its applications have no host:port")

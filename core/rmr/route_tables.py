@@ -242,9 +242,7 @@ class RouteTables(Plane):
                 if plan.setup.seed and self.find(name) is plan:
                     self._seed(plan)
 
-        self.take(
-            plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True
-        )
+        self.take(plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True)
 
     # ---- texts ----
 

@@ -359,9 +359,7 @@ def _meant(one: Application, state: words.State, xact: bytes) -> Track | None:
 
     A text that is still being sent was meant in an earlier attempt.
     """
-    tracks = [
-        track for track in (one.table, one.map) if track.text is not None and state.names(track.text.table_id)
-    ]
+    tracks = [track for track in (one.table, one.map) if track.text is not None and state.names(track.text.table_id)]
     if not tracks and state.about.startswith(words.NO_ID) and one.sending is not None and xact == one.xact:
         tracks = [one.sending]
     return next((track for track in tracks if track is not one.sending or one.deadline), None)

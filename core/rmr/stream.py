@@ -100,9 +100,7 @@ class Stream:
             self._cut()
 
     def _read(self, heard: Heard, text: str) -> None:
-        stop = (
-            len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
-        )
+        stop = len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
         if not stop:  # the record is longer than a slice
             stop = text.find("\n", self._at) + 1
         self._results.extend(self._parser.feed(text[self._at : stop]))

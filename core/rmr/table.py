@@ -73,9 +73,7 @@ class Destinations(Sequence[Groups]):
         self._copy(targets, numbers, places, words)
         return Destinations(places, words, tuple(numbers))
 
-    def _copy(
-        self, targets: Iterable[int], numbers: dict[str, int], places: "array[int]", words: "array[int]"
-    ) -> None:
+    def _copy(self, targets: Iterable[int], numbers: dict[str, int], places: "array[int]", words: "array[int]") -> None:
         """Append destinations of some targets to columns. ``numbers`` are the columns' endpoints."""
         for target in targets:
             places.append(len(words))

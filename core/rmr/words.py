@@ -18,9 +18,7 @@ REASON_LENGTH: Final = 400
 LONGEST_WORDS: Final = 2048  # octets of a request or state message that are examined
 COUNT_REASON: Final = "missing table records"  # this reason ends with a line end of its own
 
-_START: Final = re.compile(
-    rb"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M
-)
+_START: Final = re.compile(rb"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M)
 
 
 class Heard(NamedTuple):

@@ -35,12 +35,7 @@ class RouteWorkers(Plane):
     """All route workers. ``served`` is told of an address that starts (1) or stops (-1) leading to one."""
 
     def __init__(
-        self,
-        addresses: Addresses,
-        local: Local,
-        links: Links,
-        served: Callable[[Address, int, bool], None],
-        post: Post,
+        self, addresses: Addresses, local: Local, links: Links, served: Callable[[Address, int, bool], None], post: Post
     ) -> None:
         self._addresses = addresses
         self._local = local

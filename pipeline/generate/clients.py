@@ -83,14 +83,9 @@ def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, sh
     """Message types: every other one goes to the owner of its managed entity, the others to two groups."""
     if not scenario.types:
         return
-    owners = [
-        clients.consumer(at % scenario.routers, f"owner{at}:{FIRST_OWNER_PORT + at}")
-        for at in range(ENDPOINTS)
-    ]
+    owners = [clients.consumer(at % scenario.routers, f"owner{at}:{FIRST_OWNER_PORT + at}") for at in range(ENDPOINTS)]
     # Busy entities are owned by few: that is what the planner is for.
-    clients.owner = [
-        owners[int(at)] for at in np.minimum(random.geometric(0.55, scenario.meids) - 1, ENDPOINTS - 1)
-    ]
+    clients.owner = [owners[int(at)] for at in np.minimum(random.geometric(0.55, scenario.meids) - 1, ENDPOINTS - 1)]
     clients.meid_share = zipf(scenario.meids, 0.9)
     apps = [clients.consumer(at % scenario.routers, f"app{at}:4560") for at in range(3)]
     groups = [apps[:2], apps[2:]]
@@ -118,16 +113,7 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
         senders = [int(one) for one in random.integers(scenario.routers, size=1 + at % 2)]
         weight, presettled = (8 if at % 10 == 3 else 1), at % 7 == 4
         clients.flows.append(
-            Flow(
-                f"service{at}/requests",
-                float(shares[at]),
-                senders,
-                [consumers],
-                -1,
-                False,
-                weight,
-                presettled,
-            )
+            Flow(f"service{at}/requests", float(shares[at]), senders, [consumers], -1, False, weight, presettled)
         )
 
 

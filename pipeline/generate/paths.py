@@ -59,9 +59,7 @@ class Ways:
         """As a record has it."""
         return ">".join(map(self._scenario.router, way))
 
-    def compile(
-        self,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
+    def compile(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
         """By way: its routers (padded with -1), length, the number of its text up to each hop; the texts."""
         longest = max(map(len, self._ways))
         routers = np.full((len(self._ways), longest), -1, np.int64)

@@ -13,14 +13,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import PipelineError
 from pipeline.generate.clients import Ints
 from pipeline.generate.messages import DROPPED, PRESETTLED, Hour, Traffic
-from pipeline.generate.rows import (
-    CONSUMER_CONNECTIONS,
-    FIRST_CONNECTION,
-    NOTHING,
-    TRUNK_CONNECTION,
-    Records,
-    Rows,
-)
+from pipeline.generate.rows import CONSUMER_CONNECTIONS, FIRST_CONNECTION, NOTHING, TRUNK_CONNECTION, Records, Rows
 from pipeline.generate.scenario import Scenario, Truth
 from shm.contract.flow import COLUMNS, KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, Type, file_name, folder
 

@@ -15,9 +15,7 @@ def banner(version: str, router_id: str, places: Sequence[Place], listening: Seq
         lines.append(f"  {place.name:<10} pid {pid:<8} {_cpus(place.cpus)}")
     lines.append("")
     urls = [(url, one.listener.name or "") for one in listening for url in one.urls]
-    lines += [
-        f"  {'connect to' if i == 0 else '':<10} {url}  {name}".rstrip() for i, (url, name) in enumerate(urls)
-    ]
+    lines += [f"  {'connect to' if i == 0 else '':<10} {url}  {name}".rstrip() for i, (url, name) in enumerate(urls)]
     if not urls:
         lines.append("  no listener: nobody can connect")
     lines += ["", "Ctrl-C stops it."]

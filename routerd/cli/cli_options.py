@@ -22,9 +22,7 @@ class _Bus(click.ParamType[str]):
         except ValueError:
             usable = False
         if not usable:
-            self.fail(
-                "no URL of a router; give one such as amqp://127.0.0.1:5672, or amqps:// with TLS", param, ctx
-            )
+            self.fail("no URL of a router; give one such as amqp://127.0.0.1:5672, or amqps:// with TLS", param, ctx)
         return str(value)
 
 

@@ -62,9 +62,7 @@ class Client:
             reply = self._client.call(request)
         except UnicodeEncodeError as error:
             text = error.object[max(0, error.start - 20) : error.end + 20]
-            raise ClientError(
-                f"{text!r} is not UTF-8, and AMQP has no other text; give it in UTF-8"
-            ) from error
+            raise ClientError(f"{text!r} is not UTF-8, and AMQP has no other text; give it in UTF-8") from error
         except Timeout as error:
             advice = (
                 "is there a router of that id? `routerd stat --nodes` names them all"

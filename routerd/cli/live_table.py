@@ -78,9 +78,7 @@ def push(file: Path, name: str | None, **place: Any) -> None:
         click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
 
 
-@click.command(
-    short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who")
-)
+@click.command(short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who"))
 @NAME
 @asks
 def who(name: str | None, **place: Any) -> None:
@@ -104,9 +102,7 @@ def who(name: str | None, **place: Any) -> None:
     for column in ("table", "endpoint", "state", "sent", "missed"):
         shown.add_column(column, justify="right" if column in ("sent", "missed") else "left", overflow="fold")
     for row in rows:
-        shown.add_row(
-            row["table"], row["endpoint"], _state(row), str(row["deliveryCount"]), str(row["missedCount"])
-        )
+        shown.add_row(row["table"], row["endpoint"], _state(row), str(row["deliveryCount"]), str(row["missedCount"]))
     console.print(shown)
     if applications:
         console.print(_applications(applications))
@@ -146,8 +142,7 @@ def _state(row: dict[str, Any]) -> str:
 
 
 @click.command(
-    short_help="Say where a running router sends a message.",
-    epilog=examples("routerd table ask --mt 1000 --sid 10"),
+    short_help="Say where a running router sends a message.", epilog=examples("routerd table ask --mt 1000 --sid 10")
 )
 @click.option("--mt", type=int, required=True, help="Message type.")
 @click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")

@@ -43,8 +43,7 @@ def run(place: Place, ask: Ask) -> int:
             answer = perform(client, ask)
             for name in unknown(client, ask, answer):
                 print(
-                    f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all",
-                    file=sys.stderr,
+                    f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all", file=sys.stderr
                 )
     except ClientError as error:
         print(error, file=sys.stderr)

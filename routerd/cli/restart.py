@@ -24,9 +24,7 @@ from shm.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
-OVER = (
-    "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
-)
+OVER = "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
 _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
 
@@ -115,9 +113,7 @@ def _main_pid(unit: str) -> int:
             command, capture_output=True, text=True, check=False, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RestartError(
-            f"systemctl cannot be asked for {unit}: {error}; give --pid or --pid-file"
-        ) from None
+        raise RestartError(f"systemctl cannot be asked for {unit}: {error}; give --pid or --pid-file") from None
     text = answer.stdout.strip()
     if answer.returncode or not text.isdecimal():
         why = " ".join(answer.stderr.split()) or "it gave no process id"
@@ -190,10 +186,7 @@ def rolling(router: Found, timeout: float) -> int:
         raise RestartError(f"router {router.id}: {error}") from error
     except (PermissionError, ProcessLookupError) as error:
         raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
-    print(
-        f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other",
-        flush=True,
-    )
+    print(f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other", flush=True)
     end = time.monotonic() + timeout
     while True:
         for line in follower.step():

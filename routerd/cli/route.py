@@ -77,9 +77,7 @@ def explain(
 
 
 @route.command(
-    "trace",
-    short_help="Take one live message along a route.",
-    epilog=examples("routerd route trace 'D1=>B2'"),
+    "trace", short_help="Take one live message along a route.", epilog=examples("routerd route trace 'D1=>B2'")
 )
 @click.argument("onward")
 @asks

@@ -102,9 +102,7 @@ def _step(message: _Message, routers: list[_Router]) -> tuple[Step, list[_Messag
             source = frozenset({f"uplink:{message.router.place.name}"})
         sender = router.numbers[str(message.sender)] if message.router is router else -1
         try:
-            left = router.steps.step(
-                message.octets, sender, router.sources.numbers(source), is_foreign(source)
-            )
+            left = router.steps.step(message.octets, sender, router.sources.numbers(source), is_foreign(source))
         except StepRefusedError as refused:
             detail = ""
             if refused.reason == "access":

@@ -180,11 +180,7 @@ def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, int(wide), 0, 0))
     for cell, room in zip(cells, rooms, strict=True):
         table.add_column(
-            cell.header,
-            justify="right" if cell.number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            width=room,
+            cell.header, justify="right" if cell.number else "left", no_wrap=True, overflow="ellipsis", width=room
         )
     for row in texts:
         table.add_row(*map(Text, row))

@@ -133,9 +133,7 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
         shown.add_column(column, justify="right" if column in ("mt", "sid") else "left", overflow="fold")
     for entry in used.rows():
         senders = ",".join(entry.senders) or "all"
-        shown.add_row(
-            str(entry.message_type), str(entry.subscription), senders, str(entry.groups) or "deleted"
-        )
+        shown.add_row(str(entry.message_type), str(entry.subscription), senders, str(entry.groups) or "deleted")
     console = Console()
     console.print(shown)
     if read.owners:
@@ -168,8 +166,7 @@ table.add_command(ask)
     "explain",
     short_help="Say where a message goes by a file.",
     epilog=examples(
-        "routerd table explain table.rt --mt 1000 --sid 10",
-        "routerd table explain table.rt --mt 12 --meid e1",
+        "routerd table explain table.rt --mt 1000 --sid 10", "routerd table explain table.rt --mt 12 --meid e1"
     ),
 )
 @FILE

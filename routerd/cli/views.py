@@ -54,9 +54,7 @@ class View(msgspec.Struct, frozen=True):
             if cell.header == header.lower():
                 return cell
         known = ", ".join(cell.header for cell in self.cells)
-        instead = (
-            f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
-        )
+        instead = f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
         raise ClientError(f"there is no column {header!r} here to sort by; {instead}")
 
 
@@ -254,12 +252,7 @@ VIEWS: dict[str, View] = {
             Cell("class", lambda r: _class(r["key"])),
             Cell("address", lambda r: r["key"][2 if r["key"][0] == "M" else 1 :], least=8),
             Cell("distrib", _of("distribution")),
-            Cell(
-                "pri",
-                lambda r: r["priority"] if r.get("priority", -1) >= 0 else None,
-                number=True,
-                optional=True,
-            ),
+            Cell("pri", lambda r: r["priority"] if r.get("priority", -1) >= 0 else None, number=True, optional=True),
             _number("own", "inProcess"),
             _number("local", "subscriberCount"),
             _number("remote", "remoteCount", optional=True),
@@ -312,10 +305,7 @@ VIEWS: dict[str, View] = {
             Cell("blocks", _of("totalAllocFromHeap"), number=True),
             Cell("used", _of("heldByThreads"), number=True),
             Cell(
-                "part",
-                lambda r: round(100 * r["heldByThreads"] / max(1, r["totalAllocFromHeap"])),
-                _part,
-                number=True,
+                "part", lambda r: round(100 * r["heldByThreads"] / max(1, r["totalAllocFromHeap"])), _part, number=True
             ),
         ),
         "no pools",

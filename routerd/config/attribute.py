@@ -61,9 +61,7 @@ def attributes_of(entity: type[Struct], *, create: bool = True) -> tuple[Attribu
     """Return the attributes that a Struct declares, in order, without those of all entities."""
     described = msgspec.inspect.type_info(entity)
     assert isinstance(described, msgspec.inspect.StructType)
-    return tuple(
-        _attribute(field, create) for field in described.fields if field.name not in Entity.__struct_fields__
-    )
+    return tuple(_attribute(field, create) for field in described.fields if field.name not in Entity.__struct_fields__)
 
 
 def _attribute(field: msgspec.inspect.Field, create: bool) -> Attribute:

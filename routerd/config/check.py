@@ -63,9 +63,7 @@ def _unknown_entity(name: str) -> str:
 class _Checker:
     """Checks one block of settings against one entity type."""
 
-    def __init__(
-        self, type_: EntityType, block: Block, file: str, line: int, mistakes: list[Mistake]
-    ) -> None:
+    def __init__(self, type_: EntityType, block: Block, file: str, line: int, mistakes: list[Mistake]) -> None:
         self._type = type_
         self._block = block
         self._file = file
@@ -91,9 +89,7 @@ class _Checker:
         except msgspec.ValidationError as error:  # msgspec is stricter than the checks above
             self._mistake(self._line, f"is not valid ({error}); see {DOCUMENTATION}")
             return None
-        return Checked(
-            entity, self._type, self._block, self._file, self._line, self._lines, frozenset(self._wrong)
-        )
+        return Checked(entity, self._type, self._block, self._file, self._line, self._lines, frozenset(self._wrong))
 
     def _setting(self, setting: Setting, seen: dict[str, Setting]) -> None:
         name = camel_case(setting.name)
@@ -130,9 +126,7 @@ class _Checker:
 
     def _repeated(self, setting: Setting, earlier: Setting, attribute: Attribute) -> None:
         if camel_case(setting.name) == camel_case(earlier.name):
-            text = (
-                f"{attribute.name}: stands already in line {earlier.line}; this one counts, remove the other"
-            )
+            text = f"{attribute.name}: stands already in line {earlier.line}; this one counts, remove the other"
             self._warn(setting.line, text)
         else:
             old, new = sorted((setting.name, earlier.name), key=lambda name: name == attribute.name)
@@ -146,9 +140,7 @@ class _Checker:
         others = [t.short_name for t in ENTITY_TYPES if t.attribute(camel_case(name))]
         if others:
             return f"{name}: there is no such attribute; it belongs to {' or '.join(others)}"
-        return (
-            f"{name}: there is no such attribute; remove it ({DOCUMENTATION} lists what {self._name} takes)"
-        )
+        return f"{name}: there is no such attribute; remove it ({DOCUMENTATION} lists what {self._name} takes)"
 
     def _groups(self, setting: Setting, attribute: Attribute) -> dict[str, object]:
         """Check the user groups of a vhost: each value is a block of attributes."""
@@ -157,9 +149,7 @@ class _Checker:
         groups: dict[str, object] = {}
         for group in setting.value.settings:
             if not isinstance(group.value, Block):
-                self._mistake(
-                    group.line, f"groups {group.name}: {shown(group.value)} does not fit; give settings"
-                )
+                self._mistake(group.line, f"groups {group.name}: {shown(group.value)} does not fit; give settings")
                 continue
             checked = _Checker(USER_GROUP, group.value, self._file, group.line, self._mistakes).entity()
             if checked is not None:

@@ -7,23 +7,12 @@ Parsing continues after a mistake, so that it finds all of them.
 import re
 
 from routerd.config.json_text import JsonText, without_comment
-from routerd.config.source import (
-    Block,
-    ConfigSyntaxError,
-    Mistake,
-    Section,
-    Setting,
-    camel_case,
-    shown,
-    shown_of,
-)
+from routerd.config.source import Block, ConfigSyntaxError, Mistake, Section, Setting, camel_case, shown, shown_of
 
 # '#' is a wildcard in these values; in all others it begins a comment.
 HASH_ALLOWED = frozenset({"pattern", "bindingKey", "hostname", "prefix"})
 # In a routeWorker '#' also ends the type of an address.
-HASH_IN_ROUTES = frozenset(
-    {"address", "inner", "route", "returnRoute", "traceAs", "sendTo", "allow", "innerAllow"}
-)
+HASH_IN_ROUTES = frozenset({"address", "inner", "route", "returnRoute", "traceAs", "sendTo", "allow", "innerAllow"})
 
 _BEGIN = re.compile(r"([\w.-]+)\s*\{\s*(?:#.*)?", re.ASCII)
 _END = re.compile(r"\}\s*(?:#.*)?")
@@ -53,16 +42,12 @@ class _Reader:
             if begin := _BEGIN.fullmatch(line):
                 found.append(self._section(begin[1]))
             elif setting := _SETTING.fullmatch(line):
-                self._mistake(
-                    f"{shown(setting[1])} stands outside a section; put it between 'router {{' and '}}'"
-                )
+                self._mistake(f"{shown(setting[1])} stands outside a section; put it between 'router {{' and '}}'")
                 self._skip_block(setting[2])
             elif _END.fullmatch(line):
                 self._mistake("'}' closes no section; remove it")
             else:
-                self._mistake(
-                    f"{shown(line)} is not understood; begin a section with its name, such as 'router {{'"
-                )
+                self._mistake(f"{shown(line)} is not understood; begin a section with its name, such as 'router {{'")
         return found
 
     def _section(self, name: str) -> Section:
@@ -76,15 +61,11 @@ class _Reader:
             if _END.fullmatch(line):
                 return Section(name, Block(tuple(settings), start), start, self._file)
             if begin := _BEGIN.fullmatch(line):
-                self._mistake(
-                    f"section {shown(begin[1])} begins inside {shown(name)}; close that with '}}' first"
-                )
+                self._mistake(f"section {shown(begin[1])} begins inside {shown(name)}; close that with '}}' first")
                 self._index -= 1
                 return Section(name, Block(tuple(settings), start), start, self._file)
             if (match := _SETTING.fullmatch(line)) is None:
-                self._mistake(
-                    f"{shown(line)} is not understood; write 'attribute: value', or '}}' to end {name}"
-                )
+                self._mistake(f"{shown(line)} is not understood; write 'attribute: value', or '}}' to end {name}")
             elif setting := self._setting(match[1], match[2]):
                 settings.append(setting)
         self._mistake(f"section {shown(name)} is not closed; put '}}' after its last attribute", start)

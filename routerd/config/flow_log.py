@@ -31,6 +31,6 @@ class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
     raw_age: Annotated[int, about(
         "Hours for which a file stays after its rows are in the compacted tree, for readers that follow the "
         "log.", ge=0, le=1_000_000, update=True)] = 24  # fmt: skip
-    transactions: Annotated[
-        bool, about("Whether the transaction ids of RMR messages are recorded.", update=True)
-    ] = False
+    transactions: Annotated[bool, about("Whether the transaction ids of RMR messages are recorded.", update=True)] = (
+        False
+    )

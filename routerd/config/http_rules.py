@@ -30,10 +30,7 @@ def _names(at: Checked, listener: Listener) -> Iterator[Mistake]:
         if word != ANY and origin_of(word) is None:
             text = f"{shown(word)} is no origin; give scheme and host, as https://app.example.com:8443"
             yield at.mistake("allowedOrigins", text)
-    for name, given in (
-        ("allowedHosts", listener.allowed_hosts),
-        ("allowedOrigins", listener.allowed_origins),
-    ):
+    for name, given in (("allowedHosts", listener.allowed_hosts), ("allowedOrigins", listener.allowed_origins)):
         if given and not listener.http:
             yield at.mistake(name, "has no effect without http: yes; remove it", warning=True)
 

@@ -12,9 +12,7 @@ from routerd.config.source import Array, Block, ConfigSyntaxError, Setting, Valu
 
 MAX_DEPTH = 32
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_LITERAL = re.compile(
-    r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,}\]#]|\Z)", re.ASCII
-)
+_LITERAL = re.compile(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,}\]#]|\Z)", re.ASCII)
 _BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # not a JSON value
 _BARE_VALUE = re.compile(r"[^\n]+")
 _HASH = re.compile(r"(?:^|\s)(#)")
@@ -140,9 +138,7 @@ class JsonText:
         if self._position >= len(self._text):
             raise ConfigSyntaxError(start, f"what begins here is not closed; put '{closing}' at its end")
         if after_first and not comma and not self._lenient:
-            raise self._mistake(
-                f"{self._next_word()} follows without a comma; put ',' or '{closing}' before it"
-            )
+            raise self._mistake(f"{self._next_word()} follows without a comma; put ',' or '{closing}' before it")
         return True
 
     def _name(self) -> str:
@@ -157,9 +153,7 @@ class JsonText:
         try:
             value, self._position = _decoder.raw_decode(self._text, self._position)
         except ValueError as error:
-            raise self._mistake(
-                f"this text in quotes cannot be read ({_reason(error)}); end it on its line"
-            ) from None
+            raise self._mistake(f"this text in quotes cannot be read ({_reason(error)}); end it on its line") from None
         assert isinstance(value, str)
         return value
 

@@ -116,9 +116,7 @@ def _subject(mistake: Mistake) -> tuple[int, str]:
     return mistake.line, mistake.text.partition(":")[0]
 
 
-def assemble(
-    file: str, checked: Sequence[Checked], mistakes: Iterable[Mistake] = (), router_id: str = ""
-) -> Config:
+def assemble(file: str, checked: Sequence[Checked], mistakes: Iterable[Mistake] = (), router_id: str = "") -> Config:
     """The configuration of entities without mistakes; what is told of them are warnings."""
     warnings = list(mistakes)
     router = _with_id(next(iter(_all(checked, Router)), Router()), router_id)

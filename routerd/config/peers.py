@@ -27,9 +27,7 @@ def failover_places(text: str) -> list[dict[str, str]]:
         if match is None:
             raise ValueError(f"{shown(word)} is no place; give host:port or amqps://host:port")
         place = {"scheme": match["scheme"]} if match["scheme"] else {}
-        places.append(
-            {**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT}
-        )
+        places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
     return places
 
 

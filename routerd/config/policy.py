@@ -15,16 +15,10 @@ class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
 
     max_connections: Annotated[int, about("Client connections at once.", ge=0, update=True)] = 65535
     max_message_size: Annotated[int, about("Largest message in bytes; 0 is no limit.", ge=0, update=True)] = 0
-    enable_vhost_policy: Annotated[bool, about("Whether the vhost entities are enforced.", update=True)] = (
-        False
-    )
-    enable_vhost_name_patterns: Annotated[bool, about("Whether vhost names are patterns.", update=True)] = (
-        False
-    )
+    enable_vhost_policy: Annotated[bool, about("Whether the vhost entities are enforced.", update=True)] = False
+    enable_vhost_name_patterns: Annotated[bool, about("Whether vhost names are patterns.", update=True)] = False
     policy_dir: Annotated[str, about("Directory of .json files with more vhosts.", kind="path")] = ""
-    default_vhost: Annotated[str, about("Vhost for host names without one of their own.", update=True)] = (
-        "$default"
-    )
+    default_vhost: Annotated[str, about("Vhost for host names without one of their own.", update=True)] = "$default"
 
 
 class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -42,17 +36,13 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
     """A vhost sets limits and user groups for clients of one host name."""
 
     hostname: Annotated[str, about("Host name that clients give in OPEN.", old="id")]
-    aliases: (
-        Annotated[str, about("Other names of the vhost, separated by blanks or commas.", update=True)] | None
-    ) = None
+    aliases: Annotated[str, about("Other names of the vhost, separated by blanks or commas.", update=True)] | None = (
+        None
+    )
     max_connections: Annotated[int, about("Connections at once.", ge=0, update=True)] = 65535
     max_message_size: Annotated[int, about("Largest message in bytes.", ge=0)] | None = None
-    max_connections_per_user: Annotated[int, about("Connections at once per user.", ge=0, update=True)] = (
-        65535
-    )
-    max_connections_per_host: Annotated[int, about("Connections at once per machine.", ge=0, update=True)] = (
-        65535
-    )
+    max_connections_per_user: Annotated[int, about("Connections at once per user.", ge=0, update=True)] = 65535
+    max_connections_per_host: Annotated[int, about("Connections at once per machine.", ge=0, update=True)] = 65535
     allow_unknown_user: Annotated[
         bool, about("Whether users without a group belong to group $default.", update=True)
     ] = False
@@ -60,9 +50,7 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
         "User groups: a map from name to settings.", kind="groups", update=True)] | None = None  # fmt: skip
 
 
-class UserGroup(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhostUserGroupSettings"
-):
+class UserGroup(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhostUserGroupSettings"):
     """These settings say what the users of one group may do; they stand in the map `groups` of a vhost."""
 
     users: Annotated[str, about("Users of the group, separated by commas.")] | None = None
@@ -78,9 +66,7 @@ class UserGroup(
     max_senders: Annotated[int, about("Sending links at once per connection.", ge=0)] = UNLIMITED_LINKS
     max_receivers: Annotated[int, about("Receiving links at once per connection.", ge=0)] = UNLIMITED_LINKS
     allow_dynamic_source: Annotated[bool, about("Whether receivers may ask for an address.")] = False
-    allow_anonymous_sender: Annotated[
-        bool, about("Whether senders may name the address in each message.")
-    ] = False
+    allow_anonymous_sender: Annotated[bool, about("Whether senders may name the address in each message.")] = False
     allow_user_id_proxy: Annotated[bool, about("Whether a message's user-id may name another user.")] = False
     allow_waypoint_links: Annotated[bool, about("Whether links may be waypoints.")] = True
     allow_dynamic_link_routes: Annotated[bool, about("Whether a connection may create link routes.")] = True

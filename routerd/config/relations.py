@@ -62,9 +62,7 @@ def _unique(checked: list[Checked]) -> Iterator[Mistake]:
             if first is not at and not attribute:
                 yield at.mistake("", f"stands already {first.where(at)}; there can be one, put them together")
             elif first is not at and attribute == "name" and at.type.name.startswith("router.config."):
-                text = (
-                    f"{shown(value)} stands already {first.where(at)}. Name conflicts with an existing entity"
-                )
+                text = f"{shown(value)} stands already {first.where(at)}. Name conflicts with an existing entity"
                 yield at.mistake(attribute, f"{text}; give another")
             elif first is not at:
                 yield at.mistake(attribute, f"{shown(value)} stands already {first.where(at)}; give another")
@@ -140,9 +138,7 @@ def _same_place(one: Listener, other: Listener) -> bool:
 
 def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterator[Mistake]:
     if re.search(r"[\s/\[\]]", host):
-        yield at.mistake(
-            "host", f"{shown(host)} is no host; give a name or an address without brackets or blanks"
-        )
+        yield at.mistake("host", f"{shown(host)} is no host; give a name or an address without brackets or blanks")
     if family is None:
         return
     try:
@@ -150,9 +146,7 @@ def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterato
     except ValueError:
         return  # a name may have addresses of either family
     if family != f"IPv{version}":
-        yield at.mistake(
-            attribute, f"host {shown(host)} is no {family} address; give IPv{version} or another host"
-        )
+        yield at.mistake(attribute, f"host {shown(host)} is no {family} address; give IPv{version} or another host")
 
 
 def _references(checked: list[Checked]) -> Iterator[Mistake]:
@@ -175,13 +169,7 @@ def _references(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _refers(
-    at: Checked,
-    attribute: str,
-    name: str | None,
-    entity: str,
-    known: set[str | None],
-    *,
-    warning: bool = False,
+    at: Checked, attribute: str, name: str | None, entity: str, known: set[str | None], *, warning: bool = False
 ) -> Iterator[Mistake]:
     if name is None or name in known:
         return

@@ -38,13 +38,9 @@ def _rmr(at: Checked, listener: Listener, tables: set[str | None]) -> Iterator[M
     for name in _OF_AMQP:
         if getattr(listener, name):
             camel = "".join(part.title() if i else part for i, part in enumerate(name.split("_")))
-            yield at.mistake(
-                camel, "is for AMQP, RMR has nothing of the kind; leave it out, or protocol: rmr"
-            )
+            yield at.mistake(camel, "is for AMQP, RMR has nothing of the kind; leave it out, or protocol: rmr")
     if listener.advertised and not is_endpoint(listener.advertised):
-        yield at.mistake(
-            "advertised", f"{shown(listener.advertised)} is not host:port; give such as router:4560"
-        )
+        yield at.mistake("advertised", f"{shown(listener.advertised)} is not host:port; give such as router:4560")
 
 
 def _amqp(at: Checked, listener: Listener) -> Iterator[Mistake]:

@@ -12,9 +12,7 @@ MAX_FRAME = 1 << 30
 class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="routeTable"):
     """A routeTable says where messages with a message type, a subscription id and an MEID go."""
 
-    address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = (
-        None
-    )
+    address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = None
     seed: Annotated[str, about(
         "File with the first table and MEID map.", kind="path",
         default="RMR_SEED_RT of the environment for the first table, else none", update=True
@@ -23,9 +21,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         "host:port of the Route Manager to ask for tables.",
         default="RMR_RTG_SVC of the environment for the first table, else none", update=True
     )] | None = None  # fmt: skip
-    serve: Annotated[
-        bool, about("Whether this router is the Route Manager of RMR applications.", update=True)
-    ] = False
+    serve: Annotated[bool, about("Whether this router is the Route Manager of RMR applications.", update=True)] = False
     served_as: Annotated[str, about(
         "host:port in the applications' RMR_RTG_SVC, to which they send acknowledgements.",
         default="none: they come over the connection of the table", update=True)] | None = None  # fmt: skip
@@ -35,8 +31,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     max_applications: Annotated[int, about(
         "Most applications that may ask for tables.", ge=1, le=10_000, update=True)] = 1000  # fmt: skip
     max_applications_per_host: Annotated[
-        int,
-        about("Most applications of one host that may ask for tables.", ge=1, le=10_000, update=True),
+        int, about("Most applications of one host that may ask for tables.", ge=1, le=10_000, update=True)
     ] = 100
     dial_back: Annotated[Literal["address", "name", "none"], about(
         "Where the router reconnects to an application: the address from which it asked, the host that it "
@@ -63,12 +58,11 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     mode: Annotated[Literal["strict", "compat"], about(
         "How a table is read: strict refuses anything irregular, compat reads as the RMR library does.",
         update=True)] = "strict"  # fmt: skip
-    skip_dead: Annotated[
-        bool, about("Whether members of a group without a connection are skipped.", update=True)
-    ] = True
+    skip_dead: Annotated[bool, about("Whether members of a group without a connection are skipped.", update=True)] = (
+        True
+    )
     connect: Annotated[
-        bool,
-        about("Whether the router connects to endpoints for which no AMQP client receives.", update=True),
+        bool, about("Whether the router connects to endpoints for which no AMQP client receives.", update=True)
     ] = True
     reply: Annotated[Literal["proxied", "transparent", "sameConnection"], about(
         "Way of replies to RMR messages: through this router, or directly to their senders.", update=True

@@ -37,9 +37,7 @@ _TAKES: dict[str, _Takes] = {
     "wrap": _Takes(("route",), ("returnRoute", "format", "metadata")),
     "unwrap": _Takes(may=(*_TRACE, "format", "metadata")),
     "tee": _Takes(("route",), _TRACE),
-    "discovery": _Takes(
-        ("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)
-    ),
+    "discovery": _Takes(("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)),
 }
 MOST_SOURCES = 256  # the limit of workers/source_routes/table.c
 _ALL = ("name", "kind", "address", "scopeChange", "allow", "sendTo")
@@ -78,9 +76,7 @@ def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
     for name in at.lines:
         if name not in (*_ALL, *takes.needs, *takes.may):
             others = [kind for kind, one in _TAKES.items() if name in (*one.needs, *one.may)]
-            yield at.mistake(
-                name, f"has no effect in one of kind {worker.kind}; it is for {', '.join(others)}"
-            )
+            yield at.mistake(name, f"has no effect in one of kind {worker.kind}; it is for {', '.join(others)}")
     strips = [name for name in ("stripCount", "keepScopes", "marker") if _is_given(at, worker, name)]
     stripping = worker.kind == "collapse" or (worker.kind == "discovery" and worker.mode == "strip")
     if stripping and len(strips) != 1:
@@ -99,9 +95,7 @@ def _is_given(at: Checked, worker: RouteWorker, name: str) -> bool:
     return name in at.lines and value is not None and value is not False  # a count of 0 is a value
 
 
-def _values(
-    at: Checked, worker: RouteWorker, connectors: list[str], seen: dict[Address, Checked]
-) -> Iterator[Mistake]:
+def _values(at: Checked, worker: RouteWorker, connectors: list[str], seen: dict[Address, Checked]) -> Iterator[Mistake]:
     for name, read in _READ.items():
         value = getattr(worker, at.type.attributes[name].field)
         try:
@@ -282,9 +276,7 @@ def _discovery(given: RouteWorker) -> Worker:
 
 def _wrap(given: RouteWorker) -> Worker:
     back = parse_route(given.return_route or "")
-    return workers.Wrap(
-        **_common(given), **_routed(given), returning=back, form=given.format, metadata=_hidden(given)
-    )
+    return workers.Wrap(**_common(given), **_routed(given), returning=back, form=given.format, metadata=_hidden(given))
 
 
 def _unwrap(given: RouteWorker) -> Worker:
@@ -295,9 +287,7 @@ def _unwrap(given: RouteWorker) -> Worker:
 _MAKE: dict[str, Callable[[RouteWorker], Worker]] = {
     "forward": lambda given: workers.Forward(**_tracer(given)),
     "static": lambda given: workers.Static(**_common(given), **_routed(given)),
-    "proxy": lambda given: workers.Proxy(
-        **_common(given), **_routed(given), inner=parse_address(given.inner or "")
-    ),
+    "proxy": lambda given: workers.Proxy(**_common(given), **_routed(given), inner=parse_address(given.inner or "")),
     "extend": lambda given: workers.Extend(**_tracer(given), **_routed(given), marker=given.marker),
     "collapse": lambda given: workers.Collapse(**_tracer(given), strip=_strip(given)),
     "transform": lambda given: workers.Transform(**_tracer(given), use=given.use or ""),

@@ -30,9 +30,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     workers: Annotated[int, about(
         "Worker processes, which own the connections; `auto`: one less than the usable CPUs.", kind="workers",
         old="workerThreads", ge=1, le=MAX_WORKERS, update=True)] = 2  # fmt: skip
-    core_cpu: (
-        Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095, update=True)] | None
-    ) = None
+    core_cpu: Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095, update=True)] | None = None
     worker_cpus: Annotated[tuple[int, ...], about(
         "CPUs on which the workers run in turn: `2,3` or `2-5`.", kind="cpus", default="any", update=True
     )] = ()  # fmt: skip
@@ -49,8 +47,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
         "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True
     )] = 250  # fmt: skip
     allow_no_listener: Annotated[
-        bool,
-        about("Whether a reload may remove all listeners for clients; otherwise such a file is refused."),
+        bool, about("Whether a reload may remove all listeners for clients; otherwise such a file is refused.")
     ] = False
     stop_grace_seconds: Annotated[int, about(
         "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=3,
@@ -61,15 +58,13 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
         int, about("Seconds between greetings to neighbouring routers.", old="helloInterval", ge=1)
     ] = 1
     hello_max_age_seconds: Annotated[
-        int,
-        about("Seconds without a greeting after which a neighbour counts as lost.", old="helloMaxAge", ge=1),
+        int, about("Seconds without a greeting after which a neighbour counts as lost.", old="helloMaxAge", ge=1)
     ] = 3
     ra_interval_seconds: Annotated[
         int, about("Seconds between router advertisements in a stable network.", old="raInterval", ge=1)
     ] = 30
     ra_interval_flux_seconds: Annotated[
-        int,
-        about("Seconds between router advertisements while the network changes.", old="raIntervalFlux", ge=1),
+        int, about("Seconds between router advertisements while the network changes.", old="raIntervalFlux", ge=1)
     ] = 4
     remote_ls_max_age_seconds: Annotated[int, about(
         "Seconds after which the link state of a silent router is dropped.", old="remoteLsMaxAge", ge=1
@@ -86,12 +81,12 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     sasl_config_dir: Annotated[str, about(
         "Directory of the SASL configuration.", kind="path", old="saslConfigPath")] | None = None  # fmt: skip
     sasl_config_name: Annotated[str, about("Name of the SASL configuration, without `.conf`.")] = "qdrouterd"
-    allow_resumable_link_route: Annotated[
-        bool, about("Whether link-routed termini may outlive their connection.")
-    ] = True
-    timestamps_in_utc: (
-        Annotated[bool, about("Whether log times are in UTC instead of local time.")] | None
-    ) = field(default=None, name="timestampsInUTC")
+    allow_resumable_link_route: Annotated[bool, about("Whether link-routed termini may outlive their connection.")] = (
+        True
+    )
+    timestamps_in_utc: Annotated[bool, about("Whether log times are in UTC instead of local time.")] | None = field(
+        default=None, name="timestampsInUTC"
+    )
     timestamp_format: Annotated[str, about("strftime format of log times.")] | None = None
     allow_unsettled_multicast: Annotated[
         bool, about("Unsettled multicast is always allowed; remove this attribute.", deprecated=True)
@@ -113,9 +108,7 @@ class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
     auto_link_count: Annotated[int, about("Configured auto links.")] = 0
     connection_count: Annotated[int, about("Open connections.")] = 0
     presettled_deliveries: Annotated[int, about("Presettled deliveries.")] = 0
-    dropped_presettled_deliveries: Annotated[
-        int, about("Presettled deliveries dropped for want of credit.")
-    ] = 0
+    dropped_presettled_deliveries: Annotated[int, about("Presettled deliveries dropped for want of credit.")] = 0
     accepted_deliveries: Annotated[int, about("Accepted deliveries.")] = 0
     rejected_deliveries: Annotated[int, about("Rejected deliveries.")] = 0
     released_deliveries: Annotated[int, about("Released deliveries.")] = 0
@@ -159,11 +152,7 @@ class Console(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
     """The console entity starts qdrouterd's former web console; this router ignores it."""
 
     listener: Annotated[str, about("Name of a listener; remove it.", deprecated=True)] | None = None
-    wsport: Annotated[
-        int, about("Port of the websocket proxy; remove it.", ge=0, le=65535, deprecated=True)
-    ] = 5673
+    wsport: Annotated[int, about("Port of the websocket proxy; remove it.", ge=0, le=65535, deprecated=True)] = 5673
     proxy: Annotated[str, about("Program of the websocket proxy; remove it.", deprecated=True)] | None = None
-    home: (
-        Annotated[str, about("Directory of the web pages; remove it.", kind="path", deprecated=True)] | None
-    ) = None
+    home: Annotated[str, about("Directory of the web pages; remove it.", kind="path", deprecated=True)] | None = None
     args: Annotated[str, about("Arguments of the proxy; remove it.", deprecated=True)] | None = None

@@ -10,17 +10,11 @@ from routerd.config.router import Distribution
 Direction = Literal["in", "out"]
 
 
-class Address(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.address"
-):
+class Address(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.address"):
     """An address entity says how messages to addresses below a prefix, or of a pattern, are distributed."""
 
-    prefix: Annotated[str, about("First tokens of the addresses; `a.b` is the pattern `a.b.#`.")] | None = (
-        None
-    )
-    pattern: (
-        Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
-    ) = None
+    prefix: Annotated[str, about("First tokens of the addresses; `a.b` is the pattern `a.b.#`.")] | None = None
+    pattern: Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None = None
     distribution: Annotated[
         Distribution, about("Receivers that get a message: one, the least loaded one, all, or none.")
     ] = "balanced"
@@ -30,9 +24,7 @@ class Address(
     priority: Annotated[int, about(
         "Priority of all messages to the address; 9 is the most urgent.", ge=0, le=9, default="the message's"
     )] | None = None  # fmt: skip
-    enable_fallback: Annotated[
-        bool, about("Whether undeliverable messages go to a fallback destination.")
-    ] = False
+    enable_fallback: Annotated[bool, about("Whether undeliverable messages go to a fallback destination.")] = False
     max_senders: Annotated[int, about(
         "Links on which clients of this router send to one such address.", ge=1, default="any number"
     )] | None = None  # fmt: skip
@@ -44,40 +36,28 @@ class Address(
         le=1_000_000, default="the listener's")] | None = None  # fmt: skip
 
 
-class LinkRoute(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.linkRoute"
-):
+class LinkRoute(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.linkRoute"):
     """A linkRoute names addresses whose links are connected through to a broker."""
 
     prefix: Annotated[str, about("First tokens of the addresses.")] | None = None
-    pattern: (
-        Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
-    ) = None
-    add_external_prefix: (
-        Annotated[str, about("Text that is put before the address at the broker.")] | None
-    ) = None
+    pattern: Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None = None
+    add_external_prefix: Annotated[str, about("Text that is put before the address at the broker.")] | None = None
     del_external_prefix: (
         Annotated[str, about("Text that is removed from the beginning of the address at the broker.")] | None
     ) = None
     container_id: Annotated[str, about("Container id of the broker.")] | None = None
     connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
-    distribution: Annotated[Literal["linkBalanced"], about("How links are spread over brokers.")] = (
-        "linkBalanced"
-    )
+    distribution: Annotated[Literal["linkBalanced"], about("How links are spread over brokers.")] = "linkBalanced"
     direction: Annotated[Direction, about("`in` for senders, `out` for receivers.", old="dir")]
 
 
 class LinkRouteState(Struct, frozen=True, kw_only=True, rename="camel"):
     """Attributes of a link route that management reports; a file cannot set them."""
 
-    oper_status: Annotated[Literal["inactive", "active"], about("Whether a broker is connected.")] = (
-        "inactive"
-    )
+    oper_status: Annotated[Literal["inactive", "active"], about("Whether a broker is connected.")] = "inactive"
 
 
-class AutoLink(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.autoLink"
-):
+class AutoLink(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.autoLink"):
     """An autoLink is a link that the router itself attaches."""
 
     address: Annotated[str, about("Address in the router.", old="addr")]
@@ -87,9 +67,9 @@ class AutoLink(
     )] | None = None  # fmt: skip
     container_id: Annotated[str, about("Container id of the broker.")] | None = None
     connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
-    external_address: (
-        Annotated[str, about("Address at the broker.", old="externalAddr", default="address")] | None
-    ) = None
+    external_address: Annotated[str, about("Address at the broker.", old="externalAddr", default="address")] | None = (
+        None
+    )
     fallback: Annotated[bool, about("Whether the link is the fallback destination of its address.")] = False
 
 
@@ -103,9 +83,7 @@ class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
     last_error: Annotated[str, about("Why the link failed last.")] | None = None
 
 
-class Exchange(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.exchange"
-):
+class Exchange(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.exchange"):
     """An exchange is an address that forwards messages to other addresses by their subject."""
 
     address: Annotated[str, about("Address of the exchange.")]
@@ -125,9 +103,7 @@ class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
     diverted_count: Annotated[int, about("Messages sent to the alternate address.")] = 0
 
 
-class Binding(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.binding"
-):
+class Binding(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.binding"):
     """A binding says which subjects of an exchange go to which address."""
 
     exchange_name: Annotated[str, about("Name of the exchange.")]

@@ -29,12 +29,8 @@ PREFIX = "org.apache.qpid.dispatch."
 _CONFIG_PREFIX = "router.config."
 
 COMMON = (
-    Attribute(
-        name="name", field="name", kind="string", description="A name, unique among entities of the type."
-    ),
-    Attribute(
-        name="identity", field="identity", kind="string", description="Given by the router.", create=False
-    ),
+    Attribute(name="name", field="name", kind="string", description="A name, unique among entities of the type."),
+    Attribute(name="identity", field="identity", kind="string", description="Given by the router.", create=False),
 )
 
 

@@ -14,14 +14,7 @@ from routerd.config.transport import AuthServicePlugin, Connector, Listener, Ssl
 from routerd.translate.security import mechanisms, profile_setup, user_groups, words
 from workers.control.lookup import is_address
 from workers.control.policy import USER
-from workers.control.tls import (
-    PROTOCOLS,
-    PasswordError,
-    explain,
-    is_uid_format,
-    password_of,
-    unknown_protocols,
-)
+from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
 from workers.loop import engine
 
 # Mechanisms of the IANA SASL registry for which Cyrus SASL has plugins.
@@ -131,16 +124,11 @@ def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:
 def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:
     offered = mechanisms(listener).split()
     if listener.ssl_profile is None:
-        for name, given in (
-            ("requireSsl", listener.require_ssl),
-            ("trustedCertsFile", listener.trusted_certs_file),
-        ):
+        for name, given in (("requireSsl", listener.require_ssl), ("trustedCertsFile", listener.trusted_certs_file)):
             if given:
                 yield at.mistake(name, "needs an sslProfile; give one, or remove this")
         if "EXTERNAL" in offered:
-            yield at.mistake(
-                "saslMechanisms", "EXTERNAL needs an sslProfile; nobody can use it", warning=True
-            )
+            yield at.mistake("saslMechanisms", "EXTERNAL needs an sslProfile; nobody can use it", warning=True)
     elif profile is not None:
         if not profile.cert_file:
             yield at.mistake("sslProfile", f"{profile.name} has no certFile, which a listener needs")
@@ -215,9 +203,7 @@ def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
         for attribute, name in names:
             first = seen.setdefault(name, at)
             if first is not at or [n for _, n in names].count(name) > 1:
-                yield at.mistake(
-                    attribute, f"{shown(name)} is a name of the vhost {first.where(at)}, too; remove one"
-                )
+                yield at.mistake(attribute, f"{shown(name)} is a name of the vhost {first.where(at)}, too; remove one")
                 break
 
 
@@ -268,9 +254,7 @@ def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
     for name, group in user_groups(vhost).items():
         for user in words(group.users):
             if (first := users.setdefault(user, name)) != name:
-                yield at.mistake(
-                    "groups", f"user {shown(user)} is in {first} and in {name}; a user has one group"
-                )
+                yield at.mistake("groups", f"user {shown(user)} is in {first} and in {name}; a user has one group")
         for word in words(group.remote_hosts):
             yield from _remote_host(at, name, word)
     if vhost.allow_unknown_user and "$default" not in user_groups(vhost):
@@ -280,9 +264,7 @@ def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
 
 def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
     if "/" in word:
-        text = (
-            f"remoteHosts of {group}: {shown(word)} is no address; give a range such as 10.0.0.1-10.0.0.254"
-        )
+        text = f"remoteHosts of {group}: {shown(word)} is no address; give a range such as 10.0.0.1-10.0.0.254"
         yield at.mistake("groups", text)
         return
     first, dash, last = word.partition("-")

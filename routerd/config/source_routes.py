@@ -14,9 +14,7 @@ Form = Literal["amqp", "bare"]
 Mode = Literal["wrap", "strip"]
 
 
-class RouteWorker(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.routeWorker"
-):
+class RouteWorker(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.routeWorker"):
     """A routeWorker is one hop of source routes, inside the router."""
 
     kind: Annotated[Kind, about("What the route worker does to messages.")]
@@ -24,25 +22,18 @@ class RouteWorker(
     route: Annotated[str, about(
         "Route by which the route worker sends, as A=>B: its own, that of a tee's copies, or the one to the "
         "unwrapper.")] | None = None  # fmt: skip
-    inner: (
-        Annotated[str, about("Second address of the route worker, for messages from its other side.")] | None
-    ) = None
+    inner: Annotated[str, about("Second address of the route worker, for messages from its other side.")] | None = None
     trace: Annotated[bool, about(
         "Whether the route worker writes itself into return routes.", default="yes for extend, collapse, tee"
     )] | None = None  # fmt: skip
     trace_as: Annotated[str, about("Address that the route worker writes instead of its own.")] | None = None
-    scope_change: Annotated[bool, about("Whether the route worker moves messages into another scope.")] = (
-        False
+    scope_change: Annotated[bool, about("Whether the route worker moves messages into another scope.")] = False
+    mode: Annotated[Mode, about("How a discovery route worker keeps the scopes between out of return routes.")] = "wrap"
+    strip_count: Annotated[int, about("Addresses of other scopes to cut off return routes.", ge=0, le=255)] | None = (
+        None
     )
-    mode: Annotated[
-        Mode, about("How a discovery route worker keeps the scopes between out of return routes.")
-    ] = "wrap"
-    strip_count: (
-        Annotated[int, about("Addresses of other scopes to cut off return routes.", ge=0, le=255)] | None
-    ) = None
     keep_scopes: (
-        Annotated[str, about("Scopes whose addresses are kept, separated by commas; others are cut off.")]
-        | None
+        Annotated[str, about("Scopes whose addresses are kept, separated by commas; others are cut off.")] | None
     ) = None
     scope_pattern: Annotated[str, about(
         "Regular expression whose group is the scope of an address.", default="the digits at its end"
@@ -56,15 +47,13 @@ class RouteWorker(
         "For a wrapper: hide, copy or the keys to copy. For an unwrapper: restore or merge.",
         default="hide, restore")] | None = None  # fmt: skip
     use: Annotated[str, about("Function of a transform, as module:function.")] | None = None
-    uplinks: (
-        Annotated[str, about("Connectors from which messages come in to a discovery route worker.")] | None
-    ) = None
+    uplinks: Annotated[str, about("Connectors from which messages come in to a discovery route worker.")] | None = None
     allow: Annotated[str, about(
         "Who may send to the route worker: local, worker:, user:, link:, listener:, uplink:NAME; commas "
         "between.", default="local")] | None = None  # fmt: skip
-    inner_allow: (
-        Annotated[str, about("Who may send to the route worker's inner address.", default="local")] | None
-    ) = None
+    inner_allow: Annotated[str, about("Who may send to the route worker's inner address.", default="local")] | None = (
+        None
+    )
     send_to: Annotated[str, about(
         "Addresses to which the route worker may send, separated by commas.", default="all"
     )] | None = None  # fmt: skip
@@ -76,9 +65,7 @@ class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
     in_count: Annotated[int, about("Messages that have come to it.")] = 0
     out_count: Annotated[int, about("Messages that it has sent on.")] = 0
     refused_count: Annotated[int, about("Messages that were refused at it.")] = 0
-    refused_by_reason: Annotated[dict[str, int] | None, about("Refused messages by reason.", kind="map")] = (
-        None
-    )
+    refused_by_reason: Annotated[dict[str, int] | None, about("Refused messages by reason.", kind="map")] = None
 
 
 class SourceRoutes(

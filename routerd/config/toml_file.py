@@ -9,17 +9,7 @@ import tomllib
 from typing import Any, TypeAlias
 
 from routerd.config.json_text import MAX_DEPTH
-from routerd.config.source import (
-    Array,
-    Block,
-    ConfigSyntaxError,
-    Mistake,
-    Section,
-    Setting,
-    Value,
-    shown,
-    shown_of,
-)
+from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, shown, shown_of
 
 _Path: TypeAlias = tuple[str | int, ...]
 

@@ -21,12 +21,8 @@ Right = Literal["none", "read", "all"]
 # Attributes that listeners and connectors share.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
 MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0)]
-MaxSessionFrames = Annotated[
-    int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")
-]
-IdleTimeout = Annotated[
-    int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)
-]
+MaxSessionFrames = Annotated[int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")]
+IdleTimeout = Annotated[int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
 Annotations = Annotated[Form, about(
     "Form of router annotations on messages: by the peer's product, or one that is forced.")]  # fmt: skip
@@ -52,12 +48,8 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
 
     host: Annotated[str, about("Address or name to listen on.", default="all interfaces, IPv4 and IPv6")] = ""
     port: Annotated[str, about("Port number or service name; 0 takes any free port.", kind="port")] = "amqp"
-    socket_address_family: (
-        Annotated[Family, about("Only address family to use.", old="protocolFamily")] | None
-    ) = None
-    role: Annotated[Role, about("Kind of peer that connects to this listener: client, router or broker.")] = (
-        "normal"
-    )
+    socket_address_family: Annotated[Family, about("Only address family to use.", old="protocolFamily")] | None = None
+    role: Annotated[Role, about("Kind of peer that connects to this listener: client, router or broker.")] = "normal"
     protocol: Annotated[
         Protocol, about("Protocol of this listener: AMQP, RMR's own transport, or Ockam's TCP transport.")
     ] = "amqp"
@@ -74,8 +66,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
         default="its own host, or the machine's name, and port")] | None = None  # fmt: skip
     replies: Annotated[
-        bool,
-        about("With `protocol: rmr`: whether this listener takes only replies to messages of this router."),
+        bool, about("With `protocol: rmr`: whether this listener takes only replies to messages of this router.")
     ] = False
     cost: Annotated[int, about("Cost of links to routers that connect to this listener.", ge=1)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
@@ -83,9 +74,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("SASL mechanisms offered, separated by blanks.", default="ANONYMOUS")] | None
     ) = None
     authenticate_peer: Annotated[bool, about("Whether a peer must authenticate itself.")] = False
-    sasl_plugin: Annotated[str, about("Name of the authServicePlugin that authenticates peers.")] | None = (
-        None
-    )
+    sasl_plugin: Annotated[str, about("Name of the authServicePlugin that authenticates peers.")] | None = None
     require_encryption: Annotated[bool, about("Whether the connection must be encrypted.")] = False
     require_ssl: Annotated[bool, about("Whether the connection must use TLS.")] = False
     trusted_certs_file: Annotated[str, about(
@@ -111,8 +100,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over WebSockets.")] = True
     http: Annotated[bool, about("Whether the port speaks HTTP.")] = False
     http_root_dir: (
-        Annotated[str, about("Directory of files that an HTTP listener serves.", kind="path", old="httpRoot")]
-        | None
+        Annotated[str, about("Directory of files that an HTTP listener serves.", kind="path", old="httpRoot")] | None
     ) = None
     allowed_hosts: Annotated[str, about(
         "Host names to which an HTTP listener answers, commas between; `*.example.com`: all below it, `*`: "
@@ -121,9 +109,9 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         "Origins, as `https://app.example.com`, of pages that may open WebSockets; `*` for any.",
         default="the listener's own")] | None = None  # fmt: skip
     message_logging_components: MessageLogging = "none"
-    policy_vhost: (
-        Annotated[str, about("Virtual host whose policy applies to this listener's connections.")] | None
-    ) = None
+    policy_vhost: Annotated[str, about("Virtual host whose policy applies to this listener's connections.")] | None = (
+        None
+    )
     management: Management | None = None
     open_properties: OpenProperties | None = None
 
@@ -143,9 +131,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     host: Annotated[str, about("Address or name to connect to.")] = "127.0.0.1"
     port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
     protocol_family: Annotated[Family, about("Only address family to use.")] | None = None
-    role: Annotated[Role, about("Kind of peer to which the router connects: client, router or broker.")] = (
-        "normal"
-    )
+    role: Annotated[Role, about("Kind of peer to which the router connects: client, router or broker.")] = "normal"
     protocol: Annotated[Out, about("Protocol of the connection: AMQP, or Ockam's TCP transport.")] = "amqp"
     framing: OckamFraming = "cbor"
     route_address: (
@@ -164,8 +150,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     strip_annotations: StripAnnotations = "both"
     annotations: Annotations = "auto"
     link_capacity: Annotated[
-        int,
-        about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router"),
+        int, about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router")
     ] = 0
     verify_hostname: Annotated[
         bool, about("Whether the peer's certificate must name the host.", old="verifyHostName")
@@ -191,23 +176,21 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     """An sslProfile holds certificates and settings for TLS; others refer to it by name."""
 
     ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.", update=True)] | None = None
-    protocols: (
-        Annotated[str, about("TLS versions, separated by blanks.", default=MODERN_TLS, update=True)] | None
-    ) = None
+    protocols: Annotated[str, about("TLS versions, separated by blanks.", default=MODERN_TLS, update=True)] | None = (
+        None
+    )
     ca_cert_file: (
         Annotated[str, about("File of trusted certificates.", update=True, kind="path", old="certDb")] | None
     ) = None
     cert_file: Annotated[str, about("Certificate of the router.", update=True, kind="path")] | None = None
     private_key_file: (
-        Annotated[str, about("Private key of the certificate.", update=True, kind="path", old="keyFile")]
-        | None
+        Annotated[str, about("Private key of the certificate.", update=True, kind="path", old="keyFile")] | None
     ) = None
     password_file: Annotated[str, about(
         "File with the password of the key; use password.", update=True, kind="path", deprecated=True
     )] | None = None  # fmt: skip
     password: (
-        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True)]
-        | None
+        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True)] | None
     ) = None
     uid_format: (
         Annotated[str, about("Parts of a client's certificate that make its user name.", update=True)] | None
@@ -217,14 +200,10 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     )] | None = None  # fmt: skip
 
 
-class AuthServicePlugin(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"
-):
+class AuthServicePlugin(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"):
     """An authServicePlugin is a remote service that authenticates clients."""
 
-    auth_service: (
-        Annotated[str, about("Address and port in one; use host and port.", deprecated=True)] | None
-    ) = None
+    auth_service: Annotated[str, about("Address and port in one; use host and port.", deprecated=True)] | None = None
     host: Annotated[str, about("Address or name of the service.")] = ""
     port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
     realm: Annotated[str, about("Host name for SASL.", old="saslInitHostname")] | None = None

@@ -141,9 +141,7 @@ def _cpus(attribute: Attribute, value: Value) -> tuple[int, ...]:
     parts = value.values if isinstance(value, Array) else str(value).split(",")
     cpus: list[int] = []
     for part in parts:
-        match = re.fullmatch(
-            r"\s*([0-9]{1,4})\s*(?:-\s*([0-9]{1,4})\s*)?", _cpu_text(attribute, part), re.ASCII
-        )
+        match = re.fullmatch(r"\s*([0-9]{1,4})\s*(?:-\s*([0-9]{1,4})\s*)?", _cpu_text(attribute, part), re.ASCII)
         if match is None:
             raise _unfit(attribute, value)
         first, last = int(match[1]), int(match[2] or match[1])
@@ -175,9 +173,7 @@ def _levels(attribute: Attribute, value: Value) -> str:
 
 def _map(attribute: Attribute, value: Value) -> dict[str, object]:
     if not isinstance(value, Block):
-        raise WrongValueError(
-            f"{shown(value)} does not fit. Properties must be a map; give {expected(attribute)}"
-        )
+        raise WrongValueError(f"{shown(value)} does not fit. Properties must be a map; give {expected(attribute)}")
     return {setting.name: plain(setting.value) for setting in value.settings}
 
 

@@ -54,22 +54,16 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 SETTLED: Final = _counter(
     "settled_deliveries", "Unsettled deliveries that ended, by the outcome for their sender", "outcome"
 )
-DROPPED: Final = _counter(
-    "dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"
-)
+DROPPED: Final = _counter("dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason")
 DELAYED: Final = _counter(
     "delayed_deliveries", "Deliveries that took long to settle, by seconds: from 1 to 10, or more", "least"
 )
-IGNORED: Final = _counter(
-    "ignored_records", "Records in shared memory that were dropped, by reason", "reason"
-)
+IGNORED: Final = _counter("ignored_records", "Records in shared memory that were dropped, by reason", "reason")
 RMR_CLOSED: Final = _counter(
     "rmr_malformed_connections", "RMR connections closed for a malformed frame, by reason", "reason"
 )
 RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason")
-ROUTE_REFUSED: Final = _counter(
-    "route_refused_messages", "Messages that route workers refused, by reason", "reason"
-)
+ROUTE_REFUSED: Final = _counter("route_refused_messages", "Messages that route workers refused, by reason", "reason")
 FLOW_LOST: Final = _counter(
     "flow_dropped_records", "Records of deliveries that are not in the flow log, by reason", "reason"
 )
@@ -180,20 +174,14 @@ CPU: Final = _counter("process_cpu_seconds", "Processor time of the process")
 RESIDENT: Final = _gauge(
     "process_resident_memory_bytes", "Memory of the process, shared memory that it touched included"
 )
-SHARED: Final = _gauge(
-    "process_shared_memory_bytes", "Shared part of the process's memory: arenas, rings, libraries"
-)
+SHARED: Final = _gauge("process_shared_memory_bytes", "Shared part of the process's memory: arenas, rings, libraries")
 STALLED: Final = _gauge(
     "loop_stalled_seconds", "Time for which the main loop has not turned; an idle one turns every second"
 )
 RING: Final = _gauge("ring_records", "Records that wait in the rings between worker and core", "ring")
-RING_SIZE: Final = _gauge(
-    "ring_capacity_records", "Records that a ring between worker and core holds", "ring"
-)
+RING_SIZE: Final = _gauge("ring_capacity_records", "Records that a ring between worker and core holds", "ring")
 BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size", "size")
-LATENCY: Final = _family(
-    "histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement"
-)
+LATENCY: Final = _family("histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement")
 SIZE: Final = _family("histogram", "message_size_bytes", "Size of messages")
 ADDRESS_DELIVERIES: Final = _family(
     "counter",
@@ -201,12 +189,8 @@ ADDRESS_DELIVERIES: Final = _family(
     "Copies forwarded to receivers of one of the busiest addresses; all others: (other)",
     "address",
 )
-ADDRESS_RECEIVERS: Final = _family(
-    "gauge", "address_receivers", "Receivers of one of the busiest addresses", "address"
-)
-ADDRESS_SENDERS: Final = _family(
-    "gauge", "address_senders", "Senders to one of the busiest addresses", "address"
-)
+ADDRESS_RECEIVERS: Final = _family("gauge", "address_receivers", "Receivers of one of the busiest addresses", "address")
+ADDRESS_SENDERS: Final = _family("gauge", "address_senders", "Senders to one of the busiest addresses", "address")
 WORKER_IN: Final = _family(
     "counter", "route_worker_received_messages", "Messages that came to one of the busiest route workers",
     "address", "kind",
@@ -237,9 +221,7 @@ CONNECTION: Final = _family(
     "process", "container", "host", "role", "user",
 )  # fmt: skip
 HTTP_ANSWERS: Final = _family("counter", "http_responses", "Answers of the exporter, by HTTP status", "code")
-HTTP_REFUSED: Final = _family(
-    "counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason"
-)
+HTTP_REFUSED: Final = _family("counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason")
 
 # qdrouterd's names for the same numbers, for its dashboards. Its gauges whose names end in `_total` are not
 # here: Prometheus reserves that ending for counters.

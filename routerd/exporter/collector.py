@@ -231,9 +231,7 @@ def _told(shown: catalogue.Number, value: int) -> float:
     return value * shown.scale
 
 
-def buckets(
-    histogram: Histogram, ends: tuple[int, ...], bound: Callable[[int], float]
-) -> list[tuple[str, int]]:
+def buckets(histogram: Histogram, ends: tuple[int, ...], bound: Callable[[int], float]) -> list[tuple[str, int]]:
     """Return classic cumulative buckets: the counts below the floor of each of ``ends``, and the total.
 
     ``bound`` turns the floor of the next bucket into the largest value of this one: bounds are inclusive.

@@ -92,9 +92,7 @@ class Gate:
             return
         origin = origin_of(said[0]) if len(said) == 1 else None
         scheme = "https" if secured else "http"
-        if origin is not None and (
-            origin in self._origins or origin == (scheme, host[0], host[1] or _PORTS[scheme])
-        ):
+        if origin is not None and (origin in self._origins or origin == (scheme, host[0], host[1] or _PORTS[scheme])):
             return
         what = f"pages of {printable(repr(', '.join(said)), _SHOWN)} may not open WebSockets here"
         how = "add that origin to allowedOrigins of the listener if they should"

@@ -190,11 +190,7 @@ class Observer:
         if not self.history:
             return 0.0
         before, last = self._before(seconds), self.history[-1]
-        return (
-            max(0.0, (value(last) - value(before)) / (last.time - before.time))
-            if last.time > before.time
-            else 0.0
-        )
+        return max(0.0, (value(last) - value(before)) / (last.time - before.time)) if last.time > before.time else 0.0
 
 
 def unhealthy(states: list[State]) -> list[str]:

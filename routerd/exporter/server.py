@@ -179,9 +179,7 @@ class Server:
                 return
             try:
                 sock, address = listening.accept()
-            except (
-                OSError
-            ):  # none left, or it is gone already, or there are no descriptors: the next turn tells
+            except OSError:  # none left, or it is gone already, or there are no descriptors: the next turn tells
                 return
             sock.setblocking(False)
             connection = Connection(sock, self._listening[listening], now)
@@ -226,9 +224,7 @@ class Server:
         """Return the events that the socket waits for."""
         if isinstance(wait, ssl.SSLWantReadError):
             return selectors.EVENT_READ
-        writes = isinstance(wait, ssl.SSLWantWriteError) or (
-            connection.rest is not None and not connection.closing
-        )
+        writes = isinstance(wait, ssl.SSLWantWriteError) or (connection.rest is not None and not connection.closing)
         return selectors.EVENT_WRITE if writes else selectors.EVENT_READ
 
     def _shake_hands(self, connection: Connection) -> None:
@@ -288,9 +284,7 @@ class Server:
             except ValueError:
                 self._refuse(connection, HTTPStatus.BAD_REQUEST, now)
                 return
-            answer = self._made(
-                connection.site, Request(url.path, parse_qs(url.query), head.headers.get("Accept", ""))
-            )
+            answer = self._made(connection.site, Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
         self._send(connection, answer, head.command != "HEAD", now)
 
     def _made(self, site: Site, request: Request) -> Answer:
@@ -317,9 +311,7 @@ class Server:
         self._selector.unregister(sock)
         del self._connections[sock]
         secured = isinstance(sock, ssl.SSLSocket)
-        taken = (
-            self._relays.begin(sock, workers, peer) if secured else websocket.hand_over(workers, sock, peer)
-        )
+        taken = self._relays.begin(sock, workers, peer) if secured else websocket.hand_over(workers, sock, peer)
         if not taken:
             self._refused(connection, "crowded", "no worker takes another WebSocket")
         if not (secured and taken):

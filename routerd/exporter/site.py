@@ -31,9 +31,7 @@ NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, 
 class Pages:
     """All pages that an exporter can answer with."""
 
-    def __init__(
-        self, observer: Observer, identity: Identity, answered: Counter[int], refused: Counter[str]
-    ) -> None:
+    def __init__(self, observer: Observer, identity: Identity, answered: Counter[int], refused: Counter[str]) -> None:
         self._observer = observer
         self._identity = identity
         self._answered = answered

@@ -164,16 +164,12 @@ def _history(observer: Observer) -> list[tuple[int, int]]:
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:
     """Return what an operator should look into now, most urgent first."""
     found = unhealthy(states)
-    found += [
-        reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)
-    ]
+    found += [reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)]
     for state in states:
         if state.page.counters["paused"]:
             found.append(f"{state.page.process}: reads nothing until blocks are free; see arenaSize")
         if state.page.counters["overflow"]:
-            found.append(
-                f"{state.page.process}: {state.page.counters['overflow']} records wait for a full ring"
-            )
+            found.append(f"{state.page.process}: {state.page.counters['overflow']} records wait for a full ring")
     for process in processes:
         if process.arena_fill is not None and process.arena_fill > 1 - LOW:
             found.append(f"{process.name}: its arena is {process.arena_fill:.0%} full; see arenaSize")

@@ -15,12 +15,7 @@ LOGGER = logging.getLogger("HTTP")
 
 TLS_RECORD: Final = b"\x16"  # a TLS handshake begins with this byte (RFC 8446, 5.1), no HTTP request does
 _PROHIBITIONS: Final = (ssl.OP_NO_TLSv1, ssl.OP_NO_TLSv1_1, ssl.OP_NO_TLSv1_2, ssl.OP_NO_TLSv1_3)
-_VERSIONS: Final = (
-    ssl.TLSVersion.TLSv1,
-    ssl.TLSVersion.TLSv1_1,
-    ssl.TLSVersion.TLSv1_2,
-    ssl.TLSVersion.TLSv1_3,
-)
+_VERSIONS: Final = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -56,9 +51,7 @@ def _context(setup: TlsSetup) -> ssl.SSLContext:
         raise CertificateError(f"sslProfile {setup.profile}: {wrong[0]}: {wrong[1]}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     password = password_of(setup.password)
-    context.load_cert_chain(
-        setup.cert_file, setup.private_key_file or setup.cert_file, lambda: password or " "
-    )
+    context.load_cert_chain(setup.cert_file, setup.private_key_file or setup.cert_file, lambda: password or " ")
     if setup.ciphers:
         context.set_ciphers(setup.ciphers)
     allowed = [name for name in PROTOCOLS if name in re.split(r"[\s,;]+", setup.protocols)]

@@ -238,9 +238,7 @@ class _Handler(logging.Handler):
 class _FileHandler(_Handler):
     """Writes to a file; ``instead`` is the form of a line on standard error while the file is shut."""
 
-    def __init__(
-        self, output: Output, enabled: frozenset[int], process: str, form: _Form, instead: _Form
-    ) -> None:
+    def __init__(self, output: Output, enabled: frozenset[int], process: str, form: _Form, instead: _Form) -> None:
         super().__init__(enabled, process, form)
         self._output = output
         self._instead = instead
@@ -251,9 +249,7 @@ class _FileHandler(_Handler):
         if gap := self._output.gap:
             line = f"{self._line(_missing(gap, self._output.why))}\n{line}"
         shut = self._output.shut is not None  # writing may open it
-        self._output.write(
-            line, for_stderr(self.formed(record, self._instead), record.levelno) if shut else ""
-        )
+        self._output.write(line, for_stderr(self.formed(record, self._instead), record.levelno) if shut else "")
 
     def _line(self, record: logging.LogRecord) -> str:
         text = self.format(record)

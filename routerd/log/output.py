@@ -165,9 +165,7 @@ class SystemLog:
                 self._connected().send(data)
         except OSError as error:
             self.lost += 1
-            self.why = (
-                "nobody reads it" if isinstance(error, BlockingIOError) else error.strerror or str(error)
-            )
+            self.why = "nobody reads it" if isinstance(error, BlockingIOError) else error.strerror or str(error)
             return False
         self.lost = 0
         return True

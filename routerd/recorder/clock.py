@@ -62,9 +62,7 @@ class Reading(NamedTuple):
 class LogClock:
     """The clock of one router's flow log. ``path`` names the file that keeps its state."""
 
-    def __init__(
-        self, path: Path, ticks: Callable[[], float] = steady, life: Callable[[], str] = machine
-    ) -> None:
+    def __init__(self, path: Path, ticks: Callable[[], float] = steady, life: Callable[[], str] = machine) -> None:
         self._path = path
         self._ticks = ticks
         self._life = life

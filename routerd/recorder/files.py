@@ -39,9 +39,7 @@ FORMAT: Final = {
 class File:
     """A file being written. Every method may raise OSError; after that only ``abandon`` may be called."""
 
-    def __init__(
-        self, root: Path, router: str, boot: str, number: int, begun: datetime, sampling: int
-    ) -> None:
+    def __init__(self, root: Path, router: str, boot: str, number: int, begun: datetime, sampling: int) -> None:
         self.begun = begun
         self.boot = boot
         self.rows = 0
@@ -123,8 +121,6 @@ def next_number(root: Path, router: str, boot: str) -> int:
     """Return the number after those of all files, including files still to be made from spools."""
     end = file_name(router, boot, 0).removesuffix("000000.parquet")
     names = [path.name for path in root.glob(f"date=*/hour=*/{end}*")]
-    names += [
-        path.name.removeprefix(".").removesuffix(".spool") for path in root.glob(f"date=*/hour=*/.{end}*")
-    ]
+    names += [path.name.removeprefix(".").removesuffix(".spool") for path in root.glob(f"date=*/hour=*/.{end}*")]
     numbers = [name.removeprefix(end).removesuffix(".parquet") for name in names]
     return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1

@@ -128,7 +128,5 @@ class Keeping:
                 if not isinstance(error, OSError):
                     failures.tell("looking after closed files of the flow log", error, "it is tried again")
                 if str(error) != self._told.get(counter):
-                    LOGGER.error(
-                        "Flow log: its closed files cannot be looked after: %s", error or type(error).__name__
-                    )
+                    LOGGER.error("Flow log: its closed files cannot be looked after: %s", error or type(error).__name__)
                 self._told[counter] = str(error)

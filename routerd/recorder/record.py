@@ -219,9 +219,7 @@ class Recorder:
 
     def _begin_spool(self) -> Spool:
         begun, number, boot = self._begun or self._wall(), self._next(), self._boot
-        head = Head(
-            self._router, boot, self._reader.started, self._generation, number, begun, self._setup.sampling
-        )
+        head = Head(self._router, boot, self._reader.started, self._generation, number, begun, self._setup.sampling)
         return Spool(path_of(self.root, self._router, boot, number, begun), head)
 
     def _end_spool(self) -> None:

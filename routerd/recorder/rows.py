@@ -29,8 +29,7 @@ _ARROW: Final = {
 }
 _TYPES: Final = {
     **dict.fromkeys(
-        ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"),
-        "int64",
+        ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"), "int64"
     ),
     **dict.fromkeys((*_LINKS, *_NAMES, "mtype", "sub_id", "weight", "pieces"), "int32"),
     **dict.fromkeys(("worker", "hops", "deliveries"), "int16"),
@@ -134,9 +133,7 @@ class Rows:
             "seq": column("seq", count),
             "ingress_conn_id": source.numbers([link.connection if link else 0 for link in sent], pa.int64()),
             "ingress_link_id": source.numbers([link.number if link else 0 for link in sent], pa.int64()),
-            "egress_conn_id": target.numbers(
-                [link.connection if link else None for link in received], pa.int64()
-            ),
+            "egress_conn_id": target.numbers([link.connection if link else None for link in received], pa.int64()),
             "egress_link_id": to,
             "ingress_kind": source.texts([link.kind if link else None for link in sent]),
             "egress_kind": target.texts([link.kind if link else None for link in received]),

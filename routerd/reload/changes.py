@@ -22,16 +22,7 @@ from routerd.config.router import Log, Router
 from routerd.config.routing import Binding, Exchange
 from routerd.config.schema import EntityType, entity_type
 from routerd.config.security import conflicts
-from routerd.config.source import (
-    Array,
-    Block,
-    ConfigSyntaxError,
-    Mistake,
-    Section,
-    Setting,
-    Value,
-    camel_case,
-)
+from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, camel_case
 from routerd.reload.identities import Identities
 from routerd.reload.reach import out_of_reach
 from shm.contract.control import ChangeRequest
@@ -153,9 +144,7 @@ def _without_bindings(everything: list[Checked], gone: Checked) -> list[Checked]
     if not isinstance(gone.entity, Exchange):
         return everything
     name = gone.entity.name
-    return [
-        at for at in everything if not (isinstance(at.entity, Binding) and at.entity.exchange_name == name)
-    ]
+    return [at for at in everything if not (isinstance(at.entity, Binding) and at.entity.exchange_name == name)]
 
 
 def _together(
@@ -177,9 +166,7 @@ def _together(
             raise ChangeError(BAD_REQUEST, still + _told(new))
     about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
     about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
-    return Changed(
-        _with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about))
-    )
+    return Changed(_with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about)))
 
 
 def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
@@ -195,9 +182,7 @@ def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
 
 def _with(config: Config, everything: Sequence[Checked], remarks: Iterable[Mistake]) -> Config:
     warnings = {*config.warnings, *remarks}
-    return msgspec.structs.replace(
-        assemble(config.file, everything, warnings, config.router.id), count=config.count
-    )
+    return msgspec.structs.replace(assemble(config.file, everything, warnings, config.router.id), count=config.count)
 
 
 def _next_place() -> str:
@@ -218,9 +203,7 @@ def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: 
     return None
 
 
-def _made(
-    kind: EntityType, block: Block, file: str, old: Checked | None = None
-) -> tuple[Checked, list[Mistake]]:
+def _made(kind: EntityType, block: Block, file: str, old: Checked | None = None) -> tuple[Checked, list[Mistake]]:
     """Return the entity that a block describes, and remarks. Raises ChangeError if it describes none."""
     mistakes: list[Mistake] = []
     line = 0 if old is None else old.line
@@ -269,9 +252,7 @@ def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
         except ConfigSyntaxError as error:
             raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {error.text}") from error
     if attribute is not None and attribute.name in _TEXTS and not isinstance(value, str):
-        raise ChangeError(
-            BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is no address; give a string"
-        )
+        raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is no address; give a string")
     return _settings(value)
 
 

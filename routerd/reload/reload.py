@@ -100,11 +100,7 @@ def _closes_the_door(old: Config, read: Config) -> bool:
 
 
 def prepare(
-    old: Config,
-    new: Config,
-    listening: Sequence[Listening],
-    dropped: Sequence[str] = (),
-    passed: Passed | None = None,
+    old: Config, new: Config, listening: Sequence[Listening], dropped: Sequence[str] = (), passed: Passed | None = None
 ) -> Reloaded:
     """Prepare what a new configuration needs. Raises one of ``CANNOT``, and then nothing has changed."""
     pinning = _room(old, new)

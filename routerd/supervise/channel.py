@@ -66,9 +66,7 @@ class Channel(Generic[Received]):
         """The next structure, or None if there is none yet."""
         while True:
             try:
-                packet, ancillary, *_ = self._socket.recvmsg(
-                    FRAGMENT + 1, self._room, socket.MSG_CMSG_CLOEXEC
-                )
+                packet, ancillary, *_ = self._socket.recvmsg(FRAGMENT + 1, self._room, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return None
             except OSError as error:

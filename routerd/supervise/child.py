@@ -151,9 +151,7 @@ class Place:
         self.placed: list[int] | None = None  # a worker's: the CPUs near which its arena's memory is
         self.generation = 0
         self.child: Child | None = None
-        self.reclaim_by: float | None = (
-            None  # a worker's: until when the core takes back what the dead one held
-        )
+        self.reclaim_by: float | None = None  # a worker's: until when the core takes back what the dead one held
         self.quiet = False  # a worker's: it has let go of the dead core, and waits for the next one
         self.leaving: Stopping | None = None  # a worker's: it goes for good
         self.leave_at: float | None = None  # when it is told so

@@ -83,9 +83,7 @@ class Children:
         self._command = command
         self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
         self.core = Place(Role.CORE, blueprint.places, pinning.core)
-        self._slots = WorkerSlots(
-            self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core
-        )
+        self._slots = WorkerSlots(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
         self.workers = self._slots.workers
         self.exporter = Place(Role.EXPORTER, 0, [])  # looks on: nobody depends on it
         self.recorder = Place(Role.RECORDER, 0, [])  # nor on this one
@@ -122,9 +120,7 @@ class Children:
         for worker in self.workers:
             if worker.reclaim_by is not None and now >= worker.reclaim_by and self.core.child is not None:
                 worker.reclaim_by = None
-                self.core.child.kill(
-                    f"did not take back what {worker.name} held within {RECLAIM_SECONDS:g} s"
-                )
+                self.core.child.kill(f"did not take back what {worker.name} held within {RECLAIM_SECONDS:g} s")
         for place in self._startable():
             if place.delay(now) <= 0:
                 self._start(place, now)
@@ -191,9 +187,7 @@ class Children:
         match message:
             case Ready() if child is not None and child.ready is None:
                 child.is_ready(now)
-                event(
-                    LOGGER, logging.INFO, f"{place.name} serves", pid=child.pid, generation=child.generation
-                )
+                event(LOGGER, logging.INFO, f"{place.name} serves", pid=child.pid, generation=child.generation)
                 self.operational = self.operational or all(one.serving for one in self.places)
                 if place is self.core:
                     self._core_back()

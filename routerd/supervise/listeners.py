@@ -158,9 +158,7 @@ def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamil
 def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a restart need not wait for old connections
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for old connections
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has its own socket
         sock.setblocking(False)
@@ -182,9 +180,7 @@ def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> 
         )
     elif error.errno == errno.EADDRINUSE:
         cause = "the port is in use, by another process or by another listener"
-        advice = (
-            f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it), or give another port"
-        )
+        advice = f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it), or give another port"
     elif error.errno == errno.EACCES:
         cause = "ports below 1024 need privileges"
         advice = "give a higher port, or grant CAP_NET_BIND_SERVICE"

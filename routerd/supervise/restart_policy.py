@@ -18,9 +18,7 @@ LONGEST_DELAY = 10.0
 LONGEST_OF_SERVING = 0.5  # with the start, clients are served within a second
 FORGIVEN_AFTER = 30.0  # a child that served this long starts with a clean sheet whatever went before
 FULL_SECONDS = 60.0  # between two deaths of one kind that are told with their traceback or stack
-CRASHES = frozenset(
-    {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"}
-)  # ends in native code: they leave a stack
+CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})  # ends in native code: they leave a stack
 HISTORY = 64  # lives worth remembering: more of them than there are steps
 
 

@@ -30,12 +30,7 @@ class Rolling:
     """One pass over all workers, the core and the recorder. Time is an argument; nothing here blocks."""
 
     def __init__(
-        self,
-        core: Place,
-        workers: Sequence[Place],
-        recorder: Place,
-        grace: float,
-        wake_core: Callable[[], None],
+        self, core: Place, workers: Sequence[Place], recorder: Place, grace: float, wake_core: Callable[[], None]
     ) -> None:
         self._everybody = [*workers, core]
         self._left = [*workers, core, recorder]
@@ -54,9 +49,7 @@ class Rolling:
             self._go_on(self._leaving, now)
         elif all(place.serving and not place.quiet for place in self._everybody if place.leaving is None):
             if not self._left:
-                event(
-                    LOGGER, NOTICE, "Rolling restart: all processes are new, but for supervisor and exporter"
-                )
+                event(LOGGER, NOTICE, "Rolling restart: all processes are new, but for supervisor and exporter")
                 return True
             self._begin(self._left.pop(0), now)
         return False

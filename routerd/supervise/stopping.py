@@ -64,9 +64,7 @@ class Stopping:
 
     def step(self, now: float) -> Phase | None:
         """The phase that begins now, or None. Call again until None."""
-        if self.phase is Phase.KILLING or (
-            now < self.deadline and (self.awaited or self.phase is Phase.EXITING)
-        ):
+        if self.phase is Phase.KILLING or (now < self.deadline and (self.awaited or self.phase is Phase.EXITING)):
             return None
         if self.phase is Phase.DRAINING and not self._hurry:
             return self._enter(Phase.CLOSING, now, CLOSE_SECONDS)

@@ -263,8 +263,7 @@ class Supervisor:
         elif self._announced:
             self._manager.status(self._status())
         self._manager.feed(
-            self._clock(),
-            lambda: children.stopping is not None or self._watch.all_progressed(children.places),
+            self._clock(), lambda: children.stopping is not None or self._watch.all_progressed(children.places)
         )
 
     def _status(self) -> str:
@@ -296,11 +295,7 @@ class Supervisor:
     def _take_signals(self) -> None:
         for number in self._signals.arrived():
             if number in STOP:
-                event(
-                    LOGGER,
-                    NOTICE,
-                    f"{number.name}: stopping" + (" at once" if self._children.stopping else ""),
-                )
+                event(LOGGER, NOTICE, f"{number.name}: stopping" + (" at once" if self._children.stopping else ""))
                 self._stop()
             elif number == ROLL:
                 self._roll()
@@ -381,8 +376,6 @@ class Supervisor:
         router, places = self._config.router, self._children.places
         for one in self._listening:
             for url in one.urls:
-                event(
-                    LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or ""
-                )
+                event(LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or "")
         event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
         self._tell(banner(_version(), router.id, places, self._listening))

@@ -91,9 +91,7 @@ class Passed:
         for _, sock in self._all:
             sock.close()
 
-    def take(
-        self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]
-    ) -> socket.socket | None:
+    def take(self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]) -> socket.socket | None:
         """A duplicate of the socket that listens on this address; port 0 takes the one of that name. None:
         there is none.
 

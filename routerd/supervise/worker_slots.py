@@ -91,9 +91,7 @@ class WorkerSlots:
         times = [
             worker.leaving.deadline if worker.leave_at is None else worker.leave_at
             for worker in self.workers
-            if worker.child is not None
-            and worker.leaving is not None
-            and worker.leaving.phase is not Phase.KILLING
+            if worker.child is not None and worker.leaving is not None and worker.leaving.phase is not Phase.KILLING
         ]
         return min(times, default=None)
 

@@ -39,10 +39,7 @@ def management(config: Config, identities: Identities | None = None) -> Manageme
 def _entities(config: Config) -> list[Entity]:
     """Return all entities, with a log entity for each module that has none: every module logs."""
     configured: dict[str, Log] = {log.module: log for log in config.logs}
-    logs = [
-        configured.get(module) or msgspec.convert({"type": "log", "module": module}, Log)
-        for module in MODULES
-    ]
+    logs = [configured.get(module) or msgspec.convert({"type": "log", "module": module}, Log) for module in MODULES]
     return [config.router, config.policy, *config.listeners, *config.addresses, *logs, *config.entities]
 
 

@@ -48,9 +48,7 @@ def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> Tl
     if connector.ssl_profile is None:
         return None
     profile = next(one for one in profiles if one.name == connector.ssl_profile)
-    return msgspec.structs.replace(
-        profile_setup(profile), required=True, verify=connector.verify_hostname, client=True
-    )
+    return msgspec.structs.replace(profile_setup(profile), required=True, verify=connector.verify_hostname, client=True)
 
 
 def service_setup(

@@ -91,9 +91,7 @@ class Blueprint(msgspec.Struct, frozen=True):
         """The largest number of workers."""
         return len(self.doorbells)
 
-    def setup(
-        self, role: Role, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0
-    ) -> Setup:
+    def setup(self, role: Role, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0) -> Setup:
         """Return a child's first message; a worker gets only its own doorbell."""
         core, worker = role == Role.CORE, role == Role.WORKER
         return Setup(
@@ -246,15 +244,11 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
     )
 
 
-def _handing_over(
-    setup: ListenerSetup, ends: tuple[socket.socket, socket.socket], exporter: bool
-) -> ListenerSetup:
+def _handing_over(setup: ListenerSetup, ends: tuple[socket.socket, socket.socket], exporter: bool) -> ListenerSetup:
     """Return a listener's set-up for AMQP over WebSockets at one end; the exporter does the TLS."""
     if exporter:
         return msgspec.structs.replace(setup, fds=[*setup.fds, ends[0].fileno()], websockets=True)
-    return msgspec.structs.replace(
-        setup, fds=[ends[1].fileno()], tls=None, require_encryption=False, websockets=True
-    )
+    return msgspec.structs.replace(setup, fds=[ends[1].fileno()], tls=None, require_encryption=False, websockets=True)
 
 
 def link_route_setup(route: LinkRoute) -> LinkRouteSetup:

@@ -45,8 +45,7 @@ def setup_of(
     return SourceRoutesSetup(
         on=on,
         workers=[
-            _setup(worker, place.access, identities.get(str(address), str(address)))
-            for address, worker in each.items()
+            _setup(worker, place.access, identities.get(str(address), str(address))) for address, worker in each.items()
         ],
         hops=limits.hops,
         onward=limits.onward,

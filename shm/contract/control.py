@@ -141,9 +141,7 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> str:
         """The key of the entity; link routes with equal keys are one."""
-        return "|".join(
-            str(one) for one in (self.outgoing, self.prefix, self.pattern, self.container, self.connection)
-        )
+        return "|".join(str(one) for one in (self.outgoing, self.prefix, self.pattern, self.container, self.connection))
 
 
 # --- supervisor -> child -----------------------------------------------------------------------------------

@@ -50,17 +50,13 @@ class Failures:
         if self._page is not None:
             self._page.add(FAILED)
         kind, text = (what, type(error).__name__), "%s failed: %s: %s; %s"
-        self._complaints.tell(
-            self._clock(), LOGGER, logging.ERROR, text, *kind, error, then, key=kind, error=error
-        )
+        self._complaints.tell(self._clock(), LOGGER, logging.ERROR, text, *kind, error, then, key=kind, error=error)
 
 
 failures: Final = Failures()
 
 
-def start_thread(
-    name: str, work: Callable[..., None], *given: Any, again: float | None = None
-) -> threading.Thread:
+def start_thread(name: str, work: Callable[..., None], *given: Any, again: float | None = None) -> threading.Thread:
     """Start a daemon thread that runs ``work(*given)``.
 
     With ``again``, a thread that an exception has ended restarts after that many seconds. Without it, the

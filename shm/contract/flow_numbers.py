@@ -56,9 +56,7 @@ def numbers(table: "pa.Table") -> Ranges:
     """Return the ranges of the records in a table with the columns ``COLUMNS``."""
     plain = table.select(COLUMNS)
     plain = plain.set_column(0, "boot_id", plain["boot_id"].cast(pa.string()))
-    groups = plain.group_by(list(COLUMNS[:2])).aggregate(
-        [("seq", "min"), ("seq", "max"), ("seq", "count_distinct")]
-    )
+    groups = plain.group_by(list(COLUMNS[:2])).aggregate([("seq", "min"), ("seq", "max"), ("seq", "count_distinct")])
     found: dict[tuple[str, int], list[Range]] = {}
     for boot, worker, *said in zip(*(groups[name].to_pylist() for name in groups.column_names), strict=True):
         whole = Range(*said)

@@ -246,10 +246,7 @@ def test_core_and_worker_die_together(router: Orphaned) -> None:
         dead = {role: router.children[role] for role in roles}
         for role in dead:
             router.hit(role)
-        until(
-            lambda dead=dead: all(router.children.get(role, pid) != pid for role, pid in dead.items()),
-            "replacement",
-        )
+        until(lambda dead=dead: all(router.children.get(role, pid) != pid for role, pid in dead.items()), "replacement")
         until(lambda: router.all_serve, "service")
         with Net(address_of(router.urls[1])) as net:
             pair(net).check()

@@ -40,10 +40,7 @@ def whole(network: Network) -> None:
     """Wait until each edge router has both uplinks, one of them active."""
     for name in ("e1", "e2"):
         until(network[name].serving, f"{name} serves")
-        until(
-            lambda name=name: sorted(uplinks(network, name).values()) == [False, True],
-            f"uplinks of {name}",
-        )
+        until(lambda name=name: sorted(uplinks(network, name).values()) == [False, True], f"uplinks of {name}")
 
 
 def load(network: Network) -> Load:
@@ -58,9 +55,7 @@ def test_each_member_dies_and_comes_back(network: Network) -> None:
             network[name].end(signal.SIGKILL)
             clients.get_on()
             for edge in ("e1", "e2"):
-                until(
-                    lambda edge=edge, other=other: uplinks(network, edge) == {other: True}, f"{other} alone"
-                )
+                until(lambda edge=edge, other=other: uplinks(network, edge) == {other: True}, f"{other} alone")
             network[name].start()
             whole(network)
         for name in ("e1", "e2"):

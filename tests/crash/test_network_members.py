@@ -65,9 +65,7 @@ def test_the_cheapest_way_is_taken(ring: Network) -> None:
 
 
 @pytest.mark.parametrize(("name", "other", "how"), [("b", "d", signal.SIGKILL), ("d", "b", signal.SIGTERM)])
-def test_a_router_on_the_way_ends_and_comes_back(
-    ring: Network, name: str, other: str, how: signal.Signals
-) -> None:
+def test_a_router_on_the_way_ends_and_comes_back(ring: Network, name: str, other: str, how: signal.Signals) -> None:
     """The other way is taken, and left again when the cheaper one is back."""
     with load(ring) as clients:
         clients.get_on()

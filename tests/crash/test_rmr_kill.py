@@ -103,9 +103,7 @@ class Caller:
     def call(self, link: Link, number: int) -> None:
         """Ask, and again when no answer comes; the connection's end is an OSError."""
         transaction = b"%032d" % -number
-        link.send(
-            Frame(1000, b"%d" % number, transaction=transaction, d1=b"\2\0\0\0", flags=CALL, source="x:1")
-        )
+        link.send(Frame(1000, b"%d" % number, transaction=transaction, d1=b"\2\0\0\0", flags=CALL, source="x:1"))
         link.socket.settimeout(PATIENCE)
         with suppress(socket.timeout):
             while number not in self.answered:

@@ -111,18 +111,14 @@ def test_a_log_that_cannot_be_written_at_the_start(tmp_path: Path) -> None:
     log = f"log {{\n module: DEFAULT\n outputFile: {file}\n}}\n"
     router = HurtRouter(tmp_path, Configuration(router="workers: 1\n arenaSize: 8", sections=log))
     try:
-        said = (
-            rf"log outputFile '{file}' cannot be written \(No such file or directory\); give .*; until it can"
-        )
+        said = rf"log outputFile '{file}' cannot be written \(No such file or directory\); give .*; until it can"
         assert len(re.findall(said + ", its lines go to standard error process=supervisor", router.log)) == 1
         passes(router.address)
         router.hit("worker 0")
         until(lambda: router.log.count("worker 0 serves") == 2, "next worker")
         passes(router.address)
         file.parent.mkdir()
-        missing = (
-            r"\d+ log lines could not be written: No such file or directory; they went to standard error"
-        )
+        missing = r"\d+ log lines could not be written: No such file or directory; they went to standard error"
 
         def written() -> bool:
             passes(router.address)  # each makes some lines
@@ -193,10 +189,7 @@ def test_without_memory_new_clients_wait(router: Limited) -> None:
             assert len(clients) < 2000, "that many fit into 16 MiB"
             clients.append(socket.create_connection(router.address))
             clients[-1].sendall(b"AMQP\0\1\0\0")
-            until(
-                lambda: router.counted("connections") > len(clients) or OUT_OF_MEMORY in router.log,
-                "its turn",
-            )
+            until(lambda: router.counted("connections") > len(clients) or OUT_OF_MEMORY in router.log, "its turn")
         sent = net.send(sender, Message(body="x"))
         at.take(receiver)[0].settle()
         assert net.settled(sent) == [ACCEPTED]

@@ -18,8 +18,7 @@ ROLES = [
     ["send=multicast", "receive=closest", "receive=multicast", "receive=balanced"],
 ]
 SECTIONS = (
-    "address {\n prefix: closest\n distribution: closest\n}\n"
-    "address {\n prefix: multicast\n distribution: multicast\n}"
+    "address {\n prefix: closest\n distribution: closest\n}\naddress {\n prefix: multicast\n distribution: multicast\n}"
 )
 ROUNDS = 3
 

@@ -101,9 +101,7 @@ def test_random_bytes(spelling: str, data: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", FILES)
-def test_the_files_that_are_mutated_are_valid(
-    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_that_are_mutated_are_valid(spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the fuzzing would not get past the first check."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
     path = tmp_path / f"f.{spelling}"

@@ -36,9 +36,7 @@ def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_forwarder_survives(fuzzer: Path, seed: int) -> None:
     """No crash, no step outside a segment or table, no leak; all tables are empty in the end."""
     rounds = os.environ.get("FUZZ_ROUNDS", "10000")
-    done = subprocess.run(
-        [str(fuzzer), str(seed), rounds], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run([str(fuzzer), str(seed), rounds], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -70,8 +68,7 @@ SHAPED = st.lists(VALUES, max_size=12).map(msgspec.msgpack.encode)
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([*PAYLOADS, 0, 7, 2**32 - 1]), st.one_of(SHAPED, st.binary(max_size=60))),
-        max_size=20,
+        st.tuples(st.sampled_from([*PAYLOADS, 0, 7, 2**32 - 1]), st.one_of(SHAPED, st.binary(max_size=60))), max_size=20
     ),
     st.lists(st.binary(min_size=64, max_size=64), max_size=20),
 )

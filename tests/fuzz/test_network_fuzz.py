@@ -33,24 +33,7 @@ SEEDS = [
     MobileRequest("L", 0).encode("A"),
     MobileRequest("L", 0).encode("H"),
 ]
-ODD: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2**31,
-    2**63 - 1,
-    "",
-    "A",
-    "x" * 200,
-    "a/b",
-    [],
-    {},
-    ["A"],
-    {"A": 1},
-    {"A": -1},
-]
+ODD: list[Any] = [None, True, -1, 0, 1, 2**31, 2**63 - 1, "", "A", "x" * 200, "a/b", [], {}, ["A"], {"A": 1}, {"A": -1}]
 
 
 class Port:

@@ -30,12 +30,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     command = ["gcc", "-shared", "-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w", *SANITIZERS]
     command += [f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
     sources = [str(ROOT / "workers/loop" / name) for name in ("pump.c", "unity.c")]
-    done = subprocess.run(
-        [*command, *sources, "-o", str(library)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([*command, *sources, "-o", str(library)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     runtimes = [runtime(name) for name in ("asan", "ubsan")]
     return os.environ | {

@@ -271,9 +271,7 @@ def messages(draw: st.DrawFn) -> bytes:
     return bytes(message.encode())
 
 
-LIKELY = (
-    b"\x00\x53\x80\x70\x71\x72\x73\x74\x75\x77\x78\x45\xc0\xd0\xc1\xd1\xa1\xb1\x40\x41\x50\x03\x02\x01\xff"
-)
+LIKELY = b"\x00\x53\x80\x70\x71\x72\x73\x74\x75\x77\x78\x45\xc0\xd0\xc1\xd1\xa1\xb1\x40\x41\x50\x03\x02\x01\xff"
 NOISE = st.lists(st.sampled_from(LIKELY) | st.integers(0, 255), max_size=40).map(bytes)
 SPELLED = st.lists(st.sampled_from(SPELLINGS), min_size=1, max_size=4)
 DAMAGE = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3)
@@ -363,9 +361,7 @@ def test_digest_is_of_what_the_engine_reads(
 
 @given(messages(), DAMAGE)
 @settings(max_examples=500, deadline=None)
-def test_digest_stays_within_the_message(
-    native: ctypes.CDLL, message: bytes, damage: list[tuple[int, int]]
-) -> None:
+def test_digest_stays_within_the_message(native: ctypes.CDLL, message: bytes, damage: list[tuple[int, int]]) -> None:
     """Wherever it points to is there."""
     data = bytearray(message)
     for at, byte in damage:

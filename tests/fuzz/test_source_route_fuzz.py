@@ -25,18 +25,13 @@ DECODERS: dict[str, Decode] = {
 }
 TYPICAL = m("D1 64#B2", "T23 F3 A1")._replace(meta={"trace": ("a", "b"), "k": 5})
 VALID = {
-    "bare": [
-        bytes.fromhex(step["bare_hex"]) for case in VECTORS["route_cases"] for step in case["steps"][:1]
-    ],
+    "bare": [bytes.fromhex(step["bare_hex"]) for case in VECTORS["route_cases"] for step in case["steps"][:1]],
     "lenient": [bytes.fromhex(vector["hex"]) for vector in VECTORS["rust_bare"]],
     "cbor": [cbor.encode(TYPICAL), cbor.encode(new_message((), (), b"", "{}"))],
     "amqp": [wrapped.encode(TYPICAL, "amqp"), wrapped.encode(m("a"), "amqp")],
 }
 FRAGMENTS = [
-    *(
-        bytes([octet])
-        for octet in (0, 1, 2, 0x7F, 0x80, 0xFF, 0x9B, 0x5B, 0x84, 0xC0, 0xD0, 0xE0, 0xF0, 0xB0)
-    ),
+    *(bytes([octet]) for octet in (0, 1, 2, 0x7F, 0x80, 0xFF, 0x9B, 0x5B, 0x84, 0xC0, 0xD0, 0xE0, 0xF0, 0xB0)),
     b"\x80" * 9 + b"\x01",
     b"\xff" * 11,
     b"\xff\xff\xff\xff",
@@ -111,9 +106,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=10,
 )
-KEYS = st.sampled_from(
-    [f"x-opt-route.{name}" for name in ("onward", "return", "hops", "state", "meta", "nesting")]
-)
+KEYS = st.sampled_from([f"x-opt-route.{name}" for name in ("onward", "return", "hops", "state", "meta", "nesting")])
 
 
 @settings(max_examples=150, deadline=None)

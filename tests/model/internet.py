@@ -13,22 +13,11 @@ from tests.model.sites import SECTION, Site
 
 
 def join(
-    a: Site,
-    b: Site,
-    cost: int = 1,
-    role: str = "inter-router",
-    product: str = "routerd",
-    offered: tuple[str, ...] = (),
+    a: Site, b: Site, cost: int = 1, role: str = "inter-router", product: str = "routerd", offered: tuple[str, ...] = ()
 ) -> tuple[int, int]:
     """A connection between two routers, which take each other for that product and offer each other those
     capabilities; ``a`` dials."""
-    fields = {
-        "role": role,
-        "product": product,
-        "annotations": SECTION,
-        "cost": cost,
-        "offered": list(offered),
-    }
+    fields = {"role": role, "product": product, "annotations": SECTION, "cost": cost, "offered": list(offered)}
     a.connections += 1
     b.connections += 1
     ends = a.connections, b.connections
@@ -54,11 +43,7 @@ def cut(a: Site, b: Site, ends: tuple[int, int]) -> None:
             sent = [d for d in other.incoming.values() if d.link is link.peer[1] and d.origin]
             for delivery in sent:
                 site.post(
-                    type=n.A_UPDATE,
-                    delivery=delivery.origin,
-                    state=n.S_MODIFIED,
-                    extra=n.D_FAILED,
-                    flags=n.F_SETTLED,
+                    type=n.A_UPDATE, delivery=delivery.origin, state=n.S_MODIFIED, extra=n.D_FAILED, flags=n.F_SETTLED
                 )
                 delivery.origin = -1
     for site, connection in ((a, ends[0]), (b, ends[1])):

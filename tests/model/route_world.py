@@ -41,9 +41,7 @@ class Program:
         self.begin()
 
     def begin(self) -> None:
-        self.stream = Stream(
-            self.install, lambda: self.based, self.answer, self.told, compatible=self.patient
-        )
+        self.stream = Stream(self.install, lambda: self.based, self.answer, self.told, compatible=self.patient)
 
     def ask(self, said: Said) -> bool:
         if not self.connection or (self.heard and self.patient):
@@ -170,9 +168,7 @@ class World:
                 lines.append(f"del|{mt}|{sid}")
             else:
                 lines.append(f"mse|{mt}|{sid}|{dice.choice(['a:1', 'b:1,c:1', '%meid'])}")
-        text = "\n".join(
-            [f"{kind}|start|{dice.choice(['t', 'my table', ''])}", *lines, f"{kind}|end|{len(lines)}\n"]
-        )
+        text = "\n".join([f"{kind}|start|{dice.choice(['t', 'my table', ''])}", *lines, f"{kind}|end|{len(lines)}\n"])
         (value,) = Parser().feed(text)
         assert isinstance(value, Table | MeidMap)
         self.use = self.use.apply(value)
@@ -199,14 +195,8 @@ class World:
         """Time passes; who wants a connection may get one."""
         self.now += self.random.choice([S // 100, S // 10, S, 3 * S])
         for program in self.programs:
-            dialled = any(
-                one is program and key != program.connection for key, one in self.connections.items()
-            )
-            if (
-                program.client.state == AWAY
-                and not program.connection
-                and not (program.patient and program.heard)
-            ):
+            dialled = any(one is program and key != program.connection for key, one in self.connections.items())
+            if program.client.state == AWAY and not program.connection and not (program.patient and program.heard):
                 self.connect(program, dialled=False)
             elif program.control in self.wanted and not dialled:
                 self.connect(program, dialled=True)
@@ -227,14 +217,10 @@ class World:
         """Whether every message goes where it goes here. A manager that has started again does not know of
         managed entities that were taken away before."""
         for key in KEYS:
-            here, there = (
-                None if one.table is None else winner(one.table, key, "") for one in (self.use, use)
-            )
+            here, there = (None if one.table is None else winner(one.table, key, "") for one in (self.use, use))
             if (here and str(here.groups)) != (there and str(there.groups)):
                 return False
-        known = {
-            meid: owner for meid, owner in use.owners.items() if self.lives == 1 or meid in self.use.owners
-        }
+        known = {meid: owner for meid, owner in use.owners.items() if self.lives == 1 or meid in self.use.owners}
         return known == dict(self.use.owners)
 
     def up_to_date(self, one: a.Application) -> bool:

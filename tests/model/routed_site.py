@@ -48,9 +48,7 @@ class RoutedSite(Site):
     def route(self, *prefixes: str) -> None:
         """Links to what begins so are routed to whoever is connected as `broker`."""
         setups = [
-            LinkRouteSetup(outgoing, prefix, None, None, "broker")
-            for prefix in prefixes
-            for outgoing in (True, False)
+            LinkRouteSetup(outgoing, prefix, None, None, "broker") for prefix in prefixes for outgoing in (True, False)
         ]
         self.core.configure(SetLinkRoutes(setups))
 
@@ -171,11 +169,7 @@ class RoutedSite(Site):
         reply = {"identity": identity} if identity else {}
         core.local.send(
             properties[4],
-            wire.section(
-                0x73, wire.sequence([*correlation[:2], wire.string(properties[4]), *correlation[3:]])
-            )
+            wire.section(0x73, wire.sequence([*correlation[:2], wire.string(properties[4]), *correlation[3:]]))
             + wire.section(0x74, wire.mapping([(wire.string("statusCode"), wire.integer(status))]))
-            + wire.section(
-                0x77, wire.mapping((wire.string(name), wire.string(text)) for name, text in reply.items())
-            ),
+            + wire.section(0x77, wire.mapping((wire.string(name), wire.string(text)) for name, text in reply.items())),
         )

@@ -159,9 +159,7 @@ class Site:
     def detach(self, link: SiteLink) -> None:
         """A client goes; what its receiver has not settled is lost with it."""
         for _, handle in link.unsettled:
-            self.post(
-                type=n.A_UPDATE, delivery=handle, state=n.S_MODIFIED, extra=n.D_FAILED, flags=n.F_SETTLED
-            )
+            self.post(type=n.A_UPDATE, delivery=handle, state=n.S_MODIFIED, extra=n.D_FAILED, flags=n.F_SETTLED)
         link.unsettled.clear()
         link.open = False
         self.control(C_DETACH, Detach(link.index, 1))
@@ -191,9 +189,7 @@ class Site:
         ingress = packet.ingress.encode()
         trace = b"".join(b"\xa1" + bytes([len(t)]) + t.encode() for t in packet.trace)
         text = (packet.override or packet.to).encode()
-        inside = (
-            bool(text) and not packet.override and text in packet.payload
-        )  # the message says itself where it goes
+        inside = bool(text) and not packet.override and text in packet.payload  # the message says itself where it goes
         front = ingress + trace + (b"" if inside else text)  # the rest is a section in front of it
         block = self.arena.write(front + packet.payload)
         assert block is not None
@@ -300,11 +296,7 @@ class Site:
             assert delivery.link.peer is not None
             site = delivery.link.peer[0]
             site.post(
-                type=n.A_UPDATE,
-                delivery=delivery.origin,
-                state=r["state"],
-                extra=r["extra"] & 3,
-                flags=n.F_SETTLED,
+                type=n.A_UPDATE, delivery=delivery.origin, state=r["state"], extra=r["extra"] & 3, flags=n.F_SETTLED
             )
         else:
             self.outcomes.setdefault(delivery.packet.number, []).append(r["state"])

@@ -62,9 +62,7 @@ class Link:
 class Speaker:
     """One generation of a worker, as far as it speaks."""
 
-    def __init__(
-        self, index: int, generation: int, memory: Memory, ledger: Ledger, log: list[tuple[Any, ...]]
-    ) -> None:
+    def __init__(self, index: int, generation: int, memory: Memory, ledger: Ledger, log: list[tuple[Any, ...]]) -> None:
         self.index = index
         self.generation = generation
         self.memory = memory

@@ -39,9 +39,7 @@ class Worker(Speaker):
             self.detach(link)
         self.control(C_CONNECTION_CLOSED, ConnectionClosed(connection, self.connections.pop(connection)))
 
-    def attach(
-        self, connection: int, outgoing: bool, address: str | None, capacity: int, settles: bool
-    ) -> None:
+    def attach(self, connection: int, outgoing: bool, address: str | None, capacity: int, settles: bool) -> None:
         index = next(i for i in range(1000) if i not in self.links)
         self.generations += 1
         link = Link(index, self.generations, connection, outgoing, address, capacity, settles)
@@ -118,12 +116,7 @@ class Worker(Speaker):
 
     def _name(self, delivery: Incoming) -> dict[str, int]:
         link = delivery.link
-        return {
-            "link": link.index,
-            "link_gen": link.generation,
-            "delivery": delivery.core,
-            "peer": delivery.handle,
-        }
+        return {"link": link.index, "link_gen": link.generation, "delivery": delivery.core, "peer": delivery.handle}
 
     def grow(self, delivery: Incoming, finish: bool) -> None:
         if not delivery.writer.write(BODY * 9):

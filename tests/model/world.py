@@ -27,16 +27,7 @@ TERMINAL: Final = [n.S_ACCEPTED] * 5 + [n.S_REJECTED, n.S_RELEASED, n.S_MODIFIED
 def setup(workers: int, presenting: Sequence[int] = ()) -> Setup:
     doorbells = [-1] * workers
     return Setup(
-        "core",
-        workers,
-        1,
-        "/none",
-        "me",
-        "0",
-        workers,
-        doorbells,
-        addresses=RULES,
-        presenting=list(presenting),
+        "core", workers, 1, "/none", "me", "0", workers, doorbells, addresses=RULES, presenting=list(presenting)
     )
 
 
@@ -102,12 +93,7 @@ class World:
         return self.random.choice(self.workers)
 
     def links(self, outgoing: bool) -> list[tuple[Worker, Link]]:
-        return [
-            (w, link)
-            for w in self.workers
-            for link in w.links.values()
-            if link.outgoing == outgoing and link.open
-        ]
+        return [(w, link) for w in self.workers for link in w.links.values() if link.outgoing == outgoing and link.open]
 
     def outs(self) -> list[tuple[Worker, Outgoing]]:
         return [(w, out) for w, link in self.links(True) for out in link.outs.values()]

@@ -9,13 +9,7 @@ import pytest
 
 HERE = Path(__file__).parent
 INCLUDE = [f"-I{HERE.parents[1]}"]
-WARNINGS = [
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-tsan",
-    "-Wno-unused-function",
-]  # -Wtsan: fences are not modelled
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-tsan", "-Wno-unused-function"]  # -Wtsan: fences are not modelled
 
 Build = Callable[..., Path]
 
@@ -54,9 +48,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run_one(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         done = once([str(program), *arguments])
-        if (
-            "unexpected memory mapping" in done.stderr
-        ):  # gcc's ThreadSanitizer and a kernel that randomises more
+        if "unexpected memory mapping" in done.stderr:  # gcc's ThreadSanitizer and a kernel that randomises more
             done = once(["setarch", "-R", str(program), *arguments])
         return done
 

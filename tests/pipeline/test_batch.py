@@ -164,9 +164,7 @@ def test_advice_follows_the_load(spark: SparkSession) -> None:
 )
 def test_percentiles_are_nearest_rank(spark: SparkSession, values: list[tuple[int, int]]) -> None:
     """With weights that are alike, and that are not."""
-    frame = spark.createDataFrame(
-        [(v, 1, w) for v, w in values], "x long, n_deliveries long, sample_weight int"
-    )
+    frame = spark.createDataFrame([(v, 1, w) for v, w in values], "x long, n_deliveries long, sample_weight int")
     row = frame.select(packed("x", "x")).agg(*gathered("x")).select(*ranked("x")).collect()[0]
     wanted = [plainly.nearest_rank(values, one) for one in (500, 900, 990, 999)]
     assert list(row) == [sum(weight for _, weight in values), *wanted]

@@ -48,16 +48,7 @@ def test_a_log_is_generated_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "stream"])
 def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: Path) -> None:
     """Before Spark is started, where that is possible."""
-    words = [
-        sys.executable,
-        "-m",
-        "pipeline",
-        command,
-        "--input",
-        "missing",
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    words = [sys.executable, "-m", "pipeline", command, "--input", "missing", "--output", str(tmp_path / "out")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Error: missing is no directory; give the directory of a flowLog" in done.stderr
@@ -94,16 +85,7 @@ def test_an_output_of_somebody_else_is_refused_before_spark_starts(
 
 def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
     """So is one that is too old."""
-    words = [
-        sys.executable,
-        "-m",
-        "pipeline",
-        "run",
-        "--input",
-        str(flows),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    words = [sys.executable, "-m", "pipeline", "run", "--input", str(flows), "--output", str(tmp_path / "out")]
     bare = {**os.environ, "PATH": str(tmp_path)}
     bare.pop("JAVA_HOME", None)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=bare)
@@ -115,17 +97,13 @@ def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> No
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env={**bare, "PATH": f"{tmp_path}:/bin"}
-    )
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**bare, "PATH": f"{tmp_path}:/bin"})
     assert "java is Java 11: install one" in done.stderr
 
 
 def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
     """The command line itself needs none of it."""
-    code = (
-        "import sys; sys.modules['pyspark'] = None\nfrom pipeline.cli import pipeline; pipeline(sys.argv[1:])"
-    )
+    code = "import sys; sys.modules['pyspark'] = None\nfrom pipeline.cli import pipeline; pipeline(sys.argv[1:])"
     words = [sys.executable, "-c", code, "run", "--input", str(flows), "--output", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1

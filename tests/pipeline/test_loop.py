@@ -95,8 +95,7 @@ def test_a_plan_moves_traffic(
 
     log = read_log(spark, survey(str(flows)))
     loads, sets = (
-        [row.asDict() for row in found.collect()]
-        for found in (entity_loads(flows_of(log)), endpoint_sets(log))
+        [row.asDict() for row in found.collect()] for found in (entity_loads(flows_of(log)), endpoint_sets(log))
     )
     plan = make_plan(loads, sets, Wishes())
     (moved,) = plan.moves

@@ -110,9 +110,7 @@ def row(**values: Any) -> dict[str, Any]:
 def test_what_no_table_can_say_is_said() -> None:
     """Containers that are no endpoints, names that are too long; nothing at all is an error."""
     made = make_plan(
-        [row(meid="x" * 32, endpoint="a:1")],
-        [row(endpoints=["a:1"]), row(mtype=2, endpoints=["laptop"])],
-        Wishes(),
+        [row(meid="x" * 32, endpoint="a:1")], [row(endpoints=["a:1"]), row(mtype=2, endpoints=["laptop"])], Wishes()
     )
     assert [one.split(" ")[0] for one in made.odd] == ["managed", "laptop", "message"]
     assert made.entries == {(1, -1): "a:1"}

@@ -75,9 +75,7 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Counter[str],
         given = {name: sum(row[name] for row in left) for name in told}
         assert given == dict(told)
         assert sum(row["messages"] for row in left) == TOTAL
-    receivers = (
-        talkers.talkers(flows(log)).where("role = 'receiver' and address = 'closest/orders'").collect()
-    )
+    receivers = talkers.talkers(flows(log)).where("role = 'receiver' and address = 'closest/orders'").collect()
     assert [row["messages"] for row in receivers] == [TOTAL]
     (hop,) = paths.hops(paths.links(flows(log), log)).collect()
     assert (hop["messages"], hop["transit_n"]) == (TOTAL, TOTAL)

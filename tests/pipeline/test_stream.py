@@ -92,8 +92,7 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     output = tmp_path / "out"
     follow(spark, some, output, Pace(once=True, files=10), told.append)
     shutil.copy(
-        some / "raw" / "date=2026-01-05" / "hour=02" / "R1-0-00010000-000002.parquet",
-        some / "raw" / "copy.parquet",
+        some / "raw" / "date=2026-01-05" / "hour=02" / "R1-0-00010000-000002.parquet", some / "raw" / "copy.parquet"
     )
     shutil.move(aside, late)
     follow(spark, some, output, Pace(once=True, files=10), told.append)
@@ -126,9 +125,7 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     assert totals(folded) == before
 
 
-def test_a_file_that_is_deleted_before_it_is_read_is_missing(
-    spark: SparkSession, flows: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_is_deleted_before_it_is_read_is_missing(spark: SparkSession, flows: Path, tmp_path: Path) -> None:
     """The stream goes on with the next one, and says how many records it did not see."""
     raw = tmp_path / "log" / "raw"
     raw.mkdir(parents=True)
@@ -149,17 +146,7 @@ def test_a_file_that_is_deleted_before_it_is_read_is_missing(
 
 
 def start(some: Path, output: Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "pipeline",
-        "stream",
-        "--input",
-        str(some),
-        "--output",
-        str(output),
-        "--once",
-    ]
+    command = [sys.executable, "-m", "pipeline", "stream", "--input", str(some), "--output", str(output), "--once"]
     command += ["--files", "6", "--master", "local[2]", "--memory", "600m"]
     for name, value in SMALL.items():
         command += ["--conf", f"{name}={value}"]

@@ -85,11 +85,7 @@ def rank(pattern: list[str], tokens: list[str]) -> list[int] | None:
     return None
 
 
-@given(
-    st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1, max_size=5, unique_by=tuple),
-    PLAIN,
-    SEPARATOR,
-)
+@given(st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1, max_size=5, unique_by=tuple), PLAIN, SEPARATOR)
 def test_most_specific_rule(patterns: list[list[str]], tokens: list[str], separator: str) -> None:
     """Among the matching patterns the most specific one wins; without one the default.
 

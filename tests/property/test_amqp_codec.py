@@ -103,9 +103,7 @@ SCALARS = (
     | st.text(max_size=150)
     | st.text("abc", max_size=300).map(symbol)
 )
-ARRAYS = st.lists(st.text("ab", max_size=300), max_size=4).map(
-    lambda texts: Array(UNDESCRIBED, Data.STRING, *texts)
-)
+ARRAYS = st.lists(st.text("ab", max_size=300), max_size=4).map(lambda texts: Array(UNDESCRIBED, Data.STRING, *texts))
 VALUES = st.recursive(
     SCALARS | ARRAYS,
     lambda inner: (
@@ -239,9 +237,7 @@ def test_numbers_are_read_by_the_engine(native: ctypes.CDLL, code: int, bits: by
 
 @given(st.sampled_from(sorted(OCTETS)), st.text("abc", max_size=300), st.booleans())
 @settings(max_examples=500, deadline=None)
-def test_octets_are_read_by_the_engine_in_either_width(
-    native: ctypes.CDLL, code: int, text: str, wide: bool
-) -> None:
+def test_octets_are_read_by_the_engine_in_either_width(native: ctypes.CDLL, code: int, text: str, wide: bool) -> None:
     """Strings, symbols and binaries: the long form also where the short one would do."""
     octets = text.encode()
     wide = wide or len(octets) > 255

@@ -39,9 +39,7 @@ MAP_EXAMPLE = bytes.fromhex(
     "a310782d6f70742d71642e696e6772657373a103302f41"
     "a30e782d6f70742d71642e7472616365c00601a103302f41"
 )
-SKUPPER_A = octets(
-    "0080534b50522d2d5241d00000001d000000045201a1027131a103302f41", "d00000000900000001a103302f41"
-)
+SKUPPER_A = octets("0080534b50522d2d5241d00000001d000000045201a1027131a103302f41", "d00000000900000001a103302f41")
 SKUPPER_B = bytes.fromhex("0080534b50522d2d5241c014045201a1027131a103302f41c00601a103302f41")
 SKUPPER_C = bytes.fromhex("0080534b50522d2d5241d0000000080000000443404045")
 SECTION_A = bytes.fromhex("0080ffffffff00002000c017045001b1000000027131a103302f41c00601a103302f41")
@@ -64,8 +62,7 @@ def test_an_edge_router_does_not_sign(hop: Hop, form: int, front: bytes) -> None
 def test_the_second_router_signs_behind_the_first(hop: Hop, front: bytes) -> None:
     """Both list sizes are read, the long one is written; ingress and override stay."""
     second = octets(
-        "0080534b50522d2d5241d000000022000000045201a1027131a103302f41",
-        "d00000000e00000002a103302f41a103302f42",
+        "0080534b50522d2d5241d000000022000000045201a1027131a103302f41", "d00000000e00000002a103302f41a103302f42"
     )
     assert hop(front + BODY, (SKUPPER,), SKUPPER, router="0/B") == second + BODY
 

@@ -151,9 +151,7 @@ def test_what_is_obsolete_is_not_passed_on(hop: Hop) -> None:
 
 
 @pytest.mark.parametrize("heeded", [(), (MAP,)])
-def test_a_message_of_router_keys_alone_does_not_become_an_empty_one(
-    hop: Hop, heeded: tuple[int, ...]
-) -> None:
+def test_a_message_of_router_keys_alone_does_not_become_an_empty_one(hop: Hop, heeded: tuple[int, ...]) -> None:
     """Its annotations go on without them; the next router takes that, and not an empty message."""
     alone = router_map(key("to") + "a10171", 2).removesuffix(BODY)
     sent = hop(alone, heeded)

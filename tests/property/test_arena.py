@@ -122,9 +122,7 @@ class ArenaModel(RuleBasedStateMachine):
             freed = stream.writer.trim(min(reader.position for reader in stream.readers))
             assert sum(self.owner.free) == before + freed
 
-    @rule(
-        stream=consumes(streams), state=st.sampled_from([contract.CONTENT_COMPLETE, contract.CONTENT_ABORTED])
-    )
+    @rule(stream=consumes(streams), state=st.sampled_from([contract.CONTENT_COMPLETE, contract.CONTENT_ABORTED]))
     def finish(self, stream: Stream, state: int) -> None:
         if stream in self.live:
             stream.writer.publish(state)

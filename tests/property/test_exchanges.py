@@ -63,9 +63,7 @@ class Bed:
             assert self.forwarder.add_link(0, len(self.hops), 1, LinkTerms(True, self.hops[-1], 250))
         bindings = [(end, number, 0) for number, end in enumerate(ends)]
         hops = [(hop, b"told") for hop in self.hops]
-        self.exchanges.put(
-            self.address, SEPARATORS[method], nodes, bindings, hops, len(keys) if alternate else None
-        )
+        self.exchanges.put(self.address, SEPARATORS[method], nodes, bindings, hops, len(keys) if alternate else None)
 
     def point_at_properties(self, block: int) -> None:
         small, large = self.arena.blocks
@@ -130,9 +128,7 @@ def test_every_matching_binding_sends(data: st.DataObject, method: str, alternat
         subject = data.draw(st.one_of(st.none(), st.lists(TOKENS, min_size=1, max_size=6)), "subject")
         text = None if subject is None else separator.join(subject)
         tokens = text.split(separator) if text else []
-        expected = {
-            number for number, key in enumerate(wanted) if matches(["#"] if key == [""] else key, tokens, one)
-        }
+        expected = {number for number, key in enumerate(wanted) if matches(["#"] if key == [""] else key, tokens, one)}
         for number in expected:
             matched[number] += 1
         sent += bool(expected)

@@ -14,9 +14,9 @@ ENDPOINTS = ["a:1", "b:1", "c:1", "d:2"]
 TYPES, SUBSCRIPTIONS = st.integers(100, 103), st.integers(-1, 2)
 GROUPS = st.one_of(
     st.just("%meid"),
-    st.lists(
-        st.lists(st.sampled_from(ENDPOINTS), min_size=1, max_size=3).map(",".join), min_size=1, max_size=3
-    ).map(";".join),
+    st.lists(st.lists(st.sampled_from(ENDPOINTS), min_size=1, max_size=3).map(",".join), min_size=1, max_size=3).map(
+        ";".join
+    ),
 )
 SENDERS = st.lists(st.sampled_from(ENDPOINTS[:2]), max_size=2, unique=True)
 

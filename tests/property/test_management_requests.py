@@ -29,13 +29,9 @@ WORDS = (
     "prefix", "pattern", "distribution", "attributeNames", "module", "DEFAULT", "", "x",
 )  # fmt: skip
 TEXT = st.sampled_from(WORDS) | st.text(max_size=5)
-SIMPLE = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT | st.binary(max_size=5)
-)
+SIMPLE = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT | st.binary(max_size=5)
 VALUES = st.recursive(
-    SIMPLE,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=12,
+    SIMPLE, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
 )
 KEYS = ("operation", "type", "name", "identity", "entityType", "offset", "count", "limit", "indent")
 PROPERTIES = st.fixed_dictionaries(
@@ -60,9 +56,7 @@ def agent() -> Iterator[Agent]:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PROPERTIES, VALUES, st.lists(st.sampled_from(SPELLINGS), min_size=1, max_size=4))
-def test_every_request_has_an_answer(
-    agent: Agent, properties: dict[str, Any], body: Any, spelling: list[int]
-) -> None:
+def test_every_request_has_an_answer(agent: Agent, properties: dict[str, Any], body: Any, spelling: list[int]) -> None:
     """Success, or 4xx or 501, whatever the spelling of its sections; and the answer can be encoded."""
     message = Message(reply_to="back", properties=properties, body=body)
     envelope, request = codec.decode(spelled(bytes(message.encode()), spelling))

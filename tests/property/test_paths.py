@@ -14,9 +14,7 @@ NAMES = [f"R{number}" for number in (1, 2, 3, 10, 20, 30, 4)]
 
 # Directed links, as states may disagree while they change; costs from a small range make ties.
 STATES = st.dictionaries(
-    st.sampled_from(NAMES),
-    st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), max_size=4),
-    min_size=1,
+    st.sampled_from(NAMES), st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), max_size=4), min_size=1
 ).map(lambda states: {name: {p: c for p, c in peers.items() if p != name} for name, peers in states.items()})
 
 
@@ -94,13 +92,9 @@ def test_the_radius_is_no_less_than_any_shortest_path(states: States) -> None:
     cost = distances(states)
     links = completed(states)
     longest = {me: 0}
-    for at in sorted(
-        (name for name in links if (me, name) in cost and name != me), key=lambda n: cost[me, n]
-    ):
+    for at in sorted((name for name in links if (me, name) in cost and name != me), key=lambda n: cost[me, n]):
         longest[at] = 1 + max(
-            longest[name]
-            for name in longest
-            if at in links[name] and cost[me, name] + links[name][at] == cost[me, at]
+            longest[name] for name in longest if at in links[name] and cost[me, name] + links[name][at] == cost[me, at]
         )
     assert routes(Graph(states), me).radius == max(longest.values())
 

@@ -16,10 +16,7 @@ HEAD, TAIL = 0, 64  # where ring.h has its indices
 class Ring(RuleBasedStateMachine):
     """``written`` is not visible yet, ``published`` is, ``held`` is read but not given back."""
 
-    @initialize(
-        capacity=st.sampled_from([2, 4, 8]),
-        start=st.sampled_from([0, 5, 2**32 - 3, 2**64 - 6]),
-    )
+    @initialize(capacity=st.sampled_from([2, 4, 8]), start=st.sampled_from([0, 5, 2**32 - 3, 2**64 - 6]))
     def format(self, capacity: int, start: int) -> None:
         self.memory = mmap.mmap(-1, contract.ring_bytes(capacity))
         contract.format_ring(self.memory, capacity)

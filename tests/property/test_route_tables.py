@@ -12,20 +12,7 @@ from core.rmr.parser import Parser
 from core.rmr.table import MeidMap, Table
 from core.rmr.warning import BadTableError
 
-WORDS = [
-    "newrt",
-    "updatert",
-    "mse",
-    "rte",
-    "del",
-    "meid_map",
-    "mme_ar",
-    "mme_del",
-    "start",
-    "begin",
-    "end",
-    "%meid",
-]
+WORDS = ["newrt", "updatert", "mse", "rte", "del", "meid_map", "mme_ar", "mme_del", "start", "begin", "end", "%meid"]
 TOKENS = st.sampled_from(
     [*WORDS, "|", "|", "|", "\n", "\n", "\r\n", "\r", "#", " #", ",", ";", " ", "\t", "1", "-1", "a:1", "x",
      "9" * 5000, "-" + "9" * 5000, "\udcff", "\udced\udca0\udc80", "\u00e9", "\0"]
@@ -85,9 +72,7 @@ def lines(records: Iterable[str]) -> str:
     return "".join(["newrt|start|id\n", *records, "\nnewrt|end\n"])
 
 
-RECORDS = st.tuples(
-    *(st.sampled_from(good * (5 * len(odd) // len(good) + 1) + odd) for good, odd in PARTS)
-).map(record)
+RECORDS = st.tuples(*(st.sampled_from(good * (5 * len(odd) // len(good) + 1) + odd) for good, odd in PARTS)).map(record)
 LINES = st.lists(RECORDS, min_size=1, max_size=4).map(lines)
 ENTRIES = st.lists(st.tuples(NUMBERS, st.lists(ENDPOINTS, max_size=2), NUMBERS, GROUPS), max_size=8)
 

@@ -25,9 +25,7 @@ def test_wrapped_and_opened_piece_by_piece(router: Router, step: int, form: int)
     message.annotations = {symbol("x-opt-route.onward"): ["w0", "end"]}
     whole = bytes(message.encode())
     nexts = [*(f"w{n}" for n in range(1, form)), "x"]
-    wraps = [
-        Wrap(address=local(f"w{n}"), route=(local(then), local(f"u{n}"))) for n, then in enumerate(nexts)
-    ]
+    wraps = [Wrap(address=local(f"w{n}"), route=(local(then), local(f"u{n}"))) for n, then in enumerate(nexts)]
     router.load(setup_of(Place("", {worker.address: worker for worker in wraps})))
     wrapped = in_pieces(router, whole, 300, step)
     assert said(wrapped)[4] == form

@@ -13,17 +13,7 @@ from routerd.reload.identities import Identities
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import Route, local, show_route
 from routerd.source_routes.place import Place
-from routerd.source_routes.workers import (
-    Count,
-    Discovery,
-    Forward,
-    Proxy,
-    Strip,
-    ToMarker,
-    Unwrap,
-    Worker,
-    Wrap,
-)
+from routerd.source_routes.workers import Count, Discovery, Forward, Proxy, Strip, ToMarker, Unwrap, Worker, Wrap
 from routerd.translate.source_routes import setup_of, source_routes
 from shm.contract.source_routes import SourceRoutesSetup
 from tests.model.routed import BODY, encoded, said
@@ -66,9 +56,7 @@ def around(message: Model, payload: bytes) -> bytes:
 
 @settings(max_examples=60, deadline=None)
 @given(place=routers(forms=st.just("amqp")), message=messages(), payload=bare_messages())
-def test_the_payload_s_digest_is_the_same(
-    router: Router, place: Place, message: Model, payload: bytes
-) -> None:
+def test_the_payload_s_digest_is_the_same(router: Router, place: Place, message: Model, payload: bytes) -> None:
     """Through any workers that change none: of what leaves unwrapped, and of the copies of tees."""
     router.load(setup_of(Place("", place.workers, Access(), RULES)))
     found = outcome(router, around(message, payload))

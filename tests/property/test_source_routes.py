@@ -23,14 +23,7 @@ from tests.model import ockam_cbor as cbor
 from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
 from tests.model.source_routes import bare, wrapped
 from tests.model.source_routes.annotations import from_annotations, to_annotations
-from tests.model.source_routes.message import (
-    DEFAULT_LIMITS,
-    Message,
-    State,
-    check_limits,
-    new_message,
-    reply_to,
-)
+from tests.model.source_routes.message import DEFAULT_LIMITS, Message, State, check_limits, new_message, reply_to
 from tests.model.source_routes.refusal import RefusedError
 from tests.model.source_routes.rules import step
 
@@ -124,9 +117,7 @@ def test_any_octets_are_one_message_or_refused(octets, decode):
 
 
 Link = list[Worker]  # the workers that stand for one address of a route, as a message there meets them
-LINKS = st.lists(
-    st.sampled_from(["trace", "gate", "proxy", "wrap", "discovery", "strip", "marker"]), max_size=6
-)
+LINKS = st.lists(st.sampled_from(["trace", "gate", "proxy", "wrap", "discovery", "strip", "marker"]), max_size=6)
 
 
 def chain(kinds: list[str]) -> tuple[Route, list[Worker], list[Worker]]:
@@ -140,9 +131,7 @@ def chain(kinds: list[str]) -> tuple[Route, list[Worker], list[Worker]]:
         there += link(kind, near, far, local(f"c{number}"))
         back = link(kind, far, near, local(f"d{number}")) + back
         if kind in ("trace", "proxy"):  # one worker that has the same name in both directions
-            back = (
-                link(kind, near, near, local(f"c{number}"), back=True) + back[1 if kind == "trace" else 2 :]
-            )
+            back = link(kind, near, near, local(f"c{number}"), back=True) + back[1 if kind == "trace" else 2 :]
     return tuple(onward), there, back
 
 

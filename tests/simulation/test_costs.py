@@ -14,8 +14,7 @@ from tests.simulation.test_internet import check_rest, line, receiver, sender, s
 
 
 @pytest.mark.parametrize(
-    ("said", "cost"),
-    [(9, 9), (2**31 - 1, 2**31 - 1), (2**31, 0), (0, 0), (-5, 0), ("9", 0), (True, 0), (None, 0)],
+    ("said", "cost"), [(9, 9), (2**31 - 1, 2**31 - 1), (2**31, 0), (0, 0), (-5, 0), ("9", 0), (True, 0), (None, 0)]
 )
 def test_what_a_peers_open_says(said: Any, cost: int) -> None:
     """Nonsense is no cost."""
@@ -37,9 +36,7 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
 
     page = n.StatsPage(net["A"].memory.control, n.stats_offset(1))
     changes = page.get(COUNTERS["ways_changed"].place)
-    for number, (site, end, cost, way) in enumerate(
-        [("A", 0, 1, 2), ("C", 1, 1, 1), ("C", 1, 7, 2), ("C", 1, 1, 1)]
-    ):
+    for number, (site, end, cost, way) in enumerate([("A", 0, 1, 2), ("C", 1, 1, 1), ("C", 1, 7, 2), ("C", 1, 1, 1)]):
         net[site].control(C_COST, Cost(ends[end], 1, cost))
         net.settle()
         net.run(1)

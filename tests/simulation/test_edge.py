@@ -131,9 +131,7 @@ def test_an_edge_router_is_told_of_receivers_before_its_interior_router_sleeps()
     assert not core.restless
 
 
-def test_routers_of_the_other_dialect_are_told_of_addresses_in_theirs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_routers_of_the_other_dialect_are_told_of_addresses_in_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys have no phase; what is told is understood."""
     net = Internet("A", "edge1")
     join(net["edge1"], net["A"], role="edge", product="skupper-router")
@@ -356,9 +354,7 @@ def test_proxies_go_with_the_last_client() -> None:
     [("edge1", "A"), ("edge1", "edge1"), ("A", "edge1"), ("edge1", "B"), ("edge1", "edge2"), ("B", "edge1")],
 )
 @pytest.mark.parametrize("sender_first", [True, False])
-def test_a_fallback_destination_is_reached_from_everywhere(
-    sender: str, receiver: str, sender_first: bool
-) -> None:
+def test_a_fallback_destination_is_reached_from_everywhere(sender: str, receiver: str, sender_first: bool) -> None:
     net = star("A", "B")
     link = attached(net, sender, False, "second.choice") if sender_first else None
     fallback = net[receiver].attach(True, "second.choice", capabilities=["qd.fallback"])

@@ -31,9 +31,7 @@ def begin(net: Internet, site: str, address: str, number: int, targeted: bool) -
 @pytest.mark.parametrize("targeted", SENDERS)
 @pytest.mark.parametrize("address", ["orders", "closest.orders", "multicast.orders"])
 @pytest.mark.parametrize(("sender", "receiver"), [("edge1", "edge2"), ("edge1", "A"), ("A", "edge2")])
-def test_a_message_that_never_ends_holds_up_no_other(
-    sender: str, receiver: str, address: str, targeted: bool
-) -> None:
+def test_a_message_that_never_ends_holds_up_no_other(sender: str, receiver: str, address: str, targeted: bool) -> None:
     """Not on the uplink, nor on the way down to an edge router: each such message has a link of its own."""
     net = streaming_star(STREAMS)
     first = attached(net, receiver, True, address)

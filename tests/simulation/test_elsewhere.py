@@ -20,9 +20,7 @@ def waypoint(net: Internet, site: str, address: str) -> tuple[SiteLink, SiteLink
     return receives, net[site].attach(False, address, capabilities=["qd.waypoint"])
 
 
-@pytest.mark.parametrize(
-    ("frm", "by", "to"), [("A", "C", "A"), ("A", "B", "C"), ("C", "C", "A"), ("B", "A", "B")]
-)
+@pytest.mark.parametrize(("frm", "by", "to"), [("A", "C", "A"), ("A", "B", "C"), ("C", "C", "A"), ("B", "A", "B")])
 def test_a_message_passes_its_waypoint_first(frm: str, by: str, to: str) -> None:
     """Wherever sender, waypoint and receiver are."""
     net = line("A", "B", "C")

@@ -43,15 +43,7 @@ class Recorded(World):
         self.core.plane(FlowLog).close()
         columns = n.FlowColumns(4096)
         n.FlowReader(self.memory.flow).read(columns, 0)
-        widths = {
-            "treatment": "b",
-            "outcome": "b",
-            "kind": "b",
-            "worker": "h",
-            "seq": "q",
-            "to": "i",
-            "from": "i",
-        }
+        widths = {"treatment": "b", "outcome": "b", "kind": "b", "worker": "h", "seq": "q", "to": "i", "from": "i"}
         rows: dict[str, list[int]] = {
             name: memoryview(columns.buffers[name]).cast(width)[: columns.count].tolist()
             for name, width in widths.items()
@@ -82,14 +74,9 @@ def check(world: Recorded, rows: dict[str, list[int]], seed: str) -> None:
     asked = [one for one in world.ledger.messages if not one.presettled]
     given = Counter(state for one in asked for state in (*one.outcomes, *one.pending))
     told = Counter(OUTCOMES[outcome] for outcome in rows["outcome"])
-    for state, outcome in (
-        (n.S_ACCEPTED, "accepted"),
-        (n.S_REJECTED, "rejected"),
-        (n.S_MODIFIED, "modified"),
-    ):
+    for state, outcome in ((n.S_ACCEPTED, "accepted"), (n.S_REJECTED, "rejected"), (n.S_MODIFIED, "modified")):
         refused = sum(
-            kind == 2 and OUTCOMES[one] == outcome
-            for kind, one in zip(rows["kind"], rows["outcome"], strict=True)
+            kind == 2 and OUTCOMES[one] == outcome for kind, one in zip(rows["kind"], rows["outcome"], strict=True)
         )
         assert told[outcome] - refused == given[state], f"{seed}: {outcome}"
     assert told["released"] >= given[n.S_RELEASED], seed

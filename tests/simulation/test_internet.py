@@ -287,9 +287,7 @@ def test_a_message_that_goes_in_circles() -> None:
     there = receiver(net, "B", "q")
     net.run(NEWS)
     site = net["B"]
-    inter_router = next(
-        link for link in site.links.values() if link.peer and not link.outgoing and link.credit
-    )
+    inter_router = next(link for link in site.links.values() if link.peer and not link.outgoing and link.credit)
     site.send(inter_router, Packet(1, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y", "0/Z")))
     site.send(inter_router, Packet(2, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y")))
     net.settle()
@@ -377,12 +375,8 @@ def test_any_network(seed: int) -> None:
         address = chance.choice(addresses)
         link = site.attach(False, address if chance.random() < 0.5 else None)
         net.settle()
-        site.send(
-            link, Packet(number, to=address if link.address is None else "", priority=chance.randrange(10))
-        )
-        expected[number] = (
-            sum(one == address for one, _ in receivers) if address.startswith("multicast") else 1
-        )
+        site.send(link, Packet(number, to=address if link.address is None else "", priority=chance.randrange(10)))
+        expected[number] = sum(one == address for one, _ in receivers) if address.startswith("multicast") else 1
     net.settle()
     copies = Counter(number for _, link in receivers for number in numbers(link))
     assert copies == Counter(expected)

@@ -25,9 +25,7 @@ MAP = "meid_map|start|m\nmme_ar|owner:1|x y\nmeid_map|end|1\n"
 NUMBERS = st.integers(-(1 << 31), (1 << 31) - 1)
 ENDPOINTS = st.from_regex(r"[a-z]{1,8}:[1-9][0-9]{0,3}", fullmatch=True)
 GROUPS = st.lists(st.lists(ENDPOINTS, min_size=1, max_size=4), min_size=1, max_size=4)
-ENTRIES = st.lists(
-    st.tuples(NUMBERS, st.lists(ENDPOINTS, max_size=2, unique=True), NUMBERS, GROUPS), max_size=8
-)
+ENTRIES = st.lists(st.tuples(NUMBERS, st.lists(ENDPOINTS, max_size=2, unique=True), NUMBERS, GROUPS), max_size=8)
 
 
 @pytest.fixture
@@ -96,9 +94,7 @@ def test_a_seed_in_use_is_kept_until_it_changes(tmp_path: Path, seed: Path) -> N
     assert in_use(site(tmp_path, seed, 2))[0] == ["mse|1000|-1|other:1"]
 
 
-def test_a_changed_seed_takes_the_place_of_what_was_pushed_when_it_is_read(
-    tmp_path: Path, seed: Path
-) -> None:
+def test_a_changed_seed_takes_the_place_of_what_was_pushed_when_it_is_read(tmp_path: Path, seed: Path) -> None:
     """A reload names it: from then on it is what the next core begins with."""
     first = site(tmp_path, seed)
     first.table(PUSHED)

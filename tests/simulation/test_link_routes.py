@@ -182,9 +182,7 @@ def test_an_attach_of_a_router_whose_route_has_gone_meanwhile_is_refused(at: str
     """It would be a receiver, or a sender, of an address that nobody has meant."""
     net = star("A", "B")
     site = routed(net, at)
-    inter_router = next(
-        one for one, (peer, _) in site.sites.items() if peer.name == ("B" if at == "A" else "A")
-    )
+    inter_router = next(one for one, (peer, _) in site.sites.items() if peer.name == ("B" if at == "A" else "A"))
     link = site._new_link(inter_router, outgoing, "bank.counter")
     site.control(C_ATTACH, site._attach(link, 0, termini("bank.counter")))
     net.settle()

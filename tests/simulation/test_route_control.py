@@ -80,9 +80,7 @@ class Bed:
     def connect(self, number: int, host: str = "10.0.0.9:1", container: str = "", role: str = "rmr") -> None:
         """A connection: link 2n sends control messages, link 2n+1 receives."""
         address = f"routes/$to/{container}" if container else ""
-        what = ConnectionOpened(
-            number, 1, container or host, host, role=role, number=100 + number, connector=address
-        )
+        what = ConnectionOpened(number, 1, container or host, host, role=role, number=100 + number, connector=address)
         self.say(C_CONNECTION_OPENED, what)
         self.say(C_ATTACH, Attach(2 * number, 1, number, "in", False, "routes/$rm"))
         name = f"routes/$conn/me/{100 + number}"
@@ -229,9 +227,7 @@ def test_a_table_longer_than_a_message_leaves_in_pieces() -> None:
     """As the connection takes them, and never more than the core's arena can hold."""
     bed = Bed(serve=True)
     bed.install(
-        "\n".join(
-            ["newrt|start", *(f"mse|{one}|-1|a.example.org:1" for one in range(40_000)), "newrt|end", ""]
-        )
+        "\n".join(["newrt|start", *(f"mse|{one}|-1|a.example.org:1" for one in range(40_000)), "newrt|end", ""])
     )
     bed.connect(1)
     pieces = bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
@@ -254,9 +250,7 @@ def test_applications_are_found_again_after_the_core_or_the_router_has_started_a
     bed.run(2)
     again = Bed(b"another", serve=True, applications=known)
     assert again.endpoints == {"routes/$to/10.0.0.3:2": True}
-    assert [(one.endpoint, one.control, one.state) for one in again.applications] == [
-        ("app:1", "app:2", a.UNKNOWN)
-    ]
+    assert [(one.endpoint, one.control, one.state) for one in again.applications] == [("app:1", "app:2", a.UNKNOWN)]
     again.install(GOOD.decode())
     again.connect(1, "10.0.0.3:2", container="10.0.0.3:2")
     again.run(1)

@@ -32,12 +32,7 @@ from tests.support.running import LONG
 CHUNK = 200_000  # bytes of a long message at once
 CREDIT = 250  # linkCapacity when nothing else is configured
 
-ACCEPTED, REJECTED, RELEASED, MODIFIED = (
-    Delivery.ACCEPTED,
-    Delivery.REJECTED,
-    Delivery.RELEASED,
-    Delivery.MODIFIED,
-)
+ACCEPTED, REJECTED, RELEASED, MODIFIED = (Delivery.ACCEPTED, Delivery.REJECTED, Delivery.RELEASED, Delivery.MODIFIED)
 
 
 class Peer:
@@ -241,9 +236,7 @@ class Peer:
         link.open()
         return link
 
-    def receiver(
-        self, address: str | None, credit: int = 0, session: Session | None = None, **modes: Any
-    ) -> Receiver:
+    def receiver(self, address: str | None, credit: int = 0, session: Session | None = None, **modes: Any) -> Receiver:
         """An attached receiver; ``address`` None: dynamic."""
         link = self.begin_receiver(address, session, **modes)
         if credit:

@@ -49,9 +49,7 @@ def free_port() -> int:
     system gives it to nobody, so a router may take it, lose it and take it again.
     """
     if not _taken:
-        _taken.append(
-            os.open(f"{tempfile.gettempdir()}/routerd-test-ports-{os.getuid()}", os.O_CREAT | os.O_RDWR)
-        )
+        _taken.append(os.open(f"{tempfile.gettempdir()}/routerd-test-ports-{os.getuid()}", os.O_CREAT | os.O_RDWR))
     for port in random.sample(PORTS, len(PORTS)):
         if port not in _taken[1:] and _is_free(_taken[0], port):
             _taken.append(port)
@@ -120,10 +118,7 @@ class Configuration:
     expected: str = r"^$"  # complaints in the log that the tests cause
 
     def text(self, router_id: str) -> str:
-        return (
-            f"router {{\n id: {router_id}\n {self.router}\n}}\n"
-            f"listener {{\n {self.listener}\n}}\n{self.sections}\n"
-        )
+        return f"router {{\n id: {router_id}\n {self.router}\n}}\nlistener {{\n {self.listener}\n}}\n{self.sections}\n"
 
 
 class RunningRouter:
@@ -137,10 +132,7 @@ class RunningRouter:
         config.write_text(configuration.text(self.id))
         with self.output_file.open("wb") as out, self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                [program, "run", "--config", config],
-                stdout=out,
-                stderr=log,
-                start_new_session=True,
+                [program, "run", "--config", config], stdout=out, stderr=log, start_new_session=True
             )
         self._segments: Segments | None = None
         try:

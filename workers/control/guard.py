@@ -123,9 +123,7 @@ class Guard:
             self.count("certificates_loaded")
             SERVER.info("new connections use the changed certificates")
 
-    def enter(
-        self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
-    ) -> Passed:
+    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str) -> Passed:
         """Judge a peer whose OPEN is not answered yet. Raises DeniedError, after counting the refusal.
 
         ``mechanism`` is the SASL mechanism that has authenticated ``user``, ``peer`` is its address:port. The
@@ -154,13 +152,7 @@ class Guard:
         return self._passed(index, user, grant, connector, peer, proved)
 
     def _passed(
-        self,
-        index: int,
-        user: str,
-        grant: Grant,
-        terms: ListenerSetup | ConnectorSetup,
-        peer: str,
-        proved: bool,
+        self, index: int, user: str, grant: Grant, terms: ListenerSetup | ConnectorSetup, peer: str, proved: bool
     ) -> Passed:
         protection = self._engine.protection(index)
         limits = (grant.max_message_size, grant.max_frame_size, grant.max_sessions, grant.max_session_window)

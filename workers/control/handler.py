@@ -151,9 +151,7 @@ class Handler:
         if index in self._passed:
             self._present(index, generation, self._passed[index], restored=True)
 
-    def _present(
-        self, index: int, generation: int, passed: Passed, *, restored: bool = False
-    ) -> ConnectionOpened:
+    def _present(self, index: int, generation: int, passed: Passed, *, restored: bool = False) -> ConnectionOpened:
         container, hostname, _, mechanism, properties, offered, config = self._pump.connection_info(index)
         connector = self._dialled_by.get(index)
         terms: Terms = connector or self._listeners[config]

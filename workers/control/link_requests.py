@@ -29,9 +29,7 @@ class LinkRequests:
     link waits until the broker has answered the detach of the previous link with that name.
     """
 
-    def __init__(
-        self, dialler: Dialler, coupler: Coupler, refuse: Callable[[int, AmqpError | None], None]
-    ) -> None:
+    def __init__(self, dialler: Dialler, coupler: Coupler, refuse: Callable[[int, AmqpError | None], None]) -> None:
         self._dialler = dialler
         self._coupler = coupler
         self._refuse = refuse

@@ -24,17 +24,7 @@ from shm.contract.control import ListenerSetup
 from shm.contract.failures import failures, start_thread
 from shm.contract.hosts import address_of, host_of
 from shm.contract.text import printable
-from workers.control.cyrus import (
-    CONTINUE,
-    MALFORMED,
-    NO_MECHANISM,
-    OK,
-    WRONG,
-    Cyrus,
-    CyrusError,
-    Exchange,
-    Said,
-)
+from workers.control.cyrus import CONTINUE, MALFORMED, NO_MECHANISM, OK, WRONG, Cyrus, CyrusError, Exchange, Said
 from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")

@@ -61,8 +61,7 @@ class Policy:
             for alias in vhost.aliases:
                 self._vhosts.setdefault(alias, vhost)
         self._groups = {
-            vhost.hostname: {user: group for group in vhost.groups for user in group.users}
-            for vhost in setup.vhosts
+            vhost.hostname: {user: group for group in vhost.groups for user in group.users} for vhost in setup.vhosts
         }
         self._hosts = {
             (vhost.hostname, group.name): None if group.hosts is None else [_range(*r) for r in group.hosts]
@@ -93,9 +92,7 @@ class Policy:
         vhost = self._vhosts.get(hostname)
         group = next((one for one in vhost.groups if one.name == CONNECTOR_GROUP), None) if vhost else None
         if vhost is None or group is None:
-            raise DeniedError(
-                f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname
-            )
+            raise DeniedError(f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname)
         granted = _granted(vhost, group, CONNECTOR_GROUP, "", CONNECTOR_GROUP)
         return msgspec.structs.replace(granted, user_id=None)  # messages from a connector have many users
 
@@ -118,9 +115,7 @@ class Policy:
         for group in vhost.groups:
             if group.name == DEFAULT_GROUP:
                 return group
-        raise DeniedError(
-            f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname
-        )
+        raise DeniedError(f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname)
 
 
 def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:

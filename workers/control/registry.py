@@ -7,15 +7,7 @@ calls.
 import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
-from shm.contract.payloads import (
-    C_CONNECTOR,
-    C_COST,
-    C_LINK_REFUSED,
-    ConnectorState,
-    Cost,
-    Error,
-    LinkRefused,
-)
+from shm.contract.payloads import C_CONNECTOR, C_COST, C_LINK_REFUSED, ConnectorState, Cost, Error, LinkRefused
 from workers.control.guard import Passed
 from workers.control.neighbours import AmqpError, Name, Pump
 from workers.control.opening import CAPABILITIES, open_properties

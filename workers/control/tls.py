@@ -95,9 +95,7 @@ def _refused(tls: TlsSetup, password: str) -> tuple[str, str] | None:
             return attribute, f"{path} holds no certificate that can be used ({why})"
     key = tls.private_key_file or tls.cert_file
     if tls.cert_file and (
-        why := _openssl(
-            ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " ")
-        )
+        why := _openssl(ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " "))
     ):
         if "MISMATCH" in why:
             return "privateKeyFile", f"{key} is not the key of the certificate {tls.cert_file}"

@@ -13,8 +13,7 @@ from workers.control.message_log import MessageLog
 PROTOCOL = logging.getLogger("PROTOCOL")
 
 _SHOWN: Final = [
-    "\\" + chr(one) if chr(one) in '"\\' else chr(one) if 32 <= one < 127 else f"\\x{one:02x}"
-    for one in range(256)
+    "\\" + chr(one) if chr(one) in '"\\' else chr(one) if 32 <= one < 127 else f"\\x{one:02x}" for one in range(256)
 ]
 
 _SASL: Final = "@sasl-"

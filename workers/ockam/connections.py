@@ -42,12 +42,7 @@ class Ockam(PlainConnections):
     _transport: Transport
 
     def __init__(
-        self,
-        transport: Transport,
-        security: Ends,
-        owner: plain.Owner,
-        tracing: Tracing,
-        senders: Senders,
+        self, transport: Transport, security: Ends, owner: plain.Owner, tracing: Tracing, senders: Senders
     ) -> None:
         super().__init__(transport, security, owner, tracing)
         self._senders = senders
@@ -64,9 +59,7 @@ class Ockam(PlainConnections):
         self._places[place] = one
         self._transport.speak(place, one.ockam.bare, one.ockam.most, one.ockam.reach)
 
-    def dial(
-        self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: Connectors
-    ) -> Name | None:
+    def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: Connectors) -> Name | None:
         """Start a connection on a connecting socket; return None if there is no room."""
         name = self._transport.dial(place, fd)
         if name is not None:
@@ -97,9 +90,7 @@ class Ockam(PlainConnections):
             management=granted([one.management], known=False, host=host_of(host)),
         )
         way = "to" if dialled else "from"
-        SERVER.info(
-            "[C%d] connection %s %s opened, Ockam, address %s", number, way, opened.container, address.text
-        )
+        SERVER.info("[C%d] connection %s %s opened, Ockam, address %s", number, way, opened.container, address.text)
         self._transport.greet(index, address.type, address.name)
         peer = Peer(opened, {OTHER: None, BACK: address.text})
         self.begin(peer)

@@ -86,9 +86,7 @@ class Rmr(PlainConnections):
         self._listeners = owner.listeners
         self._capacity = setup.link_capacity
         self._clock = clock
-        self._places: dict[
-            int, tuple[str, int]
-        ] = {}  # in the pump -> table, number of the listener; -1: none
+        self._places: dict[int, tuple[str, int]] = {}  # in the pump -> table, number of the listener; -1: none
         self._dialled: dict[str, int] = {}  # table -> place of the connections to its endpoints
         self._ports: dict[int, int] = {}  # listener -> its actual port
         self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)

@@ -177,9 +177,7 @@ def _tracing(value: object) -> str | None:
     if not isinstance(value, str):
         raise _wrong(TRACING, "is no text")
     if (octets := len(value.encode())) > MOST_TRACING:
-        raise RefusedError(
-            Reason.METADATA, f"the tracing context has {octets} octets; {MOST_TRACING} are allowed"
-        )
+        raise RefusedError(Reason.METADATA, f"the tracing context has {octets} octets; {MOST_TRACING} are allowed")
     return str(value)
 
 

@@ -80,9 +80,7 @@ def _worked(visit: _Visit, place: Place, worker: Worker, source: Source) -> tupl
     return Step(results[0], visit.copy), visits
 
 
-def _find(
-    address: Address, near: Place | None, places: tuple[Place, ...]
-) -> tuple[Place | None, Worker | None]:
+def _find(address: Address, near: Place | None, places: tuple[Place, ...]) -> tuple[Place | None, Worker | None]:
     """Return the route worker at an address, and its router: first that where the message is."""
     for place in ((near,) if near is not None else ()) + places:
         if address in place.workers:

@@ -34,13 +34,7 @@ from routerd.source_routes.workers import (
     Wrapped,
 )
 from tests.model.source_routes import bare, wrapped
-from tests.model.source_routes.message import (
-    NO_META,
-    Message,
-    State,
-    check_limits,
-    new_message,
-)
+from tests.model.source_routes.message import NO_META, Message, State, check_limits, new_message
 from tests.model.source_routes.metadata import TRACE, appended, leaving, outside, unwrapped
 from tests.model.source_routes.refusal import Reason, RefusedError
 
@@ -78,9 +72,7 @@ def step(
         text = f"the message has passed {message.hops} workers; {rules.limits.hops} are allowed"
         raise RefusedError(Reason.HOPS, text, str(at))
     passed = message._replace(
-        onward=message.onward[1:],
-        hops=message.hops + 1,
-        meta=appended(message.meta, rules.classes, TRACE, str(at)),
+        onward=message.onward[1:], hops=message.hops + 1, meta=appended(message.meta, rules.classes, TRACE, str(at))
     )
     try:
         results = _RULES[type(worker)](worker, _Passing(passed, at, source, rules))
@@ -104,8 +96,7 @@ def _moved(worker: Worker, passing: _Passing, onward: Route, traced: Address | N
     if worker.crosses:
         untraced = traced is None and message.state is State.COMPLETE
         message = message._replace(
-            state=State.PARTIAL if untraced else message.state,
-            meta=leaving(message.meta, passing.rules.classes),
+            state=State.PARTIAL if untraced else message.state, meta=leaving(message.meta, passing.rules.classes)
         )
     return message if traced is None else message._replace(returning=(traced, *message.returning))
 
@@ -182,9 +173,7 @@ def _wrap(worker: Wrap, passing: _Passing) -> tuple[Message, ...]:
     return (_sealed(passing, worker.route, worker.returning, worker.form, worker.metadata),)
 
 
-def _sealed(
-    passing: _Passing, route: Route, returning: Route, form: wrapped.Form, metadata: Wrapped
-) -> Message:
+def _sealed(passing: _Passing, route: Route, returning: Route, form: wrapped.Form, metadata: Wrapped) -> Message:
     """Return a new message around the whole message, whose route must continue after the unwrapper.
 
     Hops carry over, so a loop that contains a wrapper ends as well.
@@ -224,9 +213,7 @@ def _tee(worker: Tee, passing: _Passing) -> tuple[Message, ...]:
     """Forward the message and a copy with half of the remaining hops: copies of copies end soon."""
     message = passing.message
     hops = (message.hops + passing.rules.limits.hops + 1) // 2
-    copy = message._replace(
-        onward=_next(worker.route), returning=(), state=State.NONE, hops=hops, meta=NO_META
-    )
+    copy = message._replace(onward=_next(worker.route), returning=(), state=State.NONE, hops=hops, meta=NO_META)
     return (_moved(worker, passing, message.onward, worker.traced), copy)
 
 
@@ -242,9 +229,7 @@ def _discovery(worker: Discovery, passing: _Passing) -> tuple[Message, ...]:
         return (_moved(worker, passing, passing.message.onward, worker.address),)
     _next(passing.message.onward)
     onward = worker.route + passing.message.onward
-    message = passing.message._replace(
-        onward=onward, meta=leaving(passing.message.meta, passing.rules.classes)
-    )
+    message = passing.message._replace(onward=onward, meta=leaving(passing.message.meta, passing.rules.classes))
     return (_marked(message) if isinstance(worker.strip, ToMarker) else message,)
 
 

@@ -13,15 +13,7 @@ from core.amqp import codec as wire
 from routerd.source_routes.place import Limits
 from routerd.source_routes.workers import Form
 from tests.model.source_routes import bare
-from tests.model.source_routes.annotations import (
-    HOPS,
-    META,
-    NESTING,
-    STATE,
-    TRACING,
-    from_annotations,
-    to_annotations,
-)
+from tests.model.source_routes.annotations import HOPS, META, NESTING, STATE, TRACING, from_annotations, to_annotations
 from tests.model.source_routes.bare import wrong
 from tests.model.source_routes.message import Message
 from tests.model.source_routes.refusal import Reason, RefusedError
@@ -48,8 +40,7 @@ def _annotation(key: str, value: Any) -> bytes:
     if key == META:
         return wire.mapping((_key(name), _value(one)) for name, one in value.items())
     return wire.sequence(
-        _value(one) if isinstance(one, str) else wire.sequence((_ubyte(one[0]), _value(one[1])))
-        for one in value
+        _value(one) if isinstance(one, str) else wire.sequence((_ubyte(one[0]), _value(one[1]))) for one in value
     )
 
 

@@ -15,12 +15,7 @@ from core.process.router import Core
 from routerd.config import parse
 from shm import segment
 from shm.contract.control import AddressSetup, Setup
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_OPENED,
-    Attach,
-    ConnectionOpened,
-)
+from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
 from tests.support.beds.keeper import Keeper
 
 CONFIG = """
@@ -91,8 +86,6 @@ class Bed:
         return self.ask(operation, body, **({"type": None, "name": None} | properties))
 
     def query(self, entity_type: str, *names: str, **properties: Any) -> list[dict[str, Any]]:
-        status, body = self.ask(
-            "QUERY", {"attributeNames": list(names)}, entityType=entity_type, **properties
-        )
+        status, body = self.ask("QUERY", {"attributeNames": list(names)}, entityType=entity_type, **properties)
         assert status == 200, body
         return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]

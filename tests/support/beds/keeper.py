@@ -25,9 +25,7 @@ class Keeper:
 
     def change(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply:
         try:
-            new = changed(
-                self.config, ChangeRequest(1, operation, kind, identity, attributes), self.identities
-            )
+            new = changed(self.config, ChangeRequest(1, operation, kind, identity, attributes), self.identities)
         except ChangeError as error:
             return ChangeReply(1, error.status, str(error))
         before, self.config = self.management(), new.config

@@ -83,9 +83,7 @@ class Alone:
     def hello(self, router: str = "B", *seen: str, instance: int = ME, neighbour: int = 1) -> None:
         self.say(greeting(router, instance, list(seen or ("A",))), neighbour)
 
-    def lsu(
-        self, router: str, seq: int, peers: dict[str, int], instance: int = ME, neighbour: int = 1
-    ) -> None:
+    def lsu(self, router: str, seq: int, peers: dict[str, int], instance: int = ME, neighbour: int = 1) -> None:
         self.say(LinkStateUpdate(router, instance, seq, peers).encode("amqp:/_topo/0/A/qdrouter"), neighbour)
 
     def ra(self, router: str, ls: int, mobile: int = 0, instance: int = ME, neighbour: int = 1) -> None:

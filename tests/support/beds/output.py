@@ -11,10 +11,7 @@ ID = "0123456789abcdef0123456789abcdef"
 
 def tree(path: Path) -> dict[str, str]:
     """Everything below a directory, with what is in it."""
-    return {
-        str(one.relative_to(path)): one.read_text() if one.is_file() else "/"
-        for one in sorted(path.rglob("*"))
-    }
+    return {str(one.relative_to(path)): one.read_text() if one.is_file() else "/" for one in sorted(path.rglob("*"))}
 
 
 def claim(directory: Path | str, log: Path, kind: Kind = RESULTS) -> Output:

@@ -31,14 +31,7 @@ Said = TypeVar("Said")
 
 def serve(pump: Any, setup: Setup, segments: segment.Segments) -> tuple[Handler, Registry, Connectors]:
     """Let a pump be served as a worker's is, but by no RMR."""
-    from workers.loop.pump import (  # noqa: PLC0415 - the engine must be loaded first
-        Coupler,
-        Dialler,
-        OckamTransport,
-        Routes,
-        Security,
-        Trace,
-    )
+    from workers.loop.pump import Coupler, Dialler, OckamTransport, Routes, Security, Trace  # noqa: PLC0415 - the engine must be loaded first
 
     registry, dialler, security, trace = Registry(setup, pump), Dialler(pump), Security(pump), Trace(pump)
     guard = Guard(setup.policy, security, segments.worker_stats(0))
@@ -129,16 +122,7 @@ class Stand(Net):
     def end(self) -> None:
         """Forget the pump, and unmap."""
         self.pump.serve(None)
-        del (
-            self.handler,
-            self.registry,
-            self.connectors,
-            self.pump,
-            self.actions,
-            self.work,
-            self.arena,
-            self.own,
-        )
+        del (self.handler, self.registry, self.connectors, self.pump, self.actions, self.work, self.arena, self.own)
         gc.collect()  # whoever serves connections and the pump know each other
         self.segments.close()
         os.close(self.bell)

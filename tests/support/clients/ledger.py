@@ -55,8 +55,7 @@ class Clients:
     def since(self, begin: float) -> list[Steps]:
         """What each sender has done since then: when it did each of the steps for the first time."""
         return [
-            Steps(*(None if at is None else at - begin for at in one))
-            for one in self._ask(f"since {begin}").values()
+            Steps(*(None if at is None else at - begin for at in one)) for one in self._ask(f"since {begin}").values()
         ]
 
     def finish(self) -> list[dict[str, Any]]:

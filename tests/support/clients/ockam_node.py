@@ -36,14 +36,10 @@ class Node:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.socket.close()
 
-    def framed(
-        self, onward: str, returning: str = "", payload: bytes = b"ping", tracing: str | None = None
-    ) -> bytes:
+    def framed(self, onward: str, returning: str = "", payload: bytes = b"ping", tracing: str | None = None) -> bytes:
         return frame(new_message(parse_route(onward), parse_route(returning), payload, tracing), self.framing)
 
-    def send(
-        self, onward: str, returning: str = "", payload: bytes = b"ping", tracing: str | None = None
-    ) -> None:
+    def send(self, onward: str, returning: str = "", payload: bytes = b"ping", tracing: str | None = None) -> None:
         self.socket.sendall(self.framed(onward, returning, payload, tracing))
 
     def receive(self) -> Message:

@@ -10,9 +10,7 @@ from tests.support.peer import ACCEPTED, REJECTED, Net, error_of
 ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
 
 
-def message(
-    onward: list[Any] | None = None, returning: list[Any] | None = None, **properties: Any
-) -> Message:
+def message(onward: list[Any] | None = None, returning: list[Any] | None = None, **properties: Any) -> Message:
     made = Message(body=b"ping", inferred=True, **properties)
     annotations = {ONWARD: onward, RETURN: returning}
     made.annotations = {key: value for key, value in annotations.items() if value is not None}

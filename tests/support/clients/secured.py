@@ -43,12 +43,7 @@ class Client(MessagingHandler):
     """Opens a connection, attaches links, sends a message on each sender, and ends when all is decided."""
 
     def __init__(
-        self,
-        url: str,
-        credentials: Credentials,
-        links: list[tuple[str, str | None]],
-        message: Message,
-        sends: bool,
+        self, url: str, credentials: Credentials, links: list[tuple[str, str | None]], message: Message, sends: bool
     ) -> None:
         super().__init__(prefetch=0)
         self.url = url.replace("amqps://", "amqp://").removeprefix("amqp://")

@@ -41,11 +41,5 @@ class StockTools:
     def run(self, tool: str, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         command = [*self._commands[tool], *arguments, "-b", self._bus, "-t", f"{LONG:.0f}"]
         return subprocess.run(
-            command,
-            env=self._environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LONG,
+            command, env=self._environment, input=stdin, capture_output=True, text=True, check=False, timeout=LONG
         )

@@ -166,9 +166,7 @@ class Wire:
         """A session, on its way."""
         self.write(begin(channel))
 
-    def transfer(
-        self, delivery: int, data: bytes, settled: bool = False, more: bool = False, handle: int = 0
-    ) -> None:
+    def transfer(self, delivery: int, data: bytes, settled: bool = False, more: bool = False, handle: int = 0) -> None:
         """One transfer frame."""
         tag = str(delivery).encode()
         fields = (uint(handle), uint(delivery), tag, uint(0), settled, more)

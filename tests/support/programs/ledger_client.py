@@ -118,9 +118,7 @@ class SendingParty(Party):
             self.number += 1
             size = random.choices(SIZES, WEIGHTS)[0]  # noqa: S311 - no secret
             message = Message(
-                id=f"{self.name}:{self.number}",
-                priority=self.number % 10,
-                body=filling(self.name, self.number, size),
+                id=f"{self.name}:{self.number}", priority=self.number % 10, body=filling(self.name, self.number, size)
             )
             self.pending[self.sender.send(message).tag] = self.number, time.monotonic()
 

@@ -118,9 +118,7 @@ def main(seed: int, number: int, trace: Path) -> str:
     chance = random.Random(seed)  # noqa: S311  a failure must come again with its seed
     segments = segment.create(segment.segment_prefix("fuzz-management", os.getpid()), 1, 4)
     try:
-        setup = Setup(
-            "core", 1, 1, "/none", "me", "0", 1, [-1], management=management(default_config(), Identities())
-        )
+        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=management(default_config(), Identities()))
         core = Core(setup, segments, b"seed")
         service = Tried(core, setup, segments)
         whole = list(requests())

@@ -56,9 +56,7 @@ class World:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.listening.setblocking(False)
         listener = ListenerSetup("fuzzed", [self.listening.fileno()])
-        self.setup = Setup(
-            "worker", 0, 1, self.segments.names.prefix, "r", "0", 1, [-1], listeners=[listener]
-        )
+        self.setup = Setup("worker", 0, 1, self.segments.names.prefix, "r", "0", 1, [-1], listeners=[listener])
         self.take_up()
         self.links: list[tuple[int, int]] = [(0, 1)]
         self.handles: list[int] = [0]
@@ -253,9 +251,7 @@ class World:
         if self.chance.random() < 0.7:
             small = 2 * 4096 + 512 * (self.chance.choice(self.blocks) % 400)
             at = small + 4 * self.chance.randrange(20)
-        value = self.chance.choice(
-            (0, 1, 0xFFFFFFFF, self.chance.getrandbits(32), self.chance.randrange(700))
-        )
+        value = self.chance.choice((0, 1, 0xFFFFFFFF, self.chance.getrandbits(32), self.chance.randrange(700)))
         memory[at : at + 4] = struct.pack("<I", value)
 
     def break_index(self) -> None:

@@ -86,7 +86,5 @@ def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
         "-b", "systemd.unit=rt.target", "systemd.firstboot=no",
         "systemd.mask=systemd-networkd-wait-online.service", "systemd.mask=network-online.target",
     ]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=330, check=False, stdin=subprocess.DEVNULL
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=330, check=False, stdin=subprocess.DEVNULL)
     return result, done.stdout + done.stderr

@@ -35,8 +35,7 @@ def section(kind: str, *attributes: str) -> str:
 
 
 TREATMENTS: Final = "".join(
-    section("address", f"prefix: {name}", f"distribution: {name}")
-    for name in ("closest", "balanced", "multicast")
+    section("address", f"prefix: {name}", f"distribution: {name}") for name in ("closest", "balanced", "multicast")
 )
 
 

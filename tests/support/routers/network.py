@@ -11,9 +11,7 @@ from routerd.cli.client import Client, Place
 from tests.support.running import Configuration, RunningRouter, address_of, until
 
 LISTENERS = "listener {\n host: 127.0.0.1\n port: 0\n role: inter-router\n}\n"
-ADDRESSES = "".join(
-    f"address {{\n prefix: {name}\n distribution: {name}\n}}\n" for name in ("closest", "multicast")
-)
+ADDRESSES = "".join(f"address {{\n prefix: {name}\n distribution: {name}\n}}\n" for name in ("closest", "multicast"))
 
 
 def connector(url: str, cost: int = 1) -> str:

@@ -29,9 +29,7 @@ class Broker(Peer):
             event.session.open()
         elif event.type == Event.LINK_REMOTE_OPEN and event.link.state & Endpoint.LOCAL_UNINIT:
             self.answer(event.link)
-        elif (
-            event.type in (Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH) and event.link in self.attached
-        ):
+        elif event.type in (Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH) and event.link in self.attached:
             closed = event.type == Event.LINK_REMOTE_CLOSE
             self.detached.append((event.link, closed))
             if event.link.state & Endpoint.LOCAL_ACTIVE:

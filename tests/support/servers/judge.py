@@ -143,9 +143,7 @@ class Judge:
         self.judge(wire, asked)
 
 
-def admit(
-    wire: SaslWire, properties: dict[Any, Any], capabilities: Any = None, last: bytes | None = None
-) -> None:
+def admit(wire: SaslWire, properties: dict[Any, Any], capabilities: Any = None, last: bytes | None = None) -> None:
     """The client may come in; OPEN has these properties."""
     wire.say(OUTCOME, OK, last)
     assert wire.exactly(8) == AMQP_HEADER

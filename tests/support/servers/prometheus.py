@@ -103,8 +103,6 @@ def dashboard_queries(document: Path, instance: str) -> list[str]:
     panels = json.loads(document.read_text())["panels"]
     texts = [target["expr"] for panel in panels for target in panel["targets"]]
     return [
-        re.sub(
-            r"\$__rate_interval", "1m", text.replace("$instance", re.escape(instance).replace("\\", "\\\\"))
-        )
+        re.sub(r"\$__rate_interval", "1m", text.replace("$instance", re.escape(instance).replace("\\", "\\\\")))
         for text in texts
     ]

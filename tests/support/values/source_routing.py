@@ -7,9 +7,7 @@ from typing import Any
 from routerd.source_routes.address import Address, Route, parse_address, parse_route
 from tests.model.source_routes.message import Message, new_message
 
-VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "source_route_vectors.json").read_text(encoding="utf-8")
-)
+VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "source_route_vectors.json").read_text(encoding="utf-8"))
 
 
 def a(text: str) -> Address:

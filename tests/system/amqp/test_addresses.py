@@ -164,12 +164,7 @@ def test_an_anonymous_message_to_nobody_is_released(net: Net, name: str) -> None
 
 @pytest.mark.parametrize(
     "message",
-    [
-        Message(body="x"),
-        Message(subject="x", body="x"),
-        Message(id=1, body="x"),
-        Message(priority=9, body="x"),
-    ],
+    [Message(body="x"), Message(subject="x", body="x"), Message(id=1, body="x"), Message(priority=9, body="x")],
     ids=["no properties", "a later property", "an earlier property", "only a header"],
 )
 def test_an_anonymous_message_without_address_is_rejected(net: Net, message: Message) -> None:
@@ -188,9 +183,7 @@ def test_an_anonymous_message_to_an_unavailable_address_is_rejected(net: Net) ->
     assert error_of(sent) == ("amqp:not-found", "Deliveries cannot be sent to an unavailable address")
 
 
-def test_presettled_messages_to_nobody_are_dropped_and_counted(
-    net: Net, router: RunningRouter, name: str
-) -> None:
+def test_presettled_messages_to_nobody_are_dropped_and_counted(net: Net, router: RunningRouter, name: str) -> None:
     """Unknown address, none at all, an unavailable one, and a target whose receiver has left."""
     at, to = net.peer(), net.peer()
     dropped = router.core["dropped_presettled"]
@@ -251,10 +244,7 @@ def test_a_dynamic_source_gets_an_address_that_others_can_send_to(net: Net, rout
     assert address != other.remote_source.address
     assert receiver.remote_source.dynamic
     anonymous = to.ready_sender(None)
-    sent = [
-        net.send(to.ready_sender(address), Message(body=1)),
-        net.send(anonymous, Message(address=address, body=2)),
-    ]
+    sent = [net.send(to.ready_sender(address), Message(body=1)), net.send(anonymous, Message(address=address, body=2))]
     assert sorted(map(str, serve(at, receiver, 2))) == ["1", "2"]
     assert net.settled(*sent) == [ACCEPTED] * 2
     assert at.inbox(other) == []

@@ -12,11 +12,7 @@ from tests.support.running import Configuration, RunningRouter, address_of, unti
 
 MODES = ("both", "no", "in", "out")
 KEY = "x-opt-qd."
-CAME = {
-    symbol("mine"): "stays",
-    symbol(f"{KEY}ingress"): "0/first",
-    symbol(f"{KEY}trace"): ["0/first", "0/second"],
-}
+CAME = {symbol("mine"): "stays", symbol(f"{KEY}ingress"): "0/first", symbol(f"{KEY}trace"): ["0/first", "0/second"]}
 BODY = encode(Described(ulong(0x77), "body"))
 OURS = Described(ulong(0xFFFFFFFF00002000), [ubyte(0), None, "0/first", ["0/first"]])
 SKUPPER = bytes.fromhex("0080534b50522d2d5241c014045201a1027131a103302f41c00601a103302f41")
@@ -25,9 +21,7 @@ SKUPPER = bytes.fromhex("0080534b50522d2d5241c014045201a1027131a103302f41c00601a
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     """A listener for each way; the first has none set."""
-    others = "".join(
-        f"listener {{\n host: 127.0.0.1\n port: 0\n stripAnnotations: {mode}\n}}\n" for mode in MODES[1:]
-    )
+    others = "".join(f"listener {{\n host: 127.0.0.1\n port: 0\n stripAnnotations: {mode}\n}}\n" for mode in MODES[1:])
     return Configuration(sections=others + "address {\n prefix: multicast\n distribution: multicast\n}")
 
 
@@ -62,9 +56,7 @@ def said(values: dict[Any, Any] | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("going", MODES)
 @pytest.mark.parametrize("coming", MODES)
-def test_who_is_believed_and_who_is_told(
-    net: Net, router: RunningRouter, name: str, coming: str, going: str
-) -> None:
+def test_who_is_believed_and_who_is_told(net: Net, router: RunningRouter, name: str, coming: str, going: str) -> None:
     """in and both: what comes is ignored; out and both: nothing is told. The user's own always stays."""
     ends = Ends(net, router, name, coming, going)
     me = f"0/{router.id}"
@@ -117,24 +109,16 @@ def test_no_client_may_send_our_section(net: Net, router: RunningRouter, name: s
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_section_of_another_router_goes_no_further(
-    net: Net, router: RunningRouter, name: str, mode: str
-) -> None:
+def test_the_section_of_another_router_goes_no_further(net: Net, router: RunningRouter, name: str, mode: str) -> None:
     ends = Ends(net, router, name, mode, "both")
     assert ends.arrives(SKUPPER + BODY).data == BODY
 
 
-WRONG = {
-    "to": 3.145,
-    "trace": "stringy",
-    "ingress": ["0/rA"],
-}
+WRONG = {"to": 3.145, "trace": "stringy", "ingress": ["0/rA"]}
 
 
 @pytest.mark.parametrize("key", WRONG)
-def test_what_is_wrong_is_rejected_where_it_would_count(
-    net: Net, router: RunningRouter, name: str, key: str
-) -> None:
+def test_what_is_wrong_is_rejected_where_it_would_count(net: Net, router: RunningRouter, name: str, key: str) -> None:
     """amqp:invalid-field; from others it is ignored as all they say."""
     wrong = Message(body=1, annotations={symbol(f"{KEY}{key}"): WRONG[key]})
     believed, other = (Ends(net, router, f"{name}.{mode}", mode, "both") for mode in ("out", "in"))

@@ -104,9 +104,7 @@ class Neighbour:
         body = {"id": self.name, "pv": 1, "area": "0", "instance": 1, "seen": [router.id]}
         hello = Message(address="amqp:/_local/qdhello", properties={"opcode": "HELLO"}, body=body)
         net.send(self.control, hello, settled=True)
-        until(
-            lambda: net.turn(0.01) or f"{self.name} by {self.name} at cost 1" in router.log, "the neighbour"
-        )
+        until(lambda: net.turn(0.01) or f"{self.name} by {self.name} at cost 1" in router.log, "the neighbour")
 
     def came(self) -> Arrived:
         """The message that is no word between routers."""
@@ -132,9 +130,7 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize(("form", "properties", "wanted"), PRODUCTS)
-def test_between_routers(
-    net: Net, router: RunningRouter, form: str, properties: dict[str, Any], wanted: str
-) -> None:
+def test_between_routers(net: Net, router: RunningRouter, form: str, properties: dict[str, Any], wanted: str) -> None:
     """The form is the listener's, or follows from what the peer says; what goes and what comes has it."""
     neighbour = Neighbour(net, router, form, properties)
     me = f"0/{router.id}"

@@ -85,9 +85,7 @@ def start(tmp_path: Path, net: Net) -> Iterator[Callable[..., Router]]:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         place = listener or "host: 127.0.0.1\n port: 0"
-        routers.append(
-            Router(folder, Configuration(f"mode: interior\n workers: 2\n {router}", place, sections))
-        )
+        routers.append(Router(folder, Configuration(f"mode: interior\n workers: 2\n {router}", place, sections)))
         routers[-1].net = net
         return routers[-1]
 
@@ -112,11 +110,7 @@ def test_another_router_is_connected_to_and_both_show_it(start: Callable[..., Ro
     state = near.reaches("there", "SUCCESS", "Connection Opened: dir=out")
     assert state["failoverUrls"] == f"amqp://localhost:{port_of(far.urls[1])}"
     (out,) = [row for row in near.connections() if row["dir"] == "out"]
-    assert (out["role"], out["container"], out["host"]) == (
-        "inter-router",
-        far.id,
-        f"localhost:{port_of(far.urls[1])}",
-    )
+    assert (out["role"], out["container"], out["host"]) == ("inter-router", far.id, f"localhost:{port_of(far.urls[1])}")
     assert out["properties"]["qd.inter-router-cost"] == 4
     until(lambda: any(row["role"] == "inter-router" for row in far.connections()), "the other side")
     (back,) = [row for row in far.connections() if row["role"] == "inter-router"]
@@ -124,9 +118,7 @@ def test_another_router_is_connected_to_and_both_show_it(start: Callable[..., Ro
 
 
 @needs_openssl
-def test_tls_is_spoken_only_with_whom_the_certificate_names(
-    start: Callable[..., Router], tmp_path: Path
-) -> None:
+def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[..., Router], tmp_path: Path) -> None:
     """A name that is not in the certificate is refused, unless names are not verified; so is a stranger's,
     and one that is not valid any more. Addresses are no names, which is told."""
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
@@ -165,9 +157,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
     near = start(
         "near",
         profiles
-        + connector(
-            "asking", listening.getsockname()[1], "host: localhost\n protocolFamily: IPv4\n sslProfile: c"
-        )
+        + connector("asking", listening.getsockname()[1], "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("right", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("wrong", port, "host: 127.0.0.1\n sslProfile: c")
         + connector("named", as_name, "host: 127.0.0.1\n sslProfile: c")
@@ -271,9 +261,7 @@ def test_a_connector_survives_its_worker_and_the_core(
     near.reaches("broker", "SUCCESS", "container_id=successor")
 
 
-def test_a_reload_adds_and_removes_connectors(
-    start: Callable[..., Router], net: Net, acceptor: Acceptor
-) -> None:
+def test_a_reload_adds_and_removes_connectors(start: Callable[..., Router], net: Net, acceptor: Acceptor) -> None:
     """What did not change is not touched; a removed one's connection is closed."""
     near = start("near", connector("first", acceptor.port))
     first = acceptor.accept(container="one")

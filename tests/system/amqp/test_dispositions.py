@@ -84,9 +84,7 @@ def test_a_rejection_with_a_long_description_arrives(net: Net, pair: Pair) -> No
 
 
 @pytest.mark.parametrize(("failed", "undeliverable"), [(a, b) for a in (False, True) for b in (False, True)])
-def test_modified_carries_flags_and_annotations(
-    net: Net, pair: Pair, failed: bool, undeliverable: bool
-) -> None:
+def test_modified_carries_flags_and_annotations(net: Net, pair: Pair, failed: bool, undeliverable: bool) -> None:
     """All of 3.4.5."""
     sent, arrived = pair.deliver()
     annotations: Any = {symbol("x-opt-a"): [1, "zwei"], symbol("x-opt-b"): {"k": "v"}}

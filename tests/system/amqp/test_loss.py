@@ -187,9 +187,7 @@ def test_a_sender_may_abort(net: Net, name: str) -> None:
     assert pair.sender.credit >= credit - 31  # credit comes back in packets
 
 
-def test_what_is_aborted_before_anybody_saw_it_is_never_seen(
-    net: Net, router: RunningRouter, name: str
-) -> None:
+def test_what_is_aborted_before_anybody_saw_it_is_never_seen(net: Net, router: RunningRouter, name: str) -> None:
     """Too little of it had come to know where it goes."""
     pair = Pair(net, name, credit=2)
     aborted = router.counted("aborted_in")

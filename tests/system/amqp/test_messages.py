@@ -245,9 +245,7 @@ def test_malformed_messages_cost_no_credit(net: Net, name: str) -> None:
     assert sender.credit <= CREDIT
 
 
-def test_presettled_malformed_messages_are_dropped_and_counted(
-    net: Net, router: RunningRouter, pair: Pair
-) -> None:
+def test_presettled_malformed_messages_are_dropped_and_counted(net: Net, router: RunningRouter, pair: Pair) -> None:
     """There is nobody to tell."""
     errors = router.counted("decode_errors")
     for broken in BROKEN.values():

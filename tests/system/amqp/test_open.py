@@ -28,8 +28,7 @@ ADDED: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     return Configuration(
-        listener="host: 127.0.0.1\n port: 0\n"
-        f"openProperties: {json.dumps(ADDED)}\nfailoverUrls: b:1, amqps://c:2"
+        listener=f"host: 127.0.0.1\n port: 0\nopenProperties: {json.dumps(ADDED)}\nfailoverUrls: b:1, amqps://c:2"
     )
 
 

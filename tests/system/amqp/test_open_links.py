@@ -72,11 +72,7 @@ def test_the_core_is_told_who_made_a_connection_and_what_it_costs(stand: Stand, 
     assert (connection.connector, connection.role, connection.cost) == ("c", "inter-router", 3)
     assert (connection.annotations, connection.container) == (1, "broker")
     said = peer.connection.remote_properties
-    assert (said["product"], said["qd.inter-router-cost"], said["qd.annotations-version"]) == (
-        "routerd",
-        3,
-        1,
-    )
+    assert (said["product"], said["qd.inter-router-cost"], said["qd.annotations-version"]) == ("routerd", 3, 1)
     assert {type(said["qd.inter-router-cost"]), type(said["qd.annotations-version"])} == {int32}
     assert peer.connection.remote_hostname == "127.0.0.1"
 
@@ -201,11 +197,7 @@ def test_a_cost_that_changes_is_told(stand: Stand, acceptor: Acceptor) -> None:
     for cost in (5, 9):
         stand.connect(acceptor.port, role="inter-router", cost=cost)
         told = stand.hear(Cost)[0]
-        assert (told.connection, told.generation, told.cost) == (
-            connection.connection,
-            connection.generation,
-            cost,
-        )
+        assert (told.connection, told.generation, told.cost) == (connection.connection, connection.generation, cost)
     assert not peer.closed
 
 

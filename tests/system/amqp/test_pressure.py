@@ -21,9 +21,7 @@ def configuration(request: pytest.FixtureRequest) -> Configuration:
 class Flow:
     """A sender with much to send, and its receiver, which may be slow."""
 
-    def __init__(
-        self, net: Net, address: str, size: int, to: Peer | None = None, at: Peer | None = None
-    ) -> None:
+    def __init__(self, net: Net, address: str, size: int, to: Peer | None = None, at: Peer | None = None) -> None:
         self.net, self.body = net, bytes(size)
         self.to, self.at = to or net.peer(), at or net.peer()
         self.receiver = self.at.receiver(address)
@@ -65,10 +63,7 @@ class Flow:
             self.accept()
             return len(self.got) == len(self.sent)
 
-        self.net.until(
-            done,
-            "the rest of the messages",
-        )
+        self.net.until(done, "the rest of the messages")
         assert self.got == list(range(len(self.sent)))
         assert set(self.net.settled(*self.sent)) == {ACCEPTED}
 

@@ -214,9 +214,7 @@ def test_limits_are_announced(net: Net, router: RunningRouter, limited: tuple[st
     assert (small.remote_max_frame_size, small.remote_channel_max) == (SMALLEST, SESSIONS - 1)
 
 
-def test_messages_pass_in_frames_of_any_size(
-    net: Net, router: RunningRouter, limited: tuple[str, int]
-) -> None:
+def test_messages_pass_in_frames_of_any_size(net: Net, router: RunningRouter, limited: tuple[str, int]) -> None:
     """From small to large frames and back, for clients of the smallest and of large ones."""
     for i, (sender, receiver) in enumerate([(limited, router.address), (router.address, limited)]):
         exchange(net, sender, receiver, f"frames.{i}", 100_000)
@@ -266,9 +264,7 @@ def test_all_sessions_of_channel_max_work_and_no_more(net: Net, limited: tuple[s
 # ---- silence ----
 
 
-def test_a_silent_client_is_dropped_and_one_with_heartbeats_is_not(
-    net: Net, impatient: tuple[str, int]
-) -> None:
+def test_a_silent_client_is_dropped_and_one_with_heartbeats_is_not(net: Net, impatient: tuple[str, int]) -> None:
     """The router tells why it ends the connection."""
     peer = net.peer(impatient)
     assert peer.transport.remote_idle_timeout == 1.5  # half of what is configured is announced

@@ -16,9 +16,7 @@ AMQP = b"AMQP\x03\x01\x00\x00"
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     listener = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
-    return Configuration(
-        router="workers: 2", sections=listener.format("") + listener.format("websockets: no")
-    )
+    return Configuration(router="workers: 2", sections=listener.format("") + listener.format("websockets: no"))
 
 
 @pytest.fixture
@@ -119,16 +117,7 @@ def test_a_close_is_answered(raw: WebSocket) -> None:
         (frame(b"", PING, flags=0), 1002),
         (bytes([0x82, 0xFF]) + b"\xff" * 12, 1002),
     ],
-    ids=[
-        "not masked",
-        "text",
-        "unknown",
-        "unknown control",
-        "reserved",
-        "long ping",
-        "part of a ping",
-        "endless",
-    ],
+    ids=["not masked", "text", "unknown", "unknown control", "reserved", "long ping", "part of a ping", "endless"],
 )
 def test_frames_that_are_none(raw: WebSocket, sent: bytes, status: int) -> None:
     """The connection ends with the status that says so."""

@@ -136,9 +136,7 @@ def test_garbage_ends_its_own_connection(
     bystander.goes_on()
 
 
-def test_a_flood_of_garbage(
-    router: RunningRouter, bystander: Bystander, failed: Callable[[int], None]
-) -> None:
+def test_a_flood_of_garbage(router: RunningRouter, bystander: Bystander, failed: Callable[[int], None]) -> None:
     """Two hundred at once, each sending as much as it can: all are ended, no descriptor is lost."""
     until(lambda: router.counted("connections") == 2, "end of earlier connections")
     workers = [p for role, p in roles(router.process.pid).items() if role.startswith("worker")]
@@ -163,9 +161,7 @@ def test_a_flood_of_garbage(
     bystander.goes_on()
 
 
-def test_half_open_connections(
-    router: RunningRouter, bystander: Bystander, failed: Callable[[int], None]
-) -> None:
+def test_half_open_connections(router: RunningRouter, bystander: Bystander, failed: Callable[[int], None]) -> None:
     """Hundreds that say nothing, and some that say it byte by byte, have until the handshake's end."""
     silent = []
     for i in range(300):

@@ -80,13 +80,7 @@ def reader(routers: tuple[NetworkRouter, NetworkRouter]) -> Iterator[Asker]:
 
 def spellings(near: str, far: str) -> list[str]:
     """What the agents of both are called."""
-    mine = [
-        "$management",
-        "/$management",
-        "amqp:/_local/$management",
-        "_local/agent",
-        f"_topo/0/{near}/agent",
-    ]
+    mine = ["$management", "/$management", "amqp:/_local/$management", "_local/agent", f"_topo/0/{near}/agent"]
     mine += [f"amqp://host:1/_topo/0/{near}/$management", f"_topo/all/{near}/$management/"]
     return [*mine, f"_topo/0/{far}/$management", f"amqp:/_topo/0/{far}/agent", f"/_topo/0/{far}/$management."]
 
@@ -113,9 +107,7 @@ def test_who_reads_may_do_nothing_else(reader: Asker, operation: str) -> None:
     assert reader.ask(operation, "$management", "$management")[0] == FORBIDDEN
 
 
-def test_a_route_of_the_message_opens_no_door(
-    routers: tuple[NetworkRouter, NetworkRouter], reader: Asker
-) -> None:
+def test_a_route_of_the_message_opens_no_door(routers: tuple[NetworkRouter, NetworkRouter], reader: Asker) -> None:
     """A worker of source routes sends on in its client's name."""
     for agent in ("_local/$management", f"_topo/0/{routers[1].id}/$management"):
         status, text = reader.ask("CREATE", "", "worker", ["worker", agent])

@@ -68,9 +68,7 @@ def test_what_clients_do_is_seen(router: RunningRouter, client: Client, net: Net
     receiver = net.peer().receiver("seen")
     net.peer().ready_sender("seen")
     container = receiver.connection.container
-    rows = {
-        (r["linkDir"], r["owningAddr"]): r for r in client.query("link") if "seen" in r.get("owningAddr", "")
-    }
+    rows = {(r["linkDir"], r["owningAddr"]): r for r in client.query("link") if "seen" in r.get("owningAddr", "")}
     assert set(rows) == {("in", "M0seen"), ("out", "M0seen")}
     assert rows["in", "M0seen"]["creditAvailable"] == 250
     (address,) = [r for r in client.query("router.address") if r["key"] == "M0seen"]
@@ -97,9 +95,7 @@ def test_counts_of_links(client: Client, net: Net) -> None:
         assert net.settled(delivery) == [outcome]
     for row in client.query("link"):
         if row.get("owningAddr") == "M0counted":
-            told = [
-                row[f"{name}Count"] for name in ("delivery", "accepted", "rejected", "released", "presettled")
-            ]
+            told = [row[f"{name}Count"] for name in ("delivery", "accepted", "rejected", "released", "presettled")]
             assert told == [4, 2, 1, 1, 0]
 
 
@@ -156,9 +152,7 @@ def test_a_link_is_detached(client: Client, net: Net) -> None:
 
 def test_rules_change_at_run_time(client: Client) -> None:
     """An address is made multicast, and is what it was before when the rule is deleted."""
-    made = client.call(
-        "CREATE", {"prefix": "late", "distribution": "closest"}, type="router.config.address", name="l"
-    )
+    made = client.call("CREATE", {"prefix": "late", "distribution": "closest"}, type="router.config.address", name="l")
     assert made["identity"]
     assert {r["name"] for r in client.query("address")} == {"wide", "l"}
     client.call("DELETE", type="org.apache.qpid.dispatch.router.config.address", name="l")
@@ -173,17 +167,12 @@ def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
     container = victim.container.container_id
     (row,) = [r for r in client.query("connection") if r["container"] == container]
     answer = client.call(
-        "UPDATE",
-        {"adminStatus": "deleted"},
-        type="org.apache.qpid.dispatch.connection",
-        identity=row["identity"],
+        "UPDATE", {"adminStatus": "deleted"}, type="org.apache.qpid.dispatch.connection", identity=row["identity"]
     )
     assert answer["operStatus"] == "closing"
     with pytest.raises(ConnectionException, match="forced"):
         victim.wait(lambda: False, timeout=LONG)
-    until(
-        lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end"
-    )
+    until(lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end")
 
 
 def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) -> None:
@@ -191,9 +180,7 @@ def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) 
     peer = net.peer()
     links = [peer.begin_receiver(f"many.{i}") for i in range(1500)]
     net.until(lambda: all(map(is_open, links)), "the links")
-    rows = [
-        r["owningAddr"] for r in client.query("link", ["owningAddr"]) if r["owningAddr"].startswith("M0many.")
-    ]
+    rows = [r["owningAddr"] for r in client.query("link", ["owningAddr"]) if r["owningAddr"].startswith("M0many.")]
     assert sorted(rows) == sorted(f"M0many.{i}" for i in range(1500))
     big = {"attributeNames": ["owningAddr"] * 63}
     with pytest.raises(RefusedError, match="offset and count") as refused:
@@ -243,10 +230,7 @@ def test_nobody_waits_for_the_reply(router: RunningRouter, client: Client) -> No
         receiver = connection.create_receiver(None, dynamic=True, credit=0)
         sender = connection.create_sender("$management")
         for _ in range(30):
-            request = Message(
-                reply_to=receiver.remote_source.address,
-                properties={"operation": "GET-SCHEMA"} | NODE,
-            )
+            request = Message(reply_to=receiver.remote_source.address, properties={"operation": "GET-SCHEMA"} | NODE)
             sender.send(request)
         connection.close()
         assert list(client.query("router"))
@@ -259,9 +243,7 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
     assert all(name in shown.stdout for name in ("supervisor", "core", "worker-0", "worker-1"))
     data = json.loads(tool(router, "stat", "--json").stdout)
     assert data[0]["id"] == router.id
-    made = tool(
-        router, "manage", "create", "--type", "address", "--name", "t", "pattern=tool.#", "priority=3"
-    )
+    made = tool(router, "manage", "create", "--type", "address", "--name", "t", "pattern=tool.#", "priority=3")
     assert json.loads(made.stdout)["priority"] == 3
     assert tool(router, "manage", "delete", "--type", "address", "--name", "t").returncode == 0
     asked = tool(router, "manage", "query", "--type", "link", "linkNme", "linkName")
@@ -282,9 +264,7 @@ class Screen:
         # a test run in the background ignores SIGINT, and so would all that it starts
         heard = ["env", "--default-signal=INT"]
         command = [*heard, tool, "stat", "--bus", router.url, "--watch", "0.1", *arguments]
-        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {
-            "TERM": "xterm"
-        }
+        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {"TERM": "xterm"}
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
         )

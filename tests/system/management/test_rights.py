@@ -81,10 +81,7 @@ def test_a_connection_is_closed_only_by_who_may(router: RunningRouter, trusted: 
         link = next(iter(client.query("link")))["identity"]
         with pytest.raises(RefusedError, match="allowAdminStatusUpdate") as refused:
             client.call(
-                "UPDATE",
-                {"adminStatus": "disabled"},
-                type="org.apache.qpid.dispatch.router.link",
-                identity=link,
+                "UPDATE", {"adminStatus": "disabled"}, type="org.apache.qpid.dispatch.router.link", identity=link
             )
         assert refused.value.status == 403
     victim = BlockingConnection(router.url, timeout=LONG)
@@ -96,10 +93,7 @@ def test_a_connection_is_closed_only_by_who_may(router: RunningRouter, trusted: 
 
 def test_a_link_route_to_oneself_is_made_only_by_who_may(router: RunningRouter, trusted: Client) -> None:
     """For the connection that asks."""
-    route, kind = (
-        {"pattern": "mine.#", "direction": "in"},
-        "org.apache.qpid.dispatch.router.connection.linkRoute",
-    )
+    route, kind = ({"pattern": "mine.#", "direction": "in"}, "org.apache.qpid.dispatch.router.connection.linkRoute")
     with Client(Place(router.url)) as client:
         with pytest.raises(RefusedError, match="allowDynamicLinkRoutes of the policy is no") as refused:
             client.call("CREATE", route, type=kind)

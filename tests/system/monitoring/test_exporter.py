@@ -197,9 +197,7 @@ def test_a_killed_worker_is_counted(hurt: RunningRouter) -> None:
     assert get(site(hurt) + "/readyz").status == 200
     found = series(get(site(hurt) + "/metrics").body)
     assert found[f'{name}{{process="worker-1"}}'] == 0
-    assert (
-        sum(value for key, value in found.items() if key.startswith("routerd_ingress_deliveries_total")) == 1
-    )
+    assert sum(value for key, value in found.items() if key.startswith("routerd_ingress_deliveries_total")) == 1
 
 
 def test_a_killed_core_is_counted_and_its_successor_is_seen(hurt: RunningRouter) -> None:

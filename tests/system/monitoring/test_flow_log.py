@@ -163,10 +163,7 @@ def test_all_planes_fill_their_columns(logged: Logged) -> None:
     assert owned["message_number"] != copies[0]["message_number"]
 
     routed = Message(body=b"x")
-    routed.annotations = {
-        symbol("x-opt-route.onward"): ["F", "flow.end"],
-        symbol("x-opt-route.return"): ["me"],
-    }
+    routed.annotations = {symbol("x-opt-route.onward"): ["F", "flow.end"], symbol("x-opt-route.return"): ["me"]}
     passed(logged, routed, None, "flow.end")
     (row,) = logged.has("flow.end", 1)
     assert (row["onward_route"], row["return_route"]) == ("flow.end", "F=>me")

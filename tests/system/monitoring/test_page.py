@@ -55,14 +55,7 @@ def test_it_shows_the_router(router: RunningRouter, net: Net, browser: str, tmp_
     assert f'<h1 id="router">{router.id}</h1>' in page
     assert '<span id="live" class="badge good">live</span>' in page
     assert '<span id="ready" class="badge good">ready</span>' in page
-    for shown in (
-        "worker-0",
-        "worker-1",
-        "core",
-        "supervisor",
-        "orders",
-        "&lt;img src=x onerror=alert(1)&gt;",
-    ):
+    for shown in ("worker-0", "worker-1", "core", "supervisor", "orders", "&lt;img src=x onerror=alert(1)&gt;"):
         assert f">{shown}</td>" in page, shown
     assert "<img" not in page
     assert page.count('class="good">works</td>') == 4

@@ -70,10 +70,7 @@ def test_prometheus_scrapes_it(router: RunningRouter, net: Net, server: Promethe
     """The target is up, without a complaint, and its numbers are those of the router."""
     traffic(net, "scraped", 7)
     until(lambda: server.value('routerd_address_deliveries_total{address="scraped"}') == 7, "its address")
-    until(
-        lambda: server.value('sum(routerd_settled_deliveries_total{outcome="accepted"})') >= 7,
-        "its deliveries",
-    )
+    until(lambda: server.value('sum(routerd_settled_deliveries_total{outcome="accepted"})') >= 7, "its deliveries")
     assert server.value("up") == 1
     assert server.value("routerd_build_info") == 1
     assert server.value("min(routerd_process_up)") == 1
@@ -82,19 +79,13 @@ def test_prometheus_scrapes_it(router: RunningRouter, net: Net, server: Promethe
     assert (target["health"], target["lastError"]) == ("up", "")
 
 
-def test_every_panel_of_the_dashboard_has_an_answer(
-    router: RunningRouter, net: Net, server: Prometheus
-) -> None:
+def test_every_panel_of_the_dashboard_has_an_answer(router: RunningRouter, net: Net, server: Prometheus) -> None:
     """Prometheus understands each query, and each finds series of this router."""
     until(lambda: server.value("up") == 1, "a scrape before the traffic")
     traffic(net, "shown", 5)
-    until(
-        lambda: server.value("rate(routerd_delivery_latency_seconds_count[1m])") > 0, "two scrapes of traffic"
-    )
+    until(lambda: server.value("rate(routerd_delivery_latency_seconds_count[1m])") > 0, "two scrapes of traffic")
     instance = site(router).removeprefix("http://")
-    assert [
-        q for q in dashboard_queries(DOCS / "grafana-dashboard.json", instance) if not server.query(q)
-    ] == []
+    assert [q for q in dashboard_queries(DOCS / "grafana-dashboard.json", instance) if not server.query(q)] == []
 
 
 def test_no_alert_fires_for_a_router_that_is_well(server: Prometheus) -> None:

@@ -19,9 +19,7 @@ NUMBER, PART = os.getpid() % 250, 4 * (os.getpid() // 250 % 62)  # a network of 
 CABLE, CLIENTS = f"198.18.{NUMBER}", f"198.19.{NUMBER}"
 
 pytestmark = [
-    pytest.mark.skipif(
-        IP is None, reason="network namespaces are made with the command ip: install iproute2"
-    ),
+    pytest.mark.skipif(IP is None, reason="network namespaces are made with the command ip: install iproute2"),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root: run the tests as root"),
 ]
 

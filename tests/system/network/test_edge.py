@@ -48,8 +48,7 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         for name in ("hub", "e1")
     }
     doors = {
-        name: section("listener", "host: 127.0.0.1", f"port: {TENANTS[name]}", "multiTenant: yes")
-        for name in TENANTS
+        name: section("listener", "host: 127.0.0.1", f"port: {TENANTS[name]}", "multiTenant: yes") for name in TENANTS
     }
     network.add("hub", more=tables["hub"] + doors["hub"])
     network.add("e1", OURS, {"hub": 1}, mode="edge", more=tables["e1"] + doors["e1"])
@@ -137,9 +136,7 @@ def test_messages_and_outcomes_cross(star: Network, net: Net, here: str, there: 
 
 
 @pytest.mark.parametrize(("here", "there"), PAIRS + MIXED)
-def test_dynamic_addresses_are_reached_from_everywhere(
-    star: Network, net: Net, here: str, there: str
-) -> None:
+def test_dynamic_addresses_are_reached_from_everywhere(star: Network, net: Net, here: str, there: str) -> None:
     pair(star, here, there)
     receiver_at, sender_at = net.peer(star[there].address), net.peer(star[here].address)
     receiver = receiver_at.receiver(None, 10)
@@ -172,9 +169,7 @@ def test_a_tenants_dynamic_addresses_are_reached_from_everywhere(
     assert net.settled(sent) == [REJECTED]
 
 
-@pytest.mark.parametrize(
-    ("at", "address"), [("hub", "_edge/e1/x"), ("e2", "_edge/e1/x"), ("e2", "_topo/0/hub/x")]
-)
+@pytest.mark.parametrize(("at", "address"), [("hub", "_edge/e1/x"), ("e2", "_edge/e1/x"), ("e2", "_topo/0/hub/x")])
 def test_nobody_receives_what_is_for_another_router(star: Network, net: Net, at: str, address: str) -> None:
     """A client's receiver there would get all that goes to dynamic addresses and to the management agent."""
     link = net.peer(star[at].address).begin_receiver(address)
@@ -244,9 +239,7 @@ def test_a_long_message_crosses(star: Network, net: Net) -> None:
     assert net.settled(sent) == [ACCEPTED]
 
 
-@pytest.mark.parametrize(
-    ("here", "there"), [("e1", "e2"), ("e3", "qe"), ("qe", "e3"), ("e1", "hub"), ("hub", "e1")]
-)
+@pytest.mark.parametrize(("here", "there"), [("e1", "e2"), ("e3", "qe"), ("qe", "e3"), ("e1", "hub"), ("hub", "e1")])
 def test_a_message_that_goes_on_holds_up_no_other(star: Network, net: Net, here: str, there: str) -> None:
     """Two begin, and a third comes whole before they end, over the same edge connections."""
     pair(star, here, there)

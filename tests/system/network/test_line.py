@@ -142,9 +142,7 @@ def test_multicast_reaches_everybody_once(net: Net, line: list[NetworkRouter], n
         got.settle(ACCEPTED if peer is peers[2] else RELEASED)
     assert net.settled(sent) == [ACCEPTED]
     net.round_trips(*peers)
-    assert not any(
-        peer.inbox(receiver) for peer in peers for receiver in receivers if receiver.name in peer.inboxes
-    )
+    assert not any(peer.inbox(receiver) for peer in peers for receiver in receivers if receiver.name in peer.inboxes)
 
 
 def _remotes(router: NetworkRouter, name: str) -> int:

@@ -62,10 +62,7 @@ def pair(network: Network, here: str, there: str) -> None:
             pytest.skip(f"{name} has no neighbour of another make: install both")
 
 
-FAR = pytest.mark.parametrize(
-    ("here", "there"),
-    [("a", "c"), ("c", "a"), ("qd", "b"), ("b", "sk")],
-)
+FAR = pytest.mark.parametrize(("here", "there"), [("a", "c"), ("c", "a"), ("qd", "b"), ("b", "sk")])
 
 
 def knows_all(network: Network, name: str, key: str) -> None:
@@ -177,9 +174,7 @@ def test_a_multicast_reaches_everybody_once(network: Network, net: Net, here: st
 
 
 @FAR
-def test_requests_are_answered_at_dynamic_addresses(
-    network: Network, net: Net, here: str, there: str
-) -> None:
+def test_requests_are_answered_at_dynamic_addresses(network: Network, net: Net, here: str, there: str) -> None:
     """The address of the reply leads back, whoever made it."""
     pair(network, here, there)
     address = f"balanced.{here}.{there}.service"

@@ -193,9 +193,7 @@ def test_passwords_are_in_no_trace(mechanism: str, tmp_path: Path) -> None:
     sasl_users.make(tmp_path, alice="mellon-mellon")
     settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
     listener = "host: 127.0.0.1\n port: 0\n authenticatePeer: yes\n saslMechanisms: PLAIN SCRAM-SHA-256"
-    router = RunningRouter(
-        tmp_path, Configuration(settings, listener, "log {\n module: DEFAULT\n enable: trace+\n}")
-    )
+    router = RunningRouter(tmp_path, Configuration(settings, listener, "log {\n module: DEFAULT\n enable: trace+\n}"))
     try:
         credentials = Credentials(user="alice", password="mellon-mellon", mechanisms=mechanism)  # noqa: S106 - of this test
         assert attempt(router.url, credentials).opened
@@ -209,9 +207,7 @@ def test_passwords_are_in_no_trace(mechanism: str, tmp_path: Path) -> None:
 
 def test_messages_are_logged_where_a_listener_wants_it(tmp_path: Path) -> None:
     """The parts it names, of each message that comes or goes there; also of one that comes in pieces."""
-    listener = (
-        "host: 127.0.0.1\n port: 0\n maxFrameSize: 1024\n messageLoggingComponents: subject,app-properties"
-    )
+    listener = "host: 127.0.0.1\n port: 0\n maxFrameSize: 1024\n messageLoggingComponents: subject,app-properties"
     router = RunningRouter(tmp_path, Configuration(listener=listener))
     try:
         connection = BlockingConnection(router.url, timeout=LONG)

@@ -18,9 +18,7 @@ from tests.support.running import Configuration, RunningRouter
 
 ROOT = Path(__file__).parents[3]
 OURS = ("bench", "core", "pipeline", "routerd", "shm", "workers")
-MODULES = sorted(
-    str(file.relative_to(ROOT).with_suffix("")) for name in OURS for file in (ROOT / name).rglob("*.pyx")
-)
+MODULES = sorted(str(file.relative_to(ROOT).with_suffix("")) for name in OURS for file in (ROOT / name).rglob("*.pyx"))
 PROJECT = ("MANIFEST.in", "README.md", "pyproject.toml", "pyspark_routerd.py", "setup.py")
 DATA = {"routerd/exporter/page.html", "pipeline/log4j2.properties"}
 # Optimisation takes most of a compiler's time and changes no package. It stands last, where it wins.

@@ -68,9 +68,7 @@ def test_huge_pages_that_the_system_grants_are_used(tmp_path: Path) -> None:
     routerd = Path(sys.executable).with_name("routerd")
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [UNSHARE, "-m", "sh", "-c", f"{MOUNT} && exec {routerd} run --config {config}"],
-            stdout=out,
-            stderr=out,
+            [UNSHARE, "-m", "sh", "-c", f"{MOUNT} && exec {routerd} run --config {config}"], stdout=out, stderr=out
         )
     try:
         until(lambda: "Ctrl-C stops it." in log.read_text(), "start")

@@ -110,9 +110,7 @@ def test_a_daemon_becomes_the_user_that_is_asked_for(tmp_path: Path) -> None:
         (["-c", "router.conf", "surplus"], "unexpected extra argument"),
     ],
 )
-def test_what_keeps_it_from_running_is_told_with_status_1(
-    arguments: list[str], said: str, tmp_path: Path
-) -> None:
+def test_what_keeps_it_from_running_is_told_with_status_1(arguments: list[str], said: str, tmp_path: Path) -> None:
     configuration(tmp_path)
     done = qdrouterd(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
@@ -120,12 +118,9 @@ def test_what_keeps_it_from_running_is_told_with_status_1(
 
 
 @pytest.mark.parametrize(
-    ("router", "said"),
-    [("id: a b", "AttributeError"), (f"id: {'X' * 128}", "exceeds the maximum allowed length")],
+    ("router", "said"), [("id: a b", "AttributeError"), (f"id: {'X' * 128}", "exceeds the maximum allowed length")]
 )
-def test_a_bad_configuration_is_told_in_the_words_that_scripts_look_for(
-    router: str, said: str, tmp_path: Path
-) -> None:
+def test_a_bad_configuration_is_told_in_the_words_that_scripts_look_for(router: str, said: str, tmp_path: Path) -> None:
     done = qdrouterd("-c", configuration(tmp_path, router), cwd=tmp_path)
     assert done.returncode == 1
     assert said in done.stderr

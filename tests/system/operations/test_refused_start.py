@@ -90,7 +90,5 @@ def test_a_port_in_use_is_told_with_the_place_of_its_listener(tmp_path: Path) ->
         port = taken.getsockname()[1]
         file.write_text(f"{LISTENER}listener {{\n name: clients\n host: 127.0.0.1\n port: {port}\n}}\n")
         line = refused(file)
-    assert line.startswith(
-        f"{file}:5: listener clients: cannot listen on 127.0.0.1:{port}: the port is in use"
-    )
+    assert line.startswith(f"{file}:5: listener clients: cannot listen on 127.0.0.1:{port}: the port is in use")
     assert "give another port" in line

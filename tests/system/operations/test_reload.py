@@ -59,9 +59,7 @@ class Pair:
         self.failure: BaseException | None = None
         self._reloading = reloading
         self._end = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(work,)) for work in (self._take, self._give)
-        ]
+        self._threads = [threading.Thread(target=self._run, args=(work,)) for work in (self._take, self._give)]
         for thread in self._threads:
             thread.start()
         self.go_on()
@@ -147,8 +145,7 @@ def test_an_address_in_use_is_treated_otherwise(reloading: Reloading) -> None:
     receivers = [connection.create_receiver("news.today", name=name) for name in ("one", "two")]
     sender = connection.create_sender("news.today")
     reloading.reload(
-        "Reload: address prefix news added",
-        sections="address {\n prefix: news\n distribution: multicast\n}\n",
+        "Reload: address prefix news added", sections="address {\n prefix: news\n distribution: multicast\n}\n"
     )
     until(lambda: "news" in prefixes(reloading.router), "the core's knowledge of it")
     sender.link.send(Message("to all"))
@@ -163,9 +160,7 @@ def test_new_links_get_the_new_capacity(reloading: Reloading) -> None:
     first = connection.create_sender("a.place")
     until_credit(connection, first.link, 250)
     reloading.reload("Reload: router changed: linkCapacity from 250 to 17", router="linkCapacity: 17")
-    until(
-        lambda: capacity_of_another(connection) == 17, "the new capacity"
-    )  # its worker hears of it a moment later
+    until(lambda: capacity_of_another(connection) == 17, "the new capacity")  # its worker hears of it a moment later
     assert first.link.credit == 250
     connection.close()
 
@@ -196,8 +191,7 @@ def test_what_needs_a_restart_is_said(reloading: Reloading) -> None:
     """And said again at the next reload, for it is still true."""
     for _ in range(2):
         reloading.reload(
-            "(warning) Reload: router changed: arenaSize from 96 to 8; it needs a restart",
-            router="arenaSize: 8",
+            "(warning) Reload: router changed: arenaSize from 96 to 8; it needs a restart", router="arenaSize: 8"
         )
 
 

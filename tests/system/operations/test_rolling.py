@@ -38,9 +38,7 @@ def test_all_workers_are_new_and_nobody_was_refused(rolled: RunningRouter) -> No
     client.join()
     assert client.outcomes.keys() <= {"served", "cut off", "ConnectionResetError"}, client.outcomes
     assert client.outcomes.total() - client.outcomes["served"] <= count, client.outcomes
-    assert sorted(re.findall(r"worker (\d) serves pid=\d+ generation=2", rolled.log)) == [
-        str(i) for i in range(count)
-    ]
+    assert sorted(re.findall(r"worker (\d) serves pid=\d+ generation=2", rolled.log)) == [str(i) for i in range(count)]
     assert rolled.log.count("core serves") == 2
     assert "(error)" not in rolled.log
     again = BlockingConnection(rolled.url, timeout=LONG)

@@ -28,12 +28,7 @@ class Router:
     """A router under test, its output, and what it leaves behind."""
 
     def __init__(
-        self,
-        folder: Path,
-        listener: str = "host: 127.0.0.1\n port: 0",
-        router: str = "",
-        *,
-        real: bool = False,
+        self, folder: Path, listener: str = "host: 127.0.0.1\n port: 0", router: str = "", *, real: bool = False
     ) -> None:
         self.real = real
         self.id = f"test-{os.getpid()}-{folder.name}"
@@ -41,9 +36,7 @@ class Router:
         self.behaviours = folder / "behaviours"
         self.behaviours.mkdir(exist_ok=True)
         self.config = folder / "router.conf"
-        self.config.write_text(
-            f"router {{\n id: {self.id}\n workers: 2\n {router}\n}}\nlistener {{\n {listener}\n}}\n"
-        )
+        self.config.write_text(f"router {{\n id: {self.id}\n workers: 2\n {router}\n}}\nlistener {{\n {listener}\n}}\n")
         self.process: subprocess.Popen[bytes] | None = None
 
     def behave(self, name: str, behaviour: str) -> None:
@@ -175,9 +168,7 @@ def test_ctrl_c_reaches_the_whole_group_and_still_stops_in_order(router: Router)
 
 def test_deaf_children_do_not_hold_up_the_stop(router: Router) -> None:
     """Whatever children do, a stop takes no longer than the 5 s that scripts rely on; here it is 3.5 s."""
-    router.config.write_text(
-        router.config.read_text().replace("workers: 2", "workers: 2\n stopGraceSeconds: 0")
-    )
+    router.config.write_text(router.config.read_text().replace("workers: 2", "workers: 2\n stopGraceSeconds: 0"))
     for name in ("core", "worker-0", "worker-1"):
         router.behave(name, "deaf")
     router.start()
@@ -303,9 +294,7 @@ def test_an_unknown_cpu_is_one_clear_error(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["core", "worker-1"])
-def test_a_child_that_cannot_start_fails_the_start(
-    router: Router, name: str, behaviour: str, reason: str
-) -> None:
+def test_a_child_that_cannot_start_fails_the_start(router: Router, name: str, behaviour: str, reason: str) -> None:
     """A router whose processes do not come up at first start says why and exits with 1; it does not retry."""
     router.behave(name, behaviour)
     router.launch()

@@ -33,9 +33,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def router(code: Path, tmp_path: Path) -> Iterator[RunningRouter]:
     log = f"flowLog {{\n directory: {tmp_path / 'flows'}\n rollAge: 1\n}}\n"
     http = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
-    router = RunningRouter(
-        tmp_path, Configuration(router="workers: 2\n arenaSize: 4", sections=f"{http}{log}")
-    )
+    router = RunningRouter(tmp_path, Configuration(router="workers: 2\n arenaSize: 4", sections=f"{http}{log}"))
     until(lambda: "recorder serves" in router.log and "exporter serves" in router.log, "recorder, exporter")
     yield router
     router.kill()
@@ -43,11 +41,7 @@ def router(code: Path, tmp_path: Path) -> Iterator[RunningRouter]:
 
 def restart(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [ROUTERD, "restart", "--rolling", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=2 * LONG,
-        check=False,
+        [ROUTERD, "restart", "--rolling", *arguments], capture_output=True, text=True, timeout=2 * LONG, check=False
     )
 
 
@@ -77,12 +71,7 @@ def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: 
     done = restart("--pid", str(router.process.pid))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert [line.split(" is new")[0] for line in lines[1:-1]] == [
-        "worker-0",
-        "worker-1",
-        "core",
-        "recorder",
-    ], lines
+    assert [line.split(" is new")[0] for line in lines[1:-1]] == ["worker-0", "worker-1", "core", "recorder"], lines
     assert lines[-1].startswith("All processes are new, but for the supervisor")
     assert product(router) == "the next one"
     assert "next core started" in router.log

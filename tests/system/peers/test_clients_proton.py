@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 from proton import Message
 from proton.handlers import TransactionHandler
-from proton.reactor import (
-    AtMostOnce,
-    Container,
-    DynamicNodeProperties,
-)
+from proton.reactor import AtMostOnce, Container, DynamicNodeProperties
 from proton.utils import BlockingConnection, LinkDetached, SendException, SyncRequestResponse
 
 from tests.support.clients.handlers import TIMEOUT, Client, Exchange

@@ -48,12 +48,7 @@ class Program:
         seed = folder / f"{role}-{port}.rt"
         seed.write_text(f"newrt|start\nrte|1000|{to}\nnewrt|end|1\n")
         script = Path(__file__).parents[2] / "support" / "programs" / "rmr_library.py"
-        here = {
-            "RMR_SEED_RT": str(seed),
-            "RMR_RTG_SVC": "-1",
-            "RMR_SRC_ID": "127.0.0.1",
-            "RMR_LOG_VLEVEL": "0",
-        }
+        here = {"RMR_SEED_RT": str(seed), "RMR_RTG_SVC": "-1", "RMR_SRC_ID": "127.0.0.1", "RMR_LOG_VLEVEL": "0"}
         self.process = subprocess.Popen(
             [sys.executable, script, LIBRARY or "", str(port), role, str(number)],
             env=os.environ | here,
@@ -87,9 +82,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def answerer(
-    router: RunningRouter, answering: int, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Program]:
+def answerer(router: RunningRouter, answering: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """The one endpoint, that the router has connected to for each table."""
     program = Program(tmp_path_factory.mktemp("answers"), "127.0.0.1:1", answering, "answer", 1000)
     opened = f"connection to 127.0.0.1:{answering} opened"
@@ -113,9 +106,7 @@ def test_the_library_through_the_router(
         asked, answered = answerer.told(number), asker.told(number)
         assert [one["text"] for one in asked] == [f"{role} {i}" for i in range(number)]
         assert {one["source"] for one in asked} == {source}
-        assert [(one["type"], one["text"]) for one in answered] == [
-            (1001, f"{role} {i}") for i in range(number)
-        ]
+        assert [(one["type"], one["text"]) for one in answered] == [(1001, f"{role} {i}") for i in range(number)]
         assert asker.line() == "done"
     finally:
         asker.end()

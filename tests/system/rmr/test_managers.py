@@ -36,9 +36,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def configuration(
-    manager: Application, known: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Configuration:
+def configuration(manager: Application, known: Path, tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     seed = tmp_path_factory.mktemp("seed") / "seed"
     port = free_port()  # requests say it: a port of the system's choice is not known there
     seed.write_text("newrt|start|first\nmse|1000|-1|127.0.0.1:9\nnewrt|end|1\n")
@@ -176,10 +174,7 @@ def test_a_manager_that_cuts_tables_short_repeats_and_sends_two_at_once(
     two = GOOD % b"one" + GOOD % b"two"
     manager.send_on(link, TABLE, b"newrt|start|short\nmse|1|-1|a:1\n" + two + two, transaction=b"t" * 32)
     told = [state(link) for _ in range(5)]
-    assert [one.payload for one in told] == [
-        b"ERR short table not complete\n\0",
-        *[b"OK one \n\0", b"OK two \n\0"] * 2,
-    ]
+    assert [one.payload for one in told] == [b"ERR short table not complete\n\0", *[b"OK one \n\0", b"OK two \n\0"] * 2]
     assert {one.transaction for one in told} == {b"t" * 32}
     for _ in range(3):
         assert answer(manager, link, GOOD % b"two").payload == b"OK two \n\0"
@@ -209,9 +204,7 @@ def test_two_managers_at_once(router: RunningRouter, manager: Application) -> No
 def test_a_table_and_a_map_in_one_blocking_call(router: RunningRouter, manager: Application) -> None:
     """As the Go Route Manager sends them: no ids, no count, and it waits for the answer (facts 10)."""
     link = next_life(manager)
-    text = (
-        b"newrt|start\nmse|1000|-1|%meid\nnewrt|end\nmeid_map|start\nmme_ar|a:1|gnb1 gnb2\nmeid_map|end|1\n"
-    )
+    text = b"newrt|start\nmse|1000|-1|%meid\nnewrt|end\nmeid_map|start\nmme_ar|a:1|gnb1 gnb2\nmeid_map|end|1\n"
     manager.send_on(link, TABLE, text, transaction=b"c" * 32, d1=b"\x07\0\0\0", flags=CALL)
     first, second = state(link), state(link)
     assert first.payload == second.payload == b"OK <id-missing> \n\0"
@@ -237,9 +230,7 @@ class Asking:
         (frame,) = self.link.receive()
         return self.acknowledge(self.link, frame)
 
-    def acknowledge(
-        self, link: Link, frame: Frame, state: str = "OK", reason: str = ""
-    ) -> tuple[str, list[bytes]]:
+    def acknowledge(self, link: Link, frame: Frame, state: str = "OK", reason: str = "") -> tuple[str, list[bytes]]:
         lines = frame.payload.splitlines()
         assert frame.message_type == TABLE
         table_id = lines[0].split(b"|")[2].decode()
@@ -260,16 +251,7 @@ def push(router: RunningRouter, text: str, folder: Path) -> None:
     file = folder / "table"
     file.write_text(text)
     subprocess.run(
-        [
-            Path(sys.executable).with_name("routerd"),
-            "table",
-            "push",
-            "--table",
-            "serves",
-            "--bus",
-            router.url,
-            file,
-        ],
+        [Path(sys.executable).with_name("routerd"), "table", "push", "--table", "serves", "--bus", router.url, file],
         check=True,
         capture_output=True,
         env=os.environ,
@@ -357,15 +339,11 @@ def test_no_octets_and_no_digits_of_a_peer_end_the_core(
     (file.with_name("meids")).write_bytes(b"meid_map|start|n\nmme_ar|a:1|\xff\nmeid_map|end|1\n")
     pushed = command(router, "push", "--table", "serves", "--bus", router.url, str(file.with_name("meids")))
     assert pushed.stdout == "serves: map n in use (1 entries)\n", pushed.stderr
-    asked = command(
-        router, "ask", "--table", "serves", "--mt", "1000", "--meid", "\udcff", "--bus", router.url
-    )
+    asked = command(router, "ask", "--table", "serves", "--mt", "1000", "--meid", "\udcff", "--bus", router.url)
     assert asked.returncode == 0, asked.stderr
     (frame,) = asking.link.receive()
     assert b"mme_ar|a:1|\xff\n" in frame.payload
-    assert not {"stranger:1", "stranger:2"} & {
-        row["endpoint"] for row in rows(router, "routeTable.application")
-    }
+    assert not {"stranger:1", "stranger:2"} & {row["endpoint"] for row in rows(router, "routeTable.application")}
     assert roles(router.process.pid)["core"].pid == core
     assert "control message from 127.0.0.1" in router.log
 

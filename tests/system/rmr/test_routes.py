@@ -128,12 +128,7 @@ def test_a_reply_comes_back_to_who_asked(pair: Pair, call: int) -> None:
     """Over the connection that it asked on, with its own sid; or B reaches A directly."""
     text = f"ask {pair.mode} {call}".encode()
     asked = pair.send(
-        1000,
-        text,
-        transaction=b"x" * 32,
-        sid=b"A's own",
-        d1=bytes((call, 0, 0, 0)),
-        flags=CALL if call else 0,
+        1000, text, transaction=b"x" * 32, sid=b"A's own", d1=bytes((call, 0, 0, 0)), flags=CALL if call else 0
     )
     link, got = pair.arrives(1000, text)
     assert (got.flags, got.call, got.transaction) == (asked.flags, call, asked.transaction)
@@ -215,19 +210,11 @@ def test_rmr_to_amqp(net: Net, proxied: Pair) -> None:
     (arrived,) = peer.take(receiver)
     message = arrived.message
     assert bytes(message.body) == b"to amqp"
-    assert message.properties == {
-        "rmr.mt": 1004,
-        "rmr.sub-id": -1,
-        "rmr.meid": "ran-3",
-        "rmr.source": asked.source,
-    }
+    assert message.properties == {"rmr.mt": 1004, "rmr.sub-id": -1, "rmr.meid": "ran-3", "rmr.source": asked.source}
     arrived.settle()
     header = message.annotations[symbol("x-opt-rmr.header")]
     answer = Message(
-        body=b"answer",
-        inferred=True,
-        properties={"rmr.mt": 1005},
-        annotations={symbol("x-opt-rmr.header"): header},
+        body=b"answer", inferred=True, properties={"rmr.mt": 1005}, annotations={symbol("x-opt-rmr.header"): header}
     )
     sender = peer.ready_sender(message.reply_to)
     delivery = net.send(sender, answer)
@@ -273,9 +260,7 @@ def test_an_amqp_client_is_answered_at_its_endpoint(net: Net, proxied: Pair) -> 
     peer = net.peer()
     receiver = peer.receiver("proxied/client:9", 10)
     sender = peer.ready_sender("proxied")
-    asked = net.send(
-        sender, Message(body=b"ask", inferred=True, properties=SIGNED | {"rmr.source": "client:9"})
-    )
+    asked = net.send(sender, Message(body=b"ask", inferred=True, properties=SIGNED | {"rmr.source": "client:9"}))
     net.until(lambda: asked.settled, "outcome")
     _, got = proxied.arrives(1000, b"ask")
     link = Link.to(got.source)

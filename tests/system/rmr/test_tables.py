@@ -176,9 +176,7 @@ def test_who_and_management(router: RunningRouter, connection: BlockingConnectio
     assert not endpoints["logger:30311"]["live"]
     shown = tool(router, "who", "--table", "ric")
     assert shown.returncode == 0, shown.stderr
-    assert [line.split()[1:3] for line in shown.stdout.splitlines() if "app1" in line] == [
-        ["app1:43086", "live"]
-    ]
+    assert [line.split()[1:3] for line in shown.stdout.splitlines() if "app1" in line] == [["app1:43086", "live"]]
 
 
 def test_only_pushers_may_push(client: Client) -> None:

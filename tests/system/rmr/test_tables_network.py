@@ -59,9 +59,7 @@ class Side(NetworkRouter):
         folder.mkdir()
         sections = LISTENERS + "".join(map(connector, others)) + tables
         configuration = Configuration(
-            "mode: interior\n workers: 1",
-            sections=sections,
-            expected="endpoint .*: (host |Connection re|closed)",
+            "mode: interior\n workers: 1", sections=sections, expected="endpoint .*: (host |Connection re|closed)"
         )
         RunningRouter.__init__(self, folder, configuration)
 
@@ -148,9 +146,7 @@ def test_the_table_is_reached(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_message_without_key_is_refused_with_the_reason(
-    place: str, net: Net, sides: tuple[Side, Side]
-) -> None:
+def test_a_message_without_key_is_refused_with_the_reason(place: str, net: Net, sides: tuple[Side, Side]) -> None:
     """As on a link to the table itself; and its sender goes on."""
     peer = net.peer(sides[PLACES.index(place)].address)
     peer.close_link(peer.ready_sender("ric"))
@@ -162,9 +158,7 @@ def test_a_message_without_key_is_refused_with_the_reason(
     assert [error_of(one)[0] for one in sent] == conditions
 
 
-def test_the_key_may_be_annotated(
-    net: Net, sides: tuple[Side, Side], ends: dict[str, tuple[Peer, Receiver]]
-) -> None:
+def test_the_key_may_be_annotated(net: Net, sides: tuple[Side, Side], ends: dict[str, tuple[Peer, Receiver]]) -> None:
     """Annotations count more than properties, also where routers have added their own."""
     given = message(1001)
     given.annotations = {symbol("x-opt-rmr.mt"): 1000, symbol("x-opt-other"): "y" * 3000}
@@ -236,9 +230,7 @@ def test_a_client_far_away_answers_a_blocking_call(
     arrived.settle()
     to, call_id = arrived.message.reply_to, arrived.message.id
     sender = peer.ready_sender(to)
-    assert net.settled(net.send(sender, Message(b"told", inferred=True, correlation_id=call_id))) == [
-        ACCEPTED
-    ]
+    assert net.settled(net.send(sender, Message(b"told", inferred=True, correlation_id=call_id))) == [ACCEPTED]
     (back,) = link.receive()
     assert (back.payload, back.call, back.flags, back.transaction) == (b"told", 2, 0, b"T" * 32)
     link.close()

@@ -80,9 +80,7 @@ def test_a_frame_with_a_wrong_length_ends_its_connection(
 
 
 @pytest.mark.parametrize("length", [0, 1, 49, 265, MOST + 1, 0xFFFFFFFF])
-def test_a_frame_of_an_impossible_length_ends_its_connection(
-    router: RunningRouter, link: Link, length: int
-) -> None:
+def test_a_frame_of_an_impossible_length_ends_its_connection(router: RunningRouter, link: Link, length: int) -> None:
     """At once: nothing is waited for."""
     before = router.counted("rmr_bad_length")
     link.socket.sendall(struct.pack("<I", length) + bytes(20))
@@ -135,9 +133,7 @@ def test_frames_and_messages_of_one_connection_in_the_log(router: RunningRouter,
         assert client.call("READ", **connection)["enableProtocolTrace"] is True
         link.send(Frame(1000, b'say "it"', meid="gnb1", source="app:9", sid=b"mine"))
         came = 'sub-id=-1, source="app:9", address="", meid="gnb1", sid="mine"] (8) "say \\"it\\""'
-        until(
-            lambda: f"PROTOCOL (trace) [C{number}]:RMR: <- @1000 [{came}" in router.log, "a frame that comes"
-        )
+        until(lambda: f"PROTOCOL (trace) [C{number}]:RMR: <- @1000 [{came}" in router.log, "a frame that comes")
         amqp = BlockingConnection(router.url, timeout=LONG)
         sender = amqp.create_sender(f"rt/{connections(router.id)}{number}")
         sender.send(Message(body=b"back", inferred=True, properties={"rmr.mt": 1001}))

@@ -107,9 +107,7 @@ def configuration(
         sections += f"sslProfile {{\n name: {name}\n caCertFile: {authority.certificate}\n}}\n"
         sections += plugin(name, by_tls[0].port, f"sslProfile: {name}", host="localhost")
     strict = "authenticatePeer: yes\n saslMechanisms: PLAIN ANONYMOUS\n initialHandshakeTimeoutSeconds: 1"
-    sections += (
-        judged("judge") + judged("judge", strict) + judged("nobody") + judged("right") + judged("stranger")
-    )
+    sections += judged("judge") + judged("judge", strict) + judged("nobody") + judged("right") + judged("stranger")
     settings = f"workers: 1\n saslConfigDir: {folder}\n saslConfigName: routerd"
     return Configuration(settings, sections=f"{sections}{own}\n}}", expected="AUTHSERVICE|AGENT")
 
@@ -251,9 +249,7 @@ def test_an_exchange_of_several_steps_is_passed_on_whole(router: RunningRouter) 
 
 
 @pytest.mark.parametrize("said", [[(RESPONSE, b"x")], [(INIT, "PLAIN", b"\0silent\0x")] * 2])
-def test_a_client_that_makes_no_sense_is_refused(
-    router: RunningRouter, said: list[tuple[int, str, bytes]]
-) -> None:
+def test_a_client_that_makes_no_sense_is_refused(router: RunningRouter, said: list[tuple[int, str, bytes]]) -> None:
     before = counts(router)
     with client(address_of(router.urls[1])) as wire:
         offered(wire)
@@ -264,9 +260,7 @@ def test_a_client_that_makes_no_sense_is_refused(
     told(router, before, 0, 1, 0)
 
 
-def test_a_service_by_tls_proves_its_name(
-    router: RunningRouter, by_tls: tuple[Judge, dict[str, Authority]]
-) -> None:
+def test_a_service_by_tls_proves_its_name(router: RunningRouter, by_tls: tuple[Judge, dict[str, Authority]]) -> None:
     """A stranger's authority does not vouch for it: no password goes there. It hears which name is meant."""
     before = counts(router)
     assert attempt(router.urls[4], plain("alice", "secret")).opened

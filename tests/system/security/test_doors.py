@@ -39,9 +39,7 @@ Enter = Callable[..., Peer]
 def enter(net: Net, router: RunningRouter) -> Enter:
     """A client comes in by a door, for a vhost."""
 
-    def enter(
-        vhost: str, door: str = "normal", container: str = "", user: str = "", opens: bool = True
-    ) -> Peer:
+    def enter(vhost: str, door: str = "normal", container: str = "", user: str = "", opens: bool = True) -> Peer:
         if door == "web":
             found = re.search(r"http://127.0.0.1:(\d+)", router.output)
             assert found is not None
@@ -76,9 +74,7 @@ NAMES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_forbidden_address_however_a_terminus_names_it(
-    net: Net, enter: Enter, broker: Broker, door: str
-) -> None:
+def test_a_forbidden_address_however_a_terminus_names_it(net: Net, enter: Enter, broker: Broker, door: str) -> None:
     """By its address or by its node's, dynamic or not, for senders and receivers, link-routed or not."""
     peer = enter("tight", door)
     links = [(sends, name, attach(peer, sends, **name)) for name in NAMES for sends in (True, False)]
@@ -185,16 +181,7 @@ def test_what_a_group_does_not_list(net: Net, enter: Enter, door: str) -> None:
     assert {outcome(net, link) for link in links} == {NOT_ALLOWED}
 
 
-ELSEWHERE = [
-    "secret",
-    "/secret",
-    "amqp:/secret",
-    "amqp://pub/secret",
-    "secret.",
-    "pub/../secret",
-    "PUB",
-    "lr.secret",
-]
+ELSEWHERE = ["secret", "/secret", "amqp:/secret", "amqp://pub/secret", "secret.", "pub/../secret", "PUB", "lr.secret"]
 ELSEWHERE += ["$management", "_local/$management", "_topo/0/all/pub", "_edge/another/pub", "_$temp.x"]
 
 
@@ -317,11 +304,7 @@ def test_tenants_use_what_their_group_lists(net: Net, enter: Enter) -> None:
     """By a name or a pattern that says so; and who is no tenant is bound by the policy alone."""
     tenant, client = enter("common", "tenant"), enter("all")
     receiver = tenant.receiver("_local/meet", 10)
-    for sender in (
-        tenant.ready_sender("_local/meet"),
-        client.ready_sender("_local/meet"),
-        tenant.ready_sender(None),
-    ):
+    for sender in (tenant.ready_sender("_local/meet"), client.ready_sender("_local/meet"), tenant.ready_sender(None)):
         net.send(sender, Message(address="_local/meet", body="x"))
         tenant.take(receiver)[0].settle()
     assert outcome(net, attach(tenant, False, "_local/other")) == NOT_ALLOWED

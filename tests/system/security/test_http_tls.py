@@ -74,9 +74,7 @@ class Served:
 
 
 @pytest.fixture
-def served(
-    request: pytest.FixtureRequest, authority: Authority, certificate: Certificate
-) -> Iterator[Served]:
+def served(request: pytest.FixtureRequest, authority: Authority, certificate: Certificate) -> Iterator[Served]:
     served = Served(Secured(setup(authority, certificate, **getattr(request, "param", {}))))
     yield served
     served.over.set()
@@ -151,13 +149,5 @@ def test_files_of_a_folder_and_of_no_other(tmp_path: Path) -> None:
     index = file_answer(root, "/")
     assert index is not None
     assert index.content_type == "text/html"
-    for path in (
-        "/../secret.txt",
-        "/in/../../secret.txt",
-        "/%2e%2e/secret.txt",
-        "/out",
-        "/none",
-        "/in",
-        "/\0",
-    ):
+    for path in ("/../secret.txt", "/in/../../secret.txt", "/%2e%2e/secret.txt", "/out", "/none", "/in", "/\0"):
         assert file_answer(root, path) is None, path

@@ -156,9 +156,7 @@ def test_anonymous_beside_users(router: RunningRouter) -> None:
     assert not attempt(router.urls[1], Credentials(user="bob", password="wrong", mechanisms="PLAIN")).opened  # noqa: S106 - of this test
 
 
-def test_a_password_in_the_clear_is_refused_where_encryption_is_required(
-    router: RunningRouter, since: Since
-) -> None:
+def test_a_password_in_the_clear_is_refused_where_encryption_is_required(router: RunningRouter, since: Since) -> None:
     credentials = Credentials(user="alice", password="secret", mechanisms="PLAIN")  # noqa: S106 - of this test
     assert not attempt(router.urls[2], credentials).opened
     since.counted("refused_unprotected", 1)

@@ -188,16 +188,12 @@ def test_what_the_tools_say_of_certificates(files: Files, router: RunningRouter)
     """With the authority they are in; with another one they say which is wanted."""
     url = urls_of(router.output)[0].replace("127.0.0.1", "localhost")
     connect(Place(url, timeout=LONG, trustfile=str(files.authority.certificate))).close()
-    with pytest.raises(
-        ClientError, match="give the authority of the router's certificate with --ssl-trustfile"
-    ):
+    with pytest.raises(ClientError, match="give the authority of the router's certificate with --ssl-trustfile"):
         connect(Place(url, timeout=LONG, trustfile=str(files.stranger.certificate)))
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])
-def test_a_wrong_certificate_is_refused(
-    files: Files, router: RunningRouter, since: Since, which: str
-) -> None:
+def test_a_wrong_certificate_is_refused(files: Files, router: RunningRouter, since: Since, which: str) -> None:
     """Counted, and told with the peer's name."""
     certificate = None if which == "none" else getattr(files, which)
     assert not attempt(urls_of(router.output)[1], client(files, certificate, mechanisms="EXTERNAL")).opened
@@ -239,9 +235,7 @@ def test_garbage_hurts_nobody(files: Files, router: RunningRouter, since: Since)
     assert re.search(r"connection of -", router.log) is None
 
 
-def test_who_leaves_after_the_handshake_has_not_failed_in_it(
-    files: Files, router: RunningRouter, since: Since
-) -> None:
+def test_who_leaves_after_the_handshake_has_not_failed_in_it(files: Files, router: RunningRouter, since: Since) -> None:
     """TLS is there, OPEN does not come: no failed handshake, and the log says that it was not opened."""
     place = address_of(urls_of(router.output)[0].replace("amqps", "amqp"))
     context = ssl.create_default_context(cafile=str(files.authority.certificate))
@@ -265,9 +259,7 @@ def test_changed_certificates_are_used_at_once(files: Files, router: RunningRout
     try:
         time.sleep(1.1)  # files are looked at once a second
         replace(files.server.certificate, other.certificate.read_bytes())
-        assert attempt(
-            urls_of(router.output)[0], client(files)
-        ).opened  # the key does not fit: nothing changes
+        assert attempt(urls_of(router.output)[0], client(files)).opened  # the key does not fit: nothing changes
         until(lambda: router.counted("certificates_failed") == 1, "count")
         until(lambda: "is not the key of the certificate" in router.log, "the log line")
         time.sleep(1.1)
@@ -293,9 +285,7 @@ def test_a_certificate_that_is_no_longer_listed_shuts_its_owner_out(files: Files
     names.write_text(msgspec.json.encode({digest: "alice"}).decode())
     listed = profile(files, "listed").replace("uidFormat: on", f"uidFormat: 2\n uidNameMappingFile: {names}")
     policy = "policy {\n enableVhostPolicy: yes\n}\n"
-    users = (
-        "vhost {\n hostname: v\n groups: {\n g: {\n users: alice\n remoteHosts: *\n sources: *\n }\n }\n}\n"
-    )
+    users = "vhost {\n hostname: v\n groups: {\n g: {\n users: alice\n remoteHosts: *\n sources: *\n }\n }\n}\n"
     first = "host: 127.0.0.1\n port: 0\n sslProfile: listed\n authenticatePeer: yes\n policyVhost: v\n"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)

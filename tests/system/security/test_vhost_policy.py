@@ -140,9 +140,7 @@ def test_addresses_that_are_allowed(router: RunningRouter) -> None:
         ("dynamic", None),
     ],
 )
-def test_an_address_that_is_not_allowed(
-    router: RunningRouter, since: Since, kind: str, address: str | None
-) -> None:
+def test_an_address_that_is_not_allowed(router: RunningRouter, since: Since, kind: str, address: str | None) -> None:
     outcome = attempt(router.url, at("strict"), [(kind, address)])
     assert outcome.link_errors == (NOT_ALLOWED,)
     since.counted("refused_addresses", 1)

@@ -140,8 +140,7 @@ def test_a_connector_is_an_address(net: Net, cloud: Node) -> None:
     peer = net.peer()
     receiver = peer.receiver("alice", credit=1)
     delivery = net.send(
-        peer.ready_sender(None),
-        Message(body=b"hi", inferred=True, address="route:T13=>bob", reply_to="alice"),
+        peer.ready_sender(None), Message(body=b"hi", inferred=True, address="route:T13=>bob", reply_to="alice")
     )
     assert net.settled(delivery) == [ACCEPTED]
     assert said(cloud.receive()) == ("bob", "alice", b"hi")
@@ -364,15 +363,10 @@ def test_two_routers_joined_by_it(net: Net, router: RunningRouter, tmp_path: Pat
             "01010003626f62010003616e6e0470696e67",
         )
         reply = bytes.fromhex("01010003616e6e010003626f6204706f6e67")
-        assert net.settled(net.send(mine.ready_sender(None), answer([*back, "D2.in"], [], reply))) == [
-            ACCEPTED
-        ]
+        assert net.settled(net.send(mine.ready_sender(None), answer([*back, "D2.in"], [], reply))) == [ACCEPTED]
         (arrived,) = far.take(end)
         arrived.settle()
-        assert (list(arrived.message.annotations[RETURN]), bytes(arrived.message.body)) == (
-            ["D2", "bob"],
-            b"pong",
-        )
+        assert (list(arrived.message.annotations[RETURN]), bytes(arrived.message.body)) == (["D2", "bob"], b"pong")
         far.connection.close()  # what it has settled goes before
         net.until(lambda: far.closed, "the end of its connection")
     finally:
@@ -387,9 +381,7 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("made", "why"), UNFIT, ids=["end", "text", "long"])
-def test_what_makes_no_frame_is_refused(
-    net: Net, cloud: Node, router: RunningRouter, made: Message, why: str
-) -> None:
+def test_what_makes_no_frame_is_refused(net: Net, cloud: Node, router: RunningRouter, made: Message, why: str) -> None:
     """Its sender is told the reason."""
     before = router.counted("ockam_unfit")
     delivery = net.send(net.peer().ready_sender("T13"), made)

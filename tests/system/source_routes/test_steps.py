@@ -70,12 +70,7 @@ STEPS: list[tuple[str, int, str, list[str], int]] = [
     ("W7", 1, "client", ["C2i unwrap trace=yes traceAs=C2 format=bare"], 2),
 ]
 REPLIES = [("S1", 3, 4), ("D0", 2, 4), ("D1", 4, 5), ("D3", 3, 4)]
-GIVEN = {
-    ("D0", 3),
-    ("D2", 2),
-    ("D3", 2),
-    ("D3", 6),
-}  # what the clouds of the examples have made, or somebody knows
+GIVEN = {("D0", 3), ("D2", 2), ("D3", 2), ("D3", 6)}  # what the clouds of the examples have made, or somebody knows
 WORKER = "router.config.routeWorker"
 
 
@@ -147,9 +142,7 @@ def cloud(router: RunningRouter, net: Net) -> Iterator[Accepted]:
     before = router.config.read_text()
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         listening.settimeout(20)
-        router.config.write_text(
-            before + CONNECTOR.format(address_of(router.urls[1])[1], listening.getsockname()[1])
-        )
+        router.config.write_text(before + CONNECTOR.format(address_of(router.urls[1])[1], listening.getsockname()[1]))
         router.process.send_signal(signal.SIGHUP)
         peer = Accepted(net, listening.accept()[0])
         net.peers.append(peer)
@@ -304,9 +297,7 @@ def test_loops_disturb_nobody(router: RunningRouter, net: Net, sender: Any) -> N
     peer.close_link(receiver)
 
 
-def test_a_loop_through_ockam_nodes_is_cut(
-    router: RunningRouter, net: Net, cloud: Accepted, sender: Any
-) -> None:
+def test_a_loop_through_ockam_nodes_is_cut(router: RunningRouter, net: Net, cloud: Accepted, sender: Any) -> None:
     """Where nothing counts workers each crossing leaves an address: the return route ends it."""
     names = "route_refused_length", "ockam_refused", "ockam_frames_in"
     before = [router.counted(name) for name in names]
@@ -338,9 +329,7 @@ def test_a_long_message_passes_a_tee_without_a_copy(router: RunningRouter, net: 
 # ---- auto links ----
 
 
-def test_what_an_auto_link_brings_passes_a_worker(
-    net: Net, cloud: Accepted, client: Client, sender: Any
-) -> None:
+def test_what_an_auto_link_brings_passes_a_worker(net: Net, cloud: Accepted, client: Client, sender: Any) -> None:
     """One of the link's own address, if it allows the connector; without one it goes to that address."""
     peer: Peer = net.peers[0]
     link: Any = next(iter(cloud.attached.values()))

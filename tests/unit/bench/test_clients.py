@@ -42,9 +42,7 @@ def exchange(
     return results
 
 
-@pytest.mark.parametrize(
-    "kinds", [("proton", "proton"), ("proton", "wire"), ("wire", "proton"), ("wire", "wire")]
-)
+@pytest.mark.parametrize("kinds", [("proton", "proton"), ("proton", "wire"), ("wire", "proton"), ("wire", "wire")])
 @pytest.mark.parametrize("presettled", [False, True])
 def test_clients_understand_each_other(kinds: tuple[str, str], presettled: bool) -> None:
     """Everything sent arrives, is accepted, and has a latency."""

@@ -50,9 +50,7 @@ def test_one_sample_is_every_percentile() -> None:
 
 def test_relative_cost_is_router_by_both_clients() -> None:
     """1.5 µs in all router processes beside 0.6 + 0.4 µs in the clients is 1.5."""
-    run = summary(
-        [result("send", cpu=0.6), result("recv", cpu=0.4)], {"core": 30e-6, "worker 0": 120e-6}, {}, 9.0
-    )
+    run = summary([result("send", cpu=0.6), result("recv", cpu=0.4)], {"core": 30e-6, "worker 0": 120e-6}, {}, 9.0)
     assert run.total_cpu == pytest.approx(1.5)
     assert run.relative_cost == pytest.approx(1.5)
     assert run.rate == pytest.approx(50.0)
@@ -126,10 +124,7 @@ def test_rows_fit_the_headings() -> None:
 def test_no_relative_cost_beside_the_hand_made_client() -> None:
     """It has another engine, so the floor is not 1."""
     run = Run(messages=1, router_cpu={"core": 1.0}, clients_cpu=0.25)
-    made = {
-        kind: Outcome(scenario="4-4", target="routerd", client=kind, runs=[run])
-        for kind in ("wire", "proton")
-    }
+    made = {kind: Outcome(scenario="4-4", target="routerd", client=kind, runs=[run]) for kind in ("wire", "proton")}
     rows = {kind: row(outcome) for kind, outcome in made.items()}
     assert "4.00" in rows["proton"]
     assert rows["proton"][-1] == "relative_cost 4.00 > 1.5"
@@ -168,9 +163,7 @@ def test_second_process_of_a_role_gets_a_number() -> None:
 
 def test_pss_is_in_bytes() -> None:
     """The kernel's kB are KiB; ``SwapPss`` and ``Pss_Anon`` are other figures."""
-    assert (
-        parse_pss("5-7 ---p [rollup]\nRss: 9 kB\nPss_Anon: 3 kB\nPss:   12 kB\nSwapPss: 7 kB\n") == 12 * 1024
-    )
+    assert parse_pss("5-7 ---p [rollup]\nRss: 9 kB\nPss_Anon: 3 kB\nPss:   12 kB\nSwapPss: 7 kB\n") == 12 * 1024
     with pytest.raises(ValueError, match="Pss"):
         parse_pss("Rss: 9 kB\n")
 
@@ -217,10 +210,7 @@ def test_malformed_peer_is_refused(text: str) -> None:
 def test_comparisons_run_only_where_asked() -> None:
     """Direct and plain Python are measured in one scenario, peers in every one."""
     peer = Target("peer", ("x",))
-    planned = [
-        (scenario.name, target.name)
-        for scenario, target in plan(SCENARIOS, [ROUTERD, DIRECT, BASELINE, peer])
-    ]
+    planned = [(scenario.name, target.name) for scenario, target in plan(SCENARIOS, [ROUTERD, DIRECT, BASELINE, peer])]
     assert ("1-1", "python") in planned
     assert ("idle", "python") not in planned
     assert sum(name == "peer" for _, name in planned) == len(SCENARIOS)

@@ -12,20 +12,11 @@ from pathlib import Path
 
 from tests.unit.house.test_tidy import OURS, ROOT, package, place, sources
 
-DIRECTORIES = (
-    "rmtree",
-    "rmdir",
-    "removedirs",
-    "delete_dir",
-    "delete_dir_contents",
-    "delete_root_dir_contents",
-)
+DIRECTORIES = ("rmtree", "rmdir", "removedirs", "delete_dir", "delete_dir_contents", "delete_root_dir_contents")
 FILES = ("unlink", "delete_file", "rename", "renames", "unlink_semaphore", "unlink_shared_memory")
 CONTENT = ("truncate", "ftruncate", "write_text", "write_bytes", "open_output_stream", "copyfile", "copytree")
 REMOVING = {*DIRECTORIES, *FILES, *CONTENT, "copy2"}
-NATIVE = re.compile(
-    r"(?<![\w.>])(?:shm_)?(?:unlink|unlinkat|rename|renameat2?|remove|rmdir|ftruncate)\s*\(|O_TRUNC"
-)
+NATIVE = re.compile(r"(?<![\w.>])(?:shm_)?(?:unlink|unlinkat|rename|renameat2?|remove|rmdir|ftruncate)\s*\(|O_TRUNC")
 
 # Function, and what is safe about it.
 JUSTIFIED = {

@@ -62,9 +62,7 @@ def test_knobs_are_attributes() -> None:
     assert knobs <= known
 
 
-ELSEWHERE = re.compile(
-    r"cannot be read|add a section sslProfile"
-)  # files, and what stands on the reader's machine
+ELSEWHERE = re.compile(r"cannot be read|add a section sslProfile")  # files, and what stands on the reader's machine
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -98,11 +96,7 @@ def test_the_page_about_management_names_all_that_can_be_changed(operation: str)
     named = {name for row in rows for name in re.findall(r"`([\w.*]+)`", row)}
     for type_ in ENTITY_TYPES:
         if operation in type_.operations:
-            assert named & {
-                type_.short_name,
-                type_.name,
-                "router.config.*" if "config." in type_.name else "",
-            }
+            assert named & {type_.short_name, type_.name, "router.config.*" if "config." in type_.name else ""}
             some = [one.name for one in type_.attributes.values() if one.update]
             if operation == "UPDATE" and len(some) < len(type_.attributes) // 3:
                 assert set(some) <= named, type_.name

@@ -265,9 +265,7 @@ def closed(bed: Bed) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("part", ["connections.opened", "links.attach", "links.detach", "planes.opened"])
-def test_a_part_of_the_core_that_fails_ends_one_connection(
-    part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_of_the_core_that_fails_ends_one_connection(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no other; a new link of another connection is served as ever."""
     bed = Bed()
     bed.say(C_CONNECTION_OPENED, ConnectionOpened(1, 1, "d", "h:2", number=7))
@@ -314,9 +312,7 @@ def test_a_message_that_the_core_fails_at_is_rejected_and_its_connection_ends() 
     bed.step()
     block = bed.arena.write(b"content")
     assert block is not None
-    bed.act(
-        type=n.A_DELIVER, flags=n.F_COMPLETE, link=2, link_gen=1, block=block, peer=HANDLE, length=1, time=1
-    )
+    bed.act(type=n.A_DELIVER, flags=n.F_COMPLETE, link=2, link_gen=1, block=block, peer=HANDLE, length=1, time=1)
     seen = bed.step()
     assert failures.number == before + 1
     assert [one["state"] for one in seen if one["type"] == n.W_UPDATE] == [n.S_REJECTED]

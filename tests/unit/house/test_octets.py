@@ -118,9 +118,7 @@ def arguments(octets: bytes, _: Path) -> None:
     client._place = SimpleNamespace(shown="here")  # type: ignore[assignment]  # as much of it as is used
     text = os.fsdecode(octets)
     for option in ("--bus", "--router", "--sasl-username"):
-        outcome = CliRunner().invoke(
-            main, ["stat", option, text[:2000], "--bus", f"{text[:2000]}@127.0.0.1:1"]
-        )
+        outcome = CliRunner().invoke(main, ["stat", option, text[:2000], "--bus", f"{text[:2000]}@127.0.0.1:1"])
         assert isinstance(outcome.exception, SystemExit), outcome.exception
     given = attributes((f"a={text}", f"{text}=1"))
     for operation, body in (("UPDATE", given), ("READ", {}), (text, {})):
@@ -259,10 +257,7 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "environment: systemd": (environment_of_systemd, "routerd/supervise/systemd.py"),
     "command line": (arguments, "routerd/cli/manage.py routerd/cli/client.py routerd/__main__.py"),
     "management request": (a_management_request, "core/management/"),
-    "address": (
-        an_address,
-        "core/addresses/addresses.py core/addresses/keys.py shm/board.py core/flow_log/names.py",
-    ),
+    "address": (an_address, "core/addresses/addresses.py core/addresses/keys.py shm/board.py core/flow_log/names.py"),
     "between routers": (a_value_between_routers, "core/interior/ core/edge/ core/amqp/"),
     "RMR": (rmr_words, "core/rmr/"),
     "source route": (a_source_route, "routerd/source_routes/"),

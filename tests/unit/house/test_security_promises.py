@@ -190,9 +190,7 @@ def sentences() -> list[str]:
 def attacks_in(file: str) -> tuple[str, ...]:
     """Names of the tests in a file."""
     tree = ast.parse((ROOT / "tests" / FILES[file]).read_text(encoding="utf-8"))
-    return tuple(
-        one.name for one in tree.body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")
-    )
+    return tuple(one.name for one in tree.body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_"))
 
 
 def test_each_promise_of_the_page_has_an_attack() -> None:

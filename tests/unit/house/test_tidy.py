@@ -42,12 +42,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/rmr": f"{SHM} core/addresses core/amqp core/forwarder core/links core/process",
         "core/source_routes": f"{SHM} core/addresses core/links core/process",
         "core/link_routes": f"{SHM} core/addresses core/amqp core/forwarder core/links core/process",
-        "core/interior": f"{SHM} core/addresses core/amqp core/forwarder core/link_routes core/links"
-        " core/process",
+        "core/interior": f"{SHM} core/addresses core/amqp core/forwarder core/link_routes core/links core/process",
         "core/edge": f"{SHM} core/addresses core/amqp core/forwarder core/interior core/link_routes"
         " core/links core/process",
-        "core/links": f"{SHM} core/addresses core/edge core/forwarder core/interior core/link_routes"
-        " core/process",
+        "core/links": f"{SHM} core/addresses core/edge core/forwarder core/interior core/link_routes core/process",
         "core/management": f"{SHM} core/addresses core/amqp core/forwarder core/interior core/link_routes"
         " core/links core/process core/rmr core/source_routes",
         "core/process": f"{SHM} core/addresses core/edge core/flow_log core/forwarder core/interior"
@@ -184,9 +182,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
 def headers(file: Path) -> Iterator[tuple[int, Path]]:
     """Line and path of every header of ours that a C or Cython file includes."""
     for number, line in enumerate(file.read_text().splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line) or re.match(
-            r'\s*cdef extern from "([^"]+)"', line
-        )
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line) or re.match(r'\s*cdef extern from "([^"]+)"', line)
         if match:
             near = [file.parent / match[1], ROOT / match[1]]
             yield from ((number, path.resolve()) for path in near if path.is_file())
@@ -220,8 +216,7 @@ def test_folders_know_only_whom_they_may() -> None:
         for file in sources(".py", ".pyx", ".pxd", ".pxi", ".h", ".c")
         if folder(file) in MAY_IMPORT
         for line, other in known(file)
-        if other
-        not in {folder(file)} | MAY_IMPORT[folder(file)] | also.get(str(file.relative_to(ROOT)), set())
+        if other not in {folder(file)} | MAY_IMPORT[folder(file)] | also.get(str(file.relative_to(ROOT)), set())
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -334,9 +329,7 @@ def test_every_module_is_used() -> None:
 def test_every_header_is_used() -> None:
     """A header that nothing includes is dead."""
     used = {header for file in sources(".h", ".c", ".pyx", ".pxd", ".pxi") for _, header in headers(file)}
-    dead = [
-        str(file.relative_to(ROOT)) for file in sources(".h") if package(file) in OURS and file not in used
-    ]
+    dead = [str(file.relative_to(ROOT)) for file in sources(".h") if package(file) in OURS and file not in used]
     assert not dead, "\n".join(dead)
 
 
@@ -365,8 +358,7 @@ def test_every_installed_version_is_pinned() -> None:
         for name in re.findall(r"(?m)^([\w.-]+)==", (ROOT / "constraints.txt").read_text())
     }
     installed = {
-        re.sub(r"[-_.]+", "-", distribution.name).lower()
-        for distribution in importlib.metadata.distributions()
+        re.sub(r"[-_.]+", "-", distribution.name).lower() for distribution in importlib.metadata.distributions()
     }
     assert installed - pins - {"pip", "routerd"} == set()
 

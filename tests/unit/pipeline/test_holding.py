@@ -83,9 +83,7 @@ def test_what_goes_while_the_log_is_listed_is_named_and_left_out(log: Path) -> N
         assert found.skipped == [Skipped("x", GONE), Skipped(str(compacted), GONE)]
 
 
-def test_more_files_than_may_be_open_are_read_by_their_names(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_files_than_may_be_open_are_read_by_their_names(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are kept, which go first; a later one that goes ends the run in a sentence."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)

@@ -27,9 +27,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", [RESULTS, STREAM])
 @pytest.mark.parametrize("entry", ["traffic/x.parquet", ".ssh/id", ".hidden", "thesis.txt", ".git/objects/"])
-def test_a_directory_of_somebody_else_is_refused_untouched(
-    tmp_path: Path, log: Path, kind: Kind, entry: str
-) -> None:
+def test_a_directory_of_somebody_else_is_refused_untouched(tmp_path: Path, log: Path, kind: Kind, entry: str) -> None:
     """Whatever is in it, hidden or called like a table; the error names the directory and what was found."""
     home = tmp_path / "home"
     target = home / entry
@@ -108,9 +106,7 @@ def test_one_process_at_a_time_writes(tmp_path: Path, log: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [RESULTS, STREAM])
-def test_results_of_an_earlier_version_are_taken_over_by_a_marker(
-    tmp_path: Path, log: Path, kind: Kind
-) -> None:
+def test_results_of_an_earlier_version_are_taken_over_by_a_marker(tmp_path: Path, log: Path, kind: Kind) -> None:
     """The error says how; tables that were there stay."""
     out = tmp_path / "out"
     (out / "traffic").mkdir(parents=True)
@@ -273,9 +269,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> None:
 def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> None:
     """In one line that says what to do: tables of another run, of none, missing, or of an earlier version."""
     out = tmp_path / "out"
-    with pytest.raises(
-        PipelineError, match=r"out holds no results: `routerd pipeline run` makes them there$"
-    ):
+    with pytest.raises(PipelineError, match=r"out holds no results: `routerd pipeline run` makes them there$"):
         current(str(out))
     output = claim(out, log)
     begin(output)

@@ -53,9 +53,7 @@ def test_an_absurd_length_is_nothing() -> None:
 
 def test_rows_survive_the_journey_and_nonsense_is_none() -> None:
     """Encode and decode agree."""
-    content = Board(
-        [AddressRow("a", "balanced", 1, 2, 3)], 4, [ConnectionRow(0, "c", "h:1", "normal", "u")], 5
-    )
+    content = Board([AddressRow("a", "balanced", 1, 2, 3)], 4, [ConnectionRow(0, "c", "h:1", "normal", "u")], 5)
     assert board.decode(board.encode(content)) == content
     assert board.decode(b"") is None
     assert board.decode(b"\xc1") is None
@@ -73,10 +71,7 @@ def test_long_texts_are_cut_and_stay_different(text: str) -> None:
 def test_whatever_is_shown_fits() -> None:
     """The largest rows there can be are cut to what has room; addresses go last."""
     text = "x" * board.TEXT
-    rows = [
-        AddressRow(f"{i}" + text[: -len(str(i))], text, 2**64 - 1, 2**32, 2**32)
-        for i in range(board.ADDRESSES)
-    ]
+    rows = [AddressRow(f"{i}" + text[: -len(str(i))], text, 2**64 - 1, 2**32, 2**32) for i in range(board.ADDRESSES)]
     connections = [ConnectionRow(63, text, text, text, text)] * board.CONNECTIONS
     data = board.encode(Board(rows, 2**64 - 1, connections, 2**32))
     assert len(data) <= contract.BOARD_ROOM

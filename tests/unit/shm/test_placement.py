@@ -35,9 +35,7 @@ def test_the_preferred_node_stands_in_the_process_s_map() -> None:
     node = placement.node_of(os.sched_getaffinity(0))
     maps = Path("/proc/self/numa_maps")
     if node is None or not maps.exists():
-        pytest.skip(
-            "the CPUs of this test are on several NUMA nodes, or the kernel tells of none; run it on one"
-        )
+        pytest.skip("the CPUs of this test are on several NUMA nodes, or the kernel tells of none; run it on one")
     with mmap.mmap(-1, 1 << 20) as memory:
         address = native.address(memory)
         assert placement.prefer_node(memory, address, node) == ""

@@ -74,9 +74,7 @@ def test_children_see_what_the_maker_writes(prefix):
     with segment.create(prefix, 2, 1) as made, segment.attach(prefix) as child:
         made.worker_stats(1).add(5, 3)
         assert child.worker_stats(1).get(5) == 3
-        assert (
-            child.worker_stats(0).get(5) == child.core_stats().get(5) == child.supervisor_stats().get(5) == 0
-        )
+        assert child.worker_stats(0).get(5) == child.core_stats().get(5) == child.supervisor_stats().get(5) == 0
         doorbells = [contract.Doorbell(made.control, contract.worker_doorbell_offset(n)) for n in range(2)]
         contract.Doorbell(child.control, contract.worker_doorbell_offset(1)).sleep()
         assert not doorbells[0].should_ring()
@@ -104,9 +102,7 @@ def test_nothing_overlaps(prefix):
     assert sorted(doorbells) == [1024 + 64 * i for i in range(most + 1)]
     assert doorbells[-1] + 64 <= pages[0]
     assert pages == [8192 * (1 + i) for i in range(most + 3)]
-    rings = [
-        offset(i) for i in range(most) for offset in (contract.action_ring_offset, contract.work_ring_offset)
-    ]
+    rings = [offset(i) for i in range(most) for offset in (contract.action_ring_offset, contract.work_ring_offset)]
     size = contract.ring_bytes(contract.RING_CAPACITY)
     assert all(b - a >= size and b % 4096 == 0 for a, b in pairwise(rings))
     assert contract.rings_bytes(most) >= rings[-1] + size
@@ -176,9 +172,7 @@ def test_truncated_segments_are_refused_by_name(prefix, name, size):
             segment.attach(prefix)
 
 
-@pytest.mark.parametrize(
-    ("workers", "mib", "culprit"), [(0, 1, "workers"), (65, 1, "workers"), (1, 0, "arenaSize")]
-)
+@pytest.mark.parametrize(("workers", "mib", "culprit"), [(0, 1, "workers"), (65, 1, "workers"), (1, 0, "arenaSize")])
 def test_impossible_sizes_name_the_attribute(prefix, workers, mib, culprit):
     """The configuration's attribute is in the message."""
     with pytest.raises(segment.SegmentError, match=f"change `{culprit}`"):
@@ -207,9 +201,7 @@ def test_a_failure_half_way_leaves_nothing(prefix, monkeypatch):
         real(fd, size)
 
     monkeypatch.setattr(os, "ftruncate", ftruncate)
-    with pytest.raises(
-        segment.SegmentError, match=f"{prefix}-arena-0 cannot have 1048576 bytes: No space left.*lower"
-    ):
+    with pytest.raises(segment.SegmentError, match=f"{prefix}-arena-0 cannot have 1048576 bytes: No space left.*lower"):
         segment.create(prefix, 1, 1)
     assert children(prefix) == []
 

@@ -163,9 +163,7 @@ def test_a_listener_that_cannot_be_protected_is_an_error() -> None:
         home.guard.protect(4, ListenerSetup("l", [], tls=TlsSetup("p", "/none")))
 
 
-@pytest.mark.parametrize(
-    ("protocols", "shut"), [("SSLv23", True), ("TLSv1.2, SSLv3", True), ("TLSv1.2", False)]
-)
+@pytest.mark.parametrize(("protocols", "shut"), [("SSLv23", True), ("TLSv1.2, SSLv3", True), ("TLSv1.2", False)])
 def test_a_listener_for_protocols_of_the_past_lets_nobody_in(protocols: str, shut: bool) -> None:
     """Not even without TLS, though that is not required."""
     home = Home(PolicySetup(), TlsSetup("p", "/c", protocols=protocols))
@@ -213,10 +211,7 @@ def test_who_leaves_after_the_tls_handshake_has_not_failed_in_it(
     home = Home(PolicySetup(), None)
     home.engine.cipher = cipher
     caplog.set_level("INFO")
-    error = (
-        "amqp:connection:framing-error",
-        "SSL Failure: error:0A000126:SSL routines::unexpected eof while reading",
-    )
+    error = ("amqp:connection:framing-error", "SSL Failure: error:0A000126:SSL routines::unexpected eof while reading")
     assert home.guard.refused(1, "10.0.0.1:9", error)
     assert home.counters.named() == counter
     plain = "connection of 10.0.0.1:9 ended before it was opened"

@@ -59,9 +59,7 @@ class FakeGuard:
     def full(self) -> bool:
         return self.crowded
 
-    def enter(
-        self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
-    ) -> Passed:
+    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str) -> Passed:
         if hostname == "forbidden":
             raise DeniedError("no such vhost")
         return Passed(user, True, False, "", "", 0, None)

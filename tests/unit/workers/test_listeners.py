@@ -75,11 +75,7 @@ def test_a_new_listener_gets_its_sockets(home: Home) -> None:
     """In the order of the packet, each one its place."""
     fds = home.give(3)
     home.listeners.change([one(1), one(2, sockets=2)], fds)
-    assert [(fd, terms[0]) for fd, terms in home.pump.places.values()] == [
-        (fds[0], 1),
-        (fds[1], 2),
-        (fds[2], 2),
-    ]
+    assert [(fd, terms[0]) for fd, terms in home.pump.places.values()] == [(fds[0], 1), (fds[1], 2), (fds[2], 2)]
     assert home.known.keys() == {1, 2}
 
 

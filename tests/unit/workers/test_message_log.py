@@ -56,9 +56,7 @@ def test_a_message_that_is_cut_off_anywhere() -> None:
     assert all(described(whole, COMPONENTS).startswith(text) for text in shown)
 
 
-@pytest.mark.parametrize(
-    "noise", [b"\x00", b"\x00\x53\x73", b"\xff" * 40, b"\x00\x53\x73\xa1\x02ab", b"\xc0" * 4096]
-)
+@pytest.mark.parametrize("noise", [b"\x00", b"\x00\x53\x73", b"\xff" * 40, b"\x00\x53\x73\xa1\x02ab", b"\xc0" * 4096])
 def test_nonsense_is_no_part(noise: bytes) -> None:
     assert described(noise, COMPONENTS) == ""
 

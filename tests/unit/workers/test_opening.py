@@ -44,9 +44,7 @@ def test_for_clients_and_brokers_strip_annotations_counts(strip: str, form: Form
     assert form_of(listener, {"product": "routerd", "qd.annotations-version": 1}) == form
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [("none", NONE), ("map", MAP), ("section", SECTION), ("skupper", SKUPPER)]
-)
+@pytest.mark.parametrize(("name", "form"), [("none", NONE), ("map", MAP), ("section", SECTION), ("skupper", SKUPPER)])
 def test_a_form_can_be_forced(name: str, form: int) -> None:
     """Whoever the peer says it is."""
     forced = connector(role="inter-router", annotations=name)

@@ -119,10 +119,7 @@ def found(home: Home, addresses: int = 1) -> None:
 def test_a_client_is_let_in_by_the_services_word(home: Home) -> None:
     """And its rights are forgotten with it."""
     found(home)
-    said = {
-        "authenticated-identity": {"sub": "alice"},
-        "address-authz": {"a": BOTH, "b": ["recv"], "c": ["no"]},
-    }
+    said = {"authenticated-identity": {"sub": "alice"}, "address-authz": {"a": BOTH, "b": ["recv"], "c": ["no"]}}
     home.relays.opened((50, 1), said, ["ADDRESS-AUTHZ"])
     assert home.done[-2:] == [("hang up", 50), ("admit", "alice")]
     assert home.told == {3: Rights(sources=["a", "b"], targets=["a"])}
@@ -206,11 +203,7 @@ def test_a_service_that_is_taken_away_judges_nobody(home: Home) -> None:
 
 @pytest.mark.parametrize(
     ("said", "user"),
-    [
-        ({}, ""),
-        ({"authenticated-identity": "ann"}, "ann"),
-        ({"authenticated-identity": {"sub": "bob"}}, "bob"),
-    ],
+    [({}, ""), ({"authenticated-identity": "ann"}, "ann"), ({"authenticated-identity": {"sub": "bob"}}, "bob")],
 )
 def test_an_identity(said: dict[str, Any], user: str) -> None:
     assert identity(said) == user
@@ -246,10 +239,7 @@ def test_the_services_word_stands_for_the_vhosts() -> None:
     free = told(Policy(PolicySetup()).grant("h", "ann", "::1"), Rights(["a_${user}"], ["b*"]), "ann", "::1")
     assert isinstance(free.admission, Admission)
     assert (free.admission.sources, free.admission.targets, free.admission.vhost) == (["a_ann"], ["b*"], "")
-    few = Grant(
-        admission=msgspec.structs.replace(free.admission, max_senders=1, source_patterns=["#"]),
-        max_sessions=2,
-    )
+    few = Grant(admission=msgspec.structs.replace(free.admission, max_senders=1, source_patterns=["#"]), max_sessions=2)
     bound = told(few, Rights([], []), "ann", "::1")
     assert bound.admission is not None
     assert (bound.max_sessions, bound.admission.max_senders) == (2, 1)

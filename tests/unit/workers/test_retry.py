@@ -77,8 +77,4 @@ def test_what_a_peer_lists_is_read_with_care(listed: object, hosts: list[str] | 
 
 
 def test_a_host_is_split_into_name_and_port() -> None:
-    assert [split(host) for host in ("h:1", "amqps://h:1", "[::1]:2")] == [
-        ("h", "1"),
-        ("h", "1"),
-        ("::1", "2"),
-    ]
+    assert [split(host) for host in ("h:1", "amqps://h:1", "[::1]:2")] == [("h", "1"), ("h", "1"), ("::1", "2")]

@@ -196,17 +196,7 @@ def test_terms_of_listeners(reply, number):
     """Sources name the first listener; tokens mean replies where that is the way of the table."""
     world = World(reply=reply, max_frame_size=5000)
     nonce, key = tokens(b"secret", "addr")
-    terms = Terms(
-        "addr",
-        "addr/$rm",
-        "addr/$conn/me/",
-        "router:4560",
-        nonce,
-        key,
-        5000,
-        number,
-        reply == "proxied",
-    )
+    terms = Terms("addr", "addr/$rm", "addr/$conn/me/", "router:4560", nonce, key, 5000, number, reply == "proxied")
     assert world.asked[-1] == ("speak", 2, terms)
 
 
@@ -237,12 +227,7 @@ def test_an_endpoint_is_connected_to_and_has_four_links():
     world.rmr.endpoints.step()
     assert ("dial", 9) in world.asked
     world.rmr.opened(7, 1)
-    assert world.attaches() == [
-        ("addr", False),
-        (None, False),
-        ("addr/127.0.0.1:1", True),
-        ("addr/$conn/me/47", True),
-    ]
+    assert world.attaches() == [("addr", False), (None, False), ("addr/127.0.0.1:1", True), ("addr/$conn/me/47", True)]
     opened = world.said[0]
     assert (opened.container, opened.host) == ("127.0.0.1:1", "10.0.0.9:5")
     assert opened.connector == "addr/127.0.0.1:1"

@@ -91,11 +91,7 @@ def told(connections: Any, target: str | None, ours: bool = False) -> Any:
 @pytest.mark.parametrize(
     ("connections", "target", "expected"),
     [
-        (
-            Connections(FRONT, "alice"),
-            "w",
-            (False, (0, b"w"), {"user:alice", "listener:front", "link:w"}, False, None),
-        ),
+        (Connections(FRONT, "alice"), "w", (False, (0, b"w"), {"user:alice", "listener:front", "link:w"}, False, None)),
         (Connections(FRONT, ""), None, (False, None, {"listener:front"}, False, None)),
         (Connections(FRONT, ""), "64#w", (False, (64, b"w"), {"listener:front"}, False, None)),
         (Connections(INTER_ROUTER, "alice"), None, (True, None, {"uplink:router2"}, True, None)),

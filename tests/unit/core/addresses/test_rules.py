@@ -37,9 +37,7 @@ def test_addresses_in_use_follow_the_new_rules() -> None:
     addresses = Addresses(tables, Identity("me"), Rules([AddressSetup(prefix="a")], "closest"))
     texts = ("a.x", "b.x", "_local/l", "_topo/0/all/t")
     handles = {text: addresses.resolve(text).handle for text in texts}
-    addresses.set_rules(
-        Rules([AddressSetup(pattern="a.*", distribution="multicast", priority=7)], "balanced")
-    )
+    addresses.set_rules(Rules([AddressSetup(pattern="a.*", distribution="multicast", priority=7)], "balanced"))
     assert addresses.unsettled
     addresses.settle()
     assert not addresses.unsettled

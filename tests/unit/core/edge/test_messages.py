@@ -38,10 +38,7 @@ def order(said: list[str], body: list[str]) -> str:
 
 VECTORS = {
     "tracking": (words.tracking("M0q1", True), f"{HEADER} 00 53 77 c0 08 02 a1 04 4d307131 41"),
-    "tracking of skrouterd": (
-        words.tracking("M0q1", False, True),
-        f"{HEADER} 00 53 77 c0 07 02 a1 03 4d7131 42",
-    ),
+    "tracking of skrouterd": (words.tracking("M0q1", False, True), f"{HEADER} 00 53 77 c0 07 02 a1 03 4d7131 42"),
     "heartbeat": (words.heartbeat(7), f"{HEADER} 00 53 77 54 07"),
     "question": (
         words.ask("r", "c", "q1", True),
@@ -62,10 +59,7 @@ VECTORS = {
             ["type", orders.TYPE, "pattern", "p", "direction", "in", "name", "n"],
         ),
     ),
-    "delete": (
-        orders.delete(ENVELOPE, "4"),
-        order(["operation", "DELETE", "type", orders.TYPE, "identity", "4"], []),
-    ),
+    "delete": (orders.delete(ENVELOPE, "4"), order(["operation", "DELETE", "type", orders.TYPE, "identity", "4"], [])),
 }
 
 

@@ -48,9 +48,7 @@ class Bed:
         self.actions[worker].publish()
         assert self.step() == NOTHING
 
-    def deliver(
-        self, content: bytes = b"hello", flags: int = n.F_COMPLETE, peer: int = INCOMING, **fields: int
-    ) -> int:
+    def deliver(self, content: bytes = b"hello", flags: int = n.F_COMPLETE, peer: int = INCOMING, **fields: int) -> int:
         block = self.arena.write(content)
         assert block is not None
         fields = {"link": 0, "priority": 4, "length": len(content), "time": 1} | fields
@@ -85,12 +83,7 @@ def test_settlement_is_one_record() -> None:
     bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=n.S_ACCEPTED)
     (told,) = bed.heard(SENDER, n.W_UPDATE)
     assert told["flags"] == n.F_IN | n.F_SETTLED | n.F_RELEASE
-    assert (told["delivery"], told["block"], told["credit"], told["state"]) == (
-        INCOMING,
-        block,
-        1,
-        n.S_ACCEPTED,
-    )
+    assert (told["delivery"], told["block"], told["credit"], told["state"]) == (INCOMING, block, 1, n.S_ACCEPTED)
     assert bed.stats.histogram(0)[0] == 999
 
 
@@ -100,13 +93,7 @@ def test_detail_goes_through_and_back() -> None:
     block = bed.deliver()
     detail = bed.details.write(b"why")
     assert detail is not None
-    update = {
-        "flags": n.F_SETTLED,
-        "state": n.S_REJECTED,
-        "extra": n.D_PAYLOAD,
-        "arena": RECEIVER,
-        "block": detail,
-    }
+    update = {"flags": n.F_SETTLED, "state": n.S_REJECTED, "extra": n.D_PAYLOAD, "arena": RECEIVER, "block": detail}
     bed.act(RECEIVER, type=n.A_UPDATE, delivery=bed.sent()["peer"], **update)
     told, released = [n.unpack(r) for r in iter(bed.work[SENDER].pop, None)][-2:]
     assert (told["arena"], told["block"], told["extra"] & n.D_PAYLOAD) == (RECEIVER, detail, n.D_PAYLOAD)
@@ -222,9 +209,7 @@ def test_unknown_spelling_asks_once() -> None:
     assert len(bed.heard(RECEIVER, n.W_SEND)) == 2
 
 
-@pytest.mark.parametrize(
-    ("offset", "found"), [(0, True), (500, True), (1200, True), (1994, False), (2**32 - 2, False)]
-)
+@pytest.mark.parametrize(("offset", "found"), [(0, True), (500, True), (1200, True), (1994, False), (2**32 - 2, False)])
 def test_address_anywhere_in_a_chain(offset: int, found: bool) -> None:
     """`to` may stand in any block; a place beyond the message is no address that exists."""
     bed = Bed()
@@ -236,9 +221,7 @@ def test_address_anywhere_in_a_chain(offset: int, found: bool) -> None:
     writer.publish(n.CONTENT_COMPLETE)
     bed.say_where_to(writer.head, offset, 7)
     bed.forwarder.add_alias(b"queue.1", bed.address)
-    bed.act(
-        SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=writer.head, peer=INCOMING
-    )
+    bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=writer.head, peer=INCOMING)
     assert bool(bed.heard(RECEIVER, n.W_SEND)) == found
 
 
@@ -313,17 +296,7 @@ def test_credit_of_settled_messages(treatment: str, link: int, at_once: bool, st
     bed.say_where_to(block, 0, 5)
     flags = n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE
     handle = INCOMING if streaming else 0
-    bed.act(
-        SENDER,
-        type=n.A_DELIVER,
-        flags=flags,
-        link=link,
-        link_gen=1,
-        block=block,
-        peer=handle,
-        length=5,
-        time=1,
-    )
+    bed.act(SENDER, type=n.A_DELIVER, flags=flags, link=link, link_gen=1, block=block, peer=handle, length=5, time=1)
     if streaming:
         (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
         bed.act(SENDER, type=n.A_CONTINUE, flags=n.F_COMPLETE, delivery=accepted["peer"], length=5)
@@ -381,9 +354,7 @@ def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) ->
     bed.forwarder.remove_link(RECEIVER, 1, 1)
     bed.step()
     bed.heard(SENDER, 0)
-    bed.deliver(
-        flags=n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE, peer=INCOMING if streaming else 0
-    )
+    bed.deliver(flags=n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE, peer=INCOMING if streaming else 0)
     assert bed.heard(RECEIVER, n.W_SEND) == []
     if streaming:
         assert [(r["delivery"], r["credit"]) for r in bed.heard(SENDER, n.W_UPDATE)] == [(INCOMING, 1)]

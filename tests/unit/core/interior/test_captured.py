@@ -85,9 +85,7 @@ READ = {
     "skupper LSU": LinkStateUpdate("SK1", INSTANCE, 1, {"US": 1}),
     "skupper LSR": LinkStateRequest("SK1"),
     "skupper MAR": MobileRequest("SK1", 0, 2),
-    "skupper MAU": MobileUpdate(
-        "SK1", 1, {"M0sfe.hNDcM:0": 2, "M0vfcr.hNDcM:0": 2}, absolute=True, version=2
-    ),
+    "skupper MAU": MobileUpdate("SK1", 1, {"M0sfe.hNDcM:0": 2, "M0vfcr.hNDcM:0": 2}, absolute=True, version=2),
 }
 
 

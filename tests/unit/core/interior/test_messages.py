@@ -7,16 +7,7 @@ from core.amqp import codec as wire
 from core.interior.advertisement import Advertisement
 from core.interior.hello import Hello, greeting
 from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
-from core.interior.message import (
-    ALL_MOBILE,
-    BadMessageError,
-    Fields,
-    addressee,
-    decode,
-    encode,
-    is_router,
-    texts,
-)
+from core.interior.message import ALL_MOBILE, BadMessageError, Fields, addressee, decode, encode, is_router, texts
 from core.interior.mobile import MobileRequest, MobileUpdate
 
 
@@ -154,14 +145,9 @@ VECTORS = {
     "MAU all": (MAU_ALL, MobileUpdate("A", 5, {"M0q1": 3}, absolute=True).encode(TO_B)),
     "MAU skupper": (
         SKUPPER_CHANGES,
-        MobileUpdate("A", 5, {"M0q1": 3, "Cin": 4, "M1q1": 3}, ("M0q2", "M1q2"), version=2).encode(
-            ALL_MOBILE
-        ),
+        MobileUpdate("A", 5, {"M0q1": 3, "Cin": 4, "M1q1": 3}, ("M0q2", "M1q2"), version=2).encode(ALL_MOBILE),
     ),
-    "MAU all skupper": (
-        SKUPPER_ALL,
-        MobileUpdate("A", 5, {"M0q1": 5}, absolute=True, version=2).encode(TO_B),
-    ),
+    "MAU all skupper": (SKUPPER_ALL, MobileUpdate("A", 5, {"M0q1": 5}, absolute=True, version=2).encode(TO_B)),
 }
 
 
@@ -307,9 +293,7 @@ def test_a_link_state_of_another_router_is_refused() -> None:
         LinkStateUpdate.read(fields(encode("amqp:/_topo/0/B/qdrouter", "LSU", body)))
 
 
-@pytest.mark.parametrize(
-    "number", [wire.string("1"), b"\x41", wire.long(-1), b"\x40", b"\x72\x3f\x80\x00\x00"]
-)
+@pytest.mark.parametrize("number", [wire.string("1"), b"\x41", wire.long(-1), b"\x40", b"\x72\x3f\x80\x00\x00"])
 def test_numbers_are_whole_and_not_negative(number: bytes) -> None:
     """No text, no boolean, nothing below zero, no null, no float."""
     body = texts((("id", wire.string("A")), ("ls_seq", number), ("mobile_seq", wire.long(0))))

@@ -51,9 +51,7 @@ def said(bed: Bed, kind: int) -> list[bytes]:
     return [bed.core_arena.read(record["block"]) for record in records]
 
 
-def test_a_peer_without_control_link_is_closed_and_told_of_its_role(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_peer_without_control_link_is_closed_and_told_of_its_role(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """A connector that lacks ``role: inter-router`` ends in a warning at both ends, not in silence."""
     bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "B", "h:1", role="inter-router"))
     bed.step()
@@ -75,18 +73,14 @@ def test_another_connection_of_a_neighbour_may_be_without_control_link(
         opened = ConnectionOpened(connection, 1, "SK", f"h:{connection}", role="inter-router")
         bed.say(C_CONNECTION_OPENED, opened)
     for link, outgoing in ((0, False), (1, True)):
-        bed.say(
-            C_ATTACH, Attach(link, 1, 0, f"control-{outgoing}", outgoing, None, capabilities=["qd.router"])
-        )
+        bed.say(C_ATTACH, Attach(link, 1, 0, f"control-{outgoing}", outgoing, None, capabilities=["qd.router"]))
     bed.step()
     bed.core.tick(bed.now + 2 * SET_UP_NS)
     assert said(bed, C_CLOSE) == []
     assert "opened no control link" not in caplog.text
 
 
-def test_a_listener_that_is_not_for_routers_is_named_as_the_reason(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_listener_that_is_not_for_routers_is_named_as_the_reason(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """The reverse mistake: the connector is for routers, and the listener that it reaches is not."""
     caplog.set_level(logging.WARNING, "ROUTER_CORE")
     opened = ConnectionOpened(0, 1, "A", "h:1", role="inter-router", connector="to-A")

@@ -15,9 +15,7 @@ def test_routers_that_start_in_the_same_second_have_other_instances() -> None:
 
 
 @given(st.floats(0, 2**33), st.floats(1, 1e6), st.integers(0, 1000), st.integers(0), st.integers(0))
-def test_a_later_life_has_the_larger_instance(
-    start: float, later: float, generation: int, one: int, two: int
-) -> None:
+def test_a_later_life_has_the_larger_instance(start: float, later: float, generation: int, one: int, two: int) -> None:
     """A core of the next generation, though within the second; a router that starts again a second later."""
 
     def draw(value: int, bits: int) -> int:

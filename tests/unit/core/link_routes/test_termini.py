@@ -30,10 +30,7 @@ def test_a_tenant_s_link_has_its_whole_address(outgoing: bool, spelling: str) ->
 
 def test_a_dynamic_node_is_wanted_below_the_whole_address() -> None:
     """Where its properties say below which."""
-    pairs = [
-        (wire.symbol("x-opt-qd.address"), wire.string("queue.a")),
-        (wire.symbol("more"), wire.string("x")),
-    ]
+    pairs = [(wire.symbol("x-opt-qd.address"), wire.string("queue.a")), (wire.symbol("more"), wire.string("x"))]
     wanted = termini(True, dynamic=True, properties=wire.mapping(pairs))
     whole = placed(wanted, True, "a.example")
     assert node_address(Attach(0, 1, 0, "l", True, None, dynamic=True, termini=whole)) == "a.example/queue.a"

@@ -176,10 +176,7 @@ def test_links_are_counted_by_direction(outgoing: bool, address: str) -> None:
 def test_what_is_granted_is_allowed() -> None:
     rights = Rights(
         admission(
-            allow_dynamic_source=True,
-            allow_anonymous_sender=True,
-            allow_waypoint_links=True,
-            allow_fallback_links=True,
+            allow_dynamic_source=True, allow_anonymous_sender=True, allow_waypoint_links=True, allow_fallback_links=True
         )
     )
     for link in (
@@ -298,9 +295,7 @@ def test_what_a_tenant_may_name(address: str, sends: bool, receives: bool) -> No
         (None, b"\xff", False),
     ],
 )
-def test_a_broker_is_shown_no_address_without_its_tenant(
-    address: str | None, properties: bytes, allowed: bool
-) -> None:
+def test_a_broker_is_shown_no_address_without_its_tenant(address: str | None, properties: bytes, allowed: bool) -> None:
     """Where the router cannot put the tenant in front of all that a terminus names, the link is refused."""
     termini = replace(node(True, properties), source=Terminus(1, address, properties=properties))
     link = attach(address, dynamic=True, termini=termini)

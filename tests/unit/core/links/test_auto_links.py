@@ -45,9 +45,7 @@ class Broker(Bed):
     def answer(self, wish: OpenLink, link: int = 3) -> None:
         """The peer's attach."""
         address = wish.target if wish.outgoing else wish.source
-        attach = Attach(
-            link, 1, wish.connection, wish.name, wish.outgoing, address, request=wish.request, ours=True
-        )
+        attach = Attach(link, 1, wish.connection, wish.name, wish.outgoing, address, request=wish.request, ours=True)
         self.say(C_ATTACH, attach)
         self.step()
 

@@ -81,10 +81,7 @@ class Bed:
         counts = self.core.forwarder.counts()
         assert len(self.core.local) == counts["incoming"] == counts["outgoing"] == counts["payloads"] == 0
         assert self.arena.free == self.arena.blocks
-        assert (counts["free_small"], counts["free_large"]) == (
-            self.empty["free_small"],
-            self.empty["free_large"],
-        )
+        assert (counts["free_small"], counts["free_large"]) == (self.empty["free_small"], self.empty["free_large"])
         assert self.stats.get(BAD) == 0
 
 

@@ -68,9 +68,7 @@ def test_agents_are_known_by_every_spelling(address: str, agent: bool, foreign: 
         assert is_foreign(address, "0", "me") is foreign
 
 
-@pytest.mark.parametrize(
-    "operation", ["CREATE", "UPDATE", "DELETE", "PUSH", "PROFILE", "CALLME", "QUERY2", ""]
-)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "PUSH", "PROFILE", "CALLME", "QUERY2", ""])
 def test_what_no_list_of_questions_names_is_a_change(operation: str) -> None:
     with pytest.raises(ManagementError, match="may only read") as refused:
         Requester(management="read").permit(operation)
@@ -112,9 +110,7 @@ def test_no_link_route_takes_a_routers_own_address(pattern: str) -> None:
 
 def test_a_tenants_name_hides_no_routers_own_address() -> None:
     """What lies in no tenant's space is looked up as it is; what does is the tenant's own."""
-    found = [
-        address_of(Attach(0, 1, 0, "l", False, text), "t") for text in ("_local/$management", "$management")
-    ]
+    found = [address_of(Attach(0, 1, 0, "l", False, text), "t") for text in ("_local/$management", "$management")]
     assert found == ["_local/$management", "t/$management"]
     assert [is_own(text) for text in found] == [True, False]
 
@@ -156,17 +152,13 @@ def test_a_refusal_names_what_would_have_been_enough() -> None:
     """Of the same machine is not enough: it is the address that counts."""
     with pytest.raises(ManagementError) as refused:
         Requester(management="read").permit("CREATE")
-    assert refused.value.text.endswith(
-        "or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)"
-    )
+    assert refused.value.text.endswith("or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)")
     assert "machine" not in refused.value.text
 
 
 def test_a_refusal_to_a_neighbour_names_the_router_that_refuses_and_whose_connection_is_meant() -> None:
     """Whoever asked stands at another router, and reads only this."""
-    neighbour = Requester(
-        management="read", neighbour=True, router="B", container="A\n" * 50, peer="10.0.0.1:4711"
-    )
+    neighbour = Requester(management="read", neighbour=True, router="B", container="A\n" * 50, peer="10.0.0.1:4711")
     with pytest.raises(ManagementError) as refused:
         neighbour.permit("DELETE")
     assert refused.value.text.startswith(

@@ -16,13 +16,7 @@ from shm.contract.management import PREFIX
 from shm.contract.payloads import C_CONNECTION_OPENED, ConnectionOpened
 from tests.support.beds.agent import Bed
 
-COLUMNS = {
-    "connection": 25,
-    "router.link": 29,
-    "router.address": 21,
-    "router": 33,
-    "router.config.address": 11,
-}
+COLUMNS = {"connection": 25, "router.link": 29, "router.address": 21, "router": 33, "router.config.address": 11}
 
 
 @pytest.fixture
@@ -37,9 +31,7 @@ def bed() -> Iterator[Bed]:
 def test_links(bed: Bed) -> None:
     """Both directions, with connection and address."""
     rows = bed.query(PREFIX + "router.link")
-    told = [
-        (r["linkName"], r["linkDir"], r["owningAddr"], r["connectionId"], r["creditAvailable"]) for r in rows
-    ]
+    told = [(r["linkName"], r["linkDir"], r["owningAddr"], r["connectionId"], r["creditAvailable"]) for r in rows]
     assert told == [("to", "in", "M0news.uk", "4", 250), ("from", "out", "M0news.uk", "4", 0)]
     assert [r["identity"] for r in rows] == ["1", "2"]
 
@@ -104,12 +96,7 @@ def test_secrets_are_told_to_nobody(bed: Bed) -> None:
 def test_what_is_configured(bed: Bed) -> None:
     """Listeners and logs as the file and its defaults say; a log entity for every module."""
     (listener,) = bed.query("listener", "name", "identity", "port", "role")
-    assert listener == {
-        "name": "here",
-        "identity": "listener/127.0.0.1:0:here",
-        "port": "0",
-        "role": "normal",
-    }
+    assert listener == {"name": "here", "identity": "listener/127.0.0.1:0:here", "port": "0", "role": "normal"}
     logs = {row["module"]: row["enable"] for row in bed.query("log")}
     assert logs["DEFAULT"] == "info+"
     assert len(logs) == 17
@@ -117,10 +104,7 @@ def test_what_is_configured(bed: Bed) -> None:
 
 def test_read(bed: Bed) -> None:
     """By identity or by name, with the type or without."""
-    for properties in (
-        {"type": PREFIX + "connection", "identity": "4"},
-        {"identity": "4", "type": "connection"},
-    ):
+    for properties in ({"type": PREFIX + "connection", "identity": "4"}, {"identity": "4", "type": "connection"}):
         status, body = bed.crud("READ", **properties)
         assert (status, body["container"]) == (200, "box")
     assert bed.crud("READ", name="wide")[1]["prefix"] == "news"
@@ -160,17 +144,9 @@ def test_read(bed: Bed) -> None:
         (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "name": "wide"}),
         (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "priority": 10}),
         (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "waypoint": "maybe"}),
-        (
-            400,
-            {"operation": "CREATE", "type": "router.config.address"},
-            {"prefix": "a", "distribution": "all"},
-        ),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "distribution": "all"}),
         (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "color": "red"}),
-        (
-            400,
-            {"operation": "CREATE", "type": "router.config.address", "name": "x"},
-            {"prefix": "a", "name": "y"},
-        ),
+        (400, {"operation": "CREATE", "type": "router.config.address", "name": "x"}, {"prefix": "a", "name": "y"}),
         (400, {"operation": "CREATE", "type": "listener"}, {"port": "nowhere"}),
         (501, {"operation": "UPDATE", "type": "listener", "name": "here"}, {"port": "1"}),
         (501, {"operation": "CREATE", "type": "policy"}, {}),
@@ -211,9 +187,7 @@ def test_a_mistyped_entity_type(bed: Bed, name: str, guess: str) -> None:
 
 def test_the_core_s_tables_are_pools(bed: Bed) -> None:
     """By the names that tools know: room in all, and what is in use."""
-    body = bed.ask(
-        "QUERY", {"attributeNames": ["typeName", "typeSize", "heldByThreads"]}, entityType="allocator"
-    )[1]
+    body = bed.ask("QUERY", {"attributeNames": ["typeName", "typeSize", "heldByThreads"]}, entityType="allocator")[1]
     pools = {row[0]: row[1:] for row in body["results"]}
     size, used = pools["qdr_address_t"]
     assert size > 100
@@ -233,12 +207,8 @@ def test_about_the_agent(bed: Bed) -> None:
     assert bed.ask("GET-MGMT-NODES") == (200, [])
     schema = bed.ask("GET-SCHEMA")[1]
     assert schema["prefix"] == PREFIX.rstrip(".")
-    assert (
-        schema["entityTypes"]["vhostUserGroupSettings"]["attributes"]["maxSenders"]["default"] == 2147483647
-    )
-    assert msgspec.json.decode(bed.ask("GET-JSON-SCHEMA")[1]) == msgspec.json.decode(
-        msgspec.json.encode(schema)
-    )
+    assert schema["entityTypes"]["vhostUserGroupSettings"]["attributes"]["maxSenders"]["default"] == 2147483647
+    assert msgspec.json.decode(bed.ask("GET-JSON-SCHEMA")[1]) == msgspec.json.decode(msgspec.json.encode(schema))
     assert bed.ask("READ")[1]["identity"] == "self"
 
 
@@ -293,9 +263,7 @@ def test_what_cannot_be_answered(content: bytes) -> None:
         codec.decode(content)
 
 
-@pytest.mark.parametrize(
-    ("properties", "body"), [(None, {}), ({"operation": None}, {}), ({"operation": b"QUERY"}, {})]
-)
+@pytest.mark.parametrize(("properties", "body"), [(None, {}), ({"operation": None}, {}), ({"operation": b"QUERY"}, {})])
 def test_a_request_without_operation(properties: Any, body: Any) -> None:
     """It is answered: bad request."""
     message = Message(reply_to="back", body=body, properties=properties)
@@ -306,18 +274,14 @@ def test_a_request_without_operation(properties: Any, body: Any) -> None:
 
 def test_symbols_are_as_good_as_strings(bed: Bed) -> None:
     """Some clients send them."""
-    status, body = bed.ask(
-        symbol("QUERY"), {"attributeNames": [symbol("name")]}, entityType=symbol("listener")
-    )
+    status, body = bed.ask(symbol("QUERY"), {"attributeNames": [symbol("name")]}, entityType=symbol("listener"))
     assert (status, body["results"]) == (200, [["here"]])
 
 
 def test_pages_asked_for_in_words(bed: Bed) -> None:
     """Numbers may be given as text, as some clients do."""
     assert len(bed.query("router.link", "name", count="1", offset="1")) == 1
-    _, many = codec.decode(
-        bytes(Message(reply_to="b", properties={"operation": "QUERY", "count": "x"}).encode())
-    )
+    _, many = codec.decode(bytes(Message(reply_to="b", properties={"operation": "QUERY", "count": "x"}).encode()))
     assert isinstance(many, ManagementError)
 
 

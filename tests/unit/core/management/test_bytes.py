@@ -75,21 +75,14 @@ def test_a_request_has_as_many_values_as_an_answer() -> None:
         items = b"\x40" * number
         items = b"\xd0" + (len(items) + 4).to_bytes(4, "big") + number.to_bytes(4, "big") + items
         body = (2).to_bytes(4, "big") + b"\xa1\x01a" + items
-        content = (
-            content[: content.index(b"\x00\x53\x77")]
-            + b"\x00\x53\x77\xd1"
-            + len(body).to_bytes(4, "big")
-            + body
-        )
+        content = content[: content.index(b"\x00\x53\x77")] + b"\x00\x53\x77\xd1" + len(body).to_bytes(4, "big") + body
         assert isinstance(codec.decode(content)[1], Request if right else ManagementError)
 
 
 @pytest.mark.parametrize("spelling", [NUMBER, NAME, LONG_NAME])
 def test_what_is_passed_on_is_as_it_came(spelling: int) -> None:
     """All but whom it is to and the annotations, whatever its sections are called."""
-    message = Message(
-        address="a" * 300, reply_to="back", subject="s", properties={"operation": "READ", "type": "t"}
-    )
+    message = Message(address="a" * 300, reply_to="back", subject="s", properties={"operation": "READ", "type": "t"})
     message.correlation_id, message.body, message.durable = b"seven", {"a": [1, 2.5, symbol("b")]}, True
     message.annotations, message.instructions = {symbol("x-opt-a"): 1}, {symbol("x-opt-b"): 1}
     content = spelled(bytes(message.encode()), [spelling])

@@ -121,16 +121,14 @@ def attach(link: int, *, outgoing: bool = False, address: str | None = "a", conn
         (attach(0, connection=7), "amqp:internal-error", "refused_termini"),
     ],
 )
-def test_refusals(
-    bed: Bed, caplog: pytest.LogCaptureFixture, asked: Attach, condition: str, counter: str
-) -> None:
+def test_refusals(bed: Bed, caplog: pytest.LogCaptureFixture, asked: Attach, condition: str, counter: str) -> None:
     """A refused link is told why, counted and told of with its peer, and leaves nothing behind."""
     caplog.set_level(logging.INFO, "ROUTER_CORE")
     bed.say(C_ATTACH, asked)
     (answer,) = bed.answers()
-    assert {
-        name: bed.stats.get(at) for name, (at, *_) in COUNTERS.items() if name.startswith("refused_")
-    } == {name: int(name == counter) for name in COUNTERS if name.startswith("refused_")}
+    assert {name: bed.stats.get(at) for name, (at, *_) in COUNTERS.items() if name.startswith("refused_")} == {
+        name: int(name == counter) for name in COUNTERS if name.startswith("refused_")
+    }
     peer = "worker 0 connection 7" if asked.connection else "h:1"
     assert f"link 'l' of {peer} refused: {condition}: " in caplog.text
     assert answer.error is not None
@@ -139,9 +137,7 @@ def test_refusals(
     assert bed.core.forwarder.counts()["links"] == 0
 
 
-def test_an_address_has_as_many_senders_and_receivers_as_it_may(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_address_has_as_many_senders_and_receivers_as_it_may(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """Each of those that a prefix stands for; one that goes makes room, restored ones are not asked."""
     caplog.set_level(logging.INFO, "ROUTER_CORE")
 
@@ -168,9 +164,7 @@ def test_an_address_has_as_many_senders_and_receivers_as_it_may(
 
 
 @pytest.mark.parametrize(("listener", "told", "credit"), [(250, 10, 10), (7, 0, 7)])
-def test_an_address_may_give_less_credit_than_the_listener(
-    bed: Bed, listener: int, told: int, credit: int
-) -> None:
+def test_an_address_may_give_less_credit_than_the_listener(bed: Bed, listener: int, told: int, credit: int) -> None:
     """The worker hears of it before the credit; the smaller one of both counts."""
     bed.say(C_ATTACH, attach(0, outgoing=True, address="few.x"))
     bed.answers()

@@ -50,13 +50,7 @@ class Bed:
         for _ in range(count):
             block = self.arena.write(b"m")
             assert block is not None
-            self.act(
-                type=n.A_DELIVER,
-                flags=n.F_COMPLETE | n.F_SETTLED,
-                link=2 * number + 2,
-                link_gen=1,
-                block=block,
-            )
+            self.act(type=n.A_DELIVER, flags=n.F_COMPLETE | n.F_SETTLED, link=2 * number + 2, link_gen=1, block=block)
             sent = next(r for r in self.heard() if r["type"] == n.W_SEND)
             self.act(type=n.A_DONE, delivery=sent["peer"])
             for record in self.heard():

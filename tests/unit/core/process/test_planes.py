@@ -115,26 +115,20 @@ def without_tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[Managed]:
         segments.unlink()
 
 
-def test_without_route_tables_the_rest_works(
-    without_tables: Managed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_route_tables_the_rest_works(without_tables: Managed, caplog: pytest.LogCaptureFixture) -> None:
     """Addresses are found, messages go through, management answers for all that is there, nothing fails."""
     bed, before = without_tables, failures.number
     assert bed.core.find(RouteTables) is None
     bed.core.configure(SetTables([TableSetup("routes", "routes")]))
     block = bed.arena.write(b"news")
     assert block is not None
-    record = n.pack(
-        type=n.A_DELIVER, flags=n.F_COMPLETE | n.F_SETTLED, link_gen=1, block=block, length=1, time=1
-    )
+    record = n.pack(type=n.A_DELIVER, flags=n.F_COMPLETE | n.F_SETTLED, link_gen=1, block=block, length=1, time=1)
     assert bed.actions.push(record)
     bed.actions.publish()
     bed.say(C_ATTACH, Attach(2, 1, 0, "other", True, "routes"))
     bed.core.step(2)
     heard = bed.heard()
-    assert [(one["link"], bed.arena.read(one["block"])) for one in heard if one["type"] == n.W_SEND] == [
-        (1, b"news")
-    ]
+    assert [(one["link"], bed.arena.read(one["block"])) for one in heard if one["type"] == n.W_SEND] == [(1, b"news")]
     status, types = bed.ask("GET-TYPES")
     assert status == 200
     assert PREFIX + "router.address" in types
@@ -169,11 +163,7 @@ def watched(core: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (edges, "asks"),
         (core.admissions, "refusal"),
         (links.administration, "judge"),
-        *(
-            []
-            if (network_adapter := core.find(NetworkAdapter)) is None
-            else [(network_adapter.inter_routers, "kind")]
-        ),
+        *([] if (network_adapter := core.find(NetworkAdapter)) is None else [(network_adapter.inter_routers, "kind")]),
     ]:
         watch(who, name)
     return asked

@@ -44,9 +44,7 @@ NAMES = [pytest.param(name, id=what) for what, name in BAD.items()]
     ],
     ids=str,
 )
-def test_a_table_with_a_name_that_is_no_text_is_refused_by_its_id(
-    text: bytes, reason: str, compatible: bool
-) -> None:
+def test_a_table_with_a_name_that_is_no_text_is_refused_by_its_id(text: bytes, reason: str, compatible: bool) -> None:
     """However it is read; its sender gets the octets of its id back, and the next table is read as ever."""
     bed = Bed(compatible)
     (said,) = bed.send(text)
@@ -77,9 +75,9 @@ def test_a_record_count_of_any_length_is_a_wrong_one() -> None:
 def test_a_managed_entity_may_have_any_octets(tmp_path: Path) -> None:
     """It is owned, written for applications, and kept for the next core, octet for octet."""
     bed = Bed()
-    assert bed.send(
-        b"meid_map|start|m\nmme_ar|a:1|\xff\xfe K\xf6ln\nmme_del|\xed\xa0\x80\nmeid_map|end|2\n"
-    ) == ["OK m \n\0"]
+    assert bed.send(b"meid_map|start|m\nmme_ar|a:1|\xff\xfe K\xf6ln\nmme_del|\xed\xa0\x80\nmeid_map|end|2\n") == [
+        "OK m \n\0"
+    ]
     owned = {b"\xff\xfe": "a:1", b"K\xf6ln": "a:1"}
     assert {border.octets_of(meid): owner for meid, owner in bed.use.owners.items()} == owned
     intake = Aside(lambda: None)
@@ -132,16 +130,7 @@ def test_no_octets_of_a_control_message_end_the_core(kind: int, name: bytes) -> 
     for settings in ({"serve": True}, {"manager": "rm:1"}, {}):
         world = World(**settings)  # type: ignore[arg-type]  # as a test gives them
         world.connect(1, "10.0.0.9:5", "rm:1")
-        for payload in (
-            name,
-            LONG,
-            b"ERR " + name,
-            b"OK t1 " + LONG,
-            b"newrt|start|" + name,
-            b"",
-            b"\0",
-            b"|",
-        ):
+        for payload in (name, LONG, b"ERR " + name, b"OK t1 " + LONG, b"newrt|start|" + name, b"", b"\0", b"|"):
             world.say(1, kind, payload, source=border.lossless(name[:63]))
             world.say(1, kind, payload)
         world.run(100)
@@ -193,9 +182,7 @@ def test_a_seed_that_is_no_table_leaves_the_thread_of_tables_at_work(tmp_path: P
     intake.close()
     made += intake.made
     assert [one.outcomes[0].ok for one in made] == [False, True]
-    assert (
-        made[0].outcomes[0].reason.startswith("line 1: the start record or its id is not UTF-8 (octet 0xf6)")
-    )
+    assert made[0].outcomes[0].reason.startswith("line 1: the start record or its id is not UTF-8 (octet 0xf6)")
 
 
 def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
@@ -205,9 +192,7 @@ def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
     assert content(TABLE, b"")
 
 
-def test_a_text_that_the_router_fails_at_is_answered_and_the_next_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_text_that_the_router_fails_at_is_answered_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of ours: the sender is told ERR, the connection stays, and nothing waits behind it for ever."""
     world = World(push_from=("10.0.0.0/8",))
     world.connect(1, "10.0.0.9:5")

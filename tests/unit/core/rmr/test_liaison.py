@@ -27,19 +27,12 @@ def binary(octets: bytes) -> bytes:
 def content(kind: int, payload: bytes, source: str = "rm:1", call: int = 0, xact: bytes = b"") -> bytes:
     """A frame as a worker puts it into a message."""
     flags = frames.CALL if call else 0
-    frame = frames.Frame(
-        kind, payload, source=source, transaction=xact, flags=flags, d1=bytes((call, 0, 0, 0))
-    )
+    frame = frames.Frame(kind, payload, source=source, transaction=xact, flags=flags, d1=bytes((call, 0, 0, 0)))
     annotations = mapping([(symbol(ANNOTATION), binary(frames.header(frame)))])
     named = binary(octets_of(source)) if stray(source) else string(source)
     properties = mapping([(string("rmr.source"), named)])
     return b"".join(
-        (
-            b"\x00\x53\x70\x45",
-            section(0x72, annotations),
-            section(0x74, properties),
-            section(0x75, binary(payload)),
-        )
+        (b"\x00\x53\x70\x45", section(0x72, annotations), section(0x74, properties), section(0x75, binary(payload)))
     )
 
 
@@ -62,9 +55,7 @@ class World:
             heard = opened(message, "", "")
             (header, payload) = message.split(section(0x75, b"")[:3])[0], heard.payload
             assert header
-            self.sent.append(
-                (address, frames.Frame(heard.kind, payload, source=heard.source, transaction=heard.xact))
-            )
+            self.sent.append((address, frames.Frame(heard.kind, payload, source=heard.source, transaction=heard.xact)))
         return address in self.up
 
     def waiting(self, _: str) -> int:
@@ -162,12 +153,7 @@ def test_the_manager_is_dialled_asked_and_answered_on_its_connection() -> None:
     assert (address, asked.message_type, asked.payload) == ("$conn/3", REQUEST, b"me:4560 ts=1700000000\n\0")
     assert asked.source == "me:4560"
     ((address, told),) = world.say(3, TABLE, GOOD, xact=b"abc")
-    assert (address, told.message_type, told.payload, told.transaction) == (
-        "$conn/3",
-        STATE,
-        b"OK t1 \n\0",
-        b"abc",
-    )
+    assert (address, told.message_type, told.payload, told.transaction) == ("$conn/3", STATE, b"OK t1 \n\0", b"abc")
     assert world.from_ == "manager rm:4561"
     world.run(60)
     assert len(world.sent) == 1
@@ -186,9 +172,9 @@ def test_when_the_connection_comes_back_the_manager_is_asked_again() -> None:
     world.close(3)
     world.run(60)
     assert world.use is use
-    assert [
-        one.startswith("t2 from rm:1 at 10.0.0.9:4561: the connection was lost") for one in world.refusals
-    ] == [True]
+    assert [one.startswith("t2 from rm:1 at 10.0.0.9:4561: the connection was lost") for one in world.refusals] == [
+        True
+    ]
     world.sent.clear()
     world.connect(4, "10.0.0.9:4561", "rm:4561")
     assert [(address, one.message_type) for address, one in world.sent] == [("$conn/4", REQUEST)]
@@ -221,13 +207,7 @@ def test_who_may_push_is_configured_by_address_and_network() -> None:
     """Also for a manager that only connects, and is never asked."""
     world = World(push_from=("10.1.0.0/16", "fd00::1"))
     for number, (host, allowed) in enumerate(
-        [
-            ("10.1.2.3:1", True),
-            ("10.2.2.3:1", False),
-            ("[fd00::1]:1", True),
-            ("[fd00::2]:1", False),
-            ("?", False),
-        ]
+        [("10.1.2.3:1", True), ("10.2.2.3:1", False), ("[fd00::1]:1", True), ("[fd00::2]:1", False), ("?", False)]
     ):
         world.connect(number, host)
         ((_, told),) = world.say(number, TABLE, GOOD)

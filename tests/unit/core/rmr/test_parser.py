@@ -131,10 +131,7 @@ def test_no_count_is_no_check():
 def test_a_start_within_a_table_drops_the_open_one():
     first, second = read("newrt|start|one\nmse|1|2|a:1\n" + BASIC)
     assert isinstance(first, BadTableError)
-    assert (first.table_id, first.reason) == (
-        "one",
-        "table not complete",
-    )
+    assert (first.table_id, first.reason) == ("one", "table not complete")
     assert isinstance(second, Table)
     assert len(second) == 3
 

@@ -158,9 +158,7 @@ def test_applications_of_an_earlier_version_are_found_again(tmp_path: Path) -> N
     assert Remembered(str(path)).load() == [("b:1", "b:2", "")]
 
 
-@pytest.mark.parametrize(
-    "content", [b"hello", b"[1]", b'[["a"]]', b"\xff", b"[" * 100_000, b"[]" + b" " * LONGEST]
-)
+@pytest.mark.parametrize("content", [b"hello", b"[1]", b'[["a"]]', b"\xff", b"[" * 100_000, b"[]" + b" " * LONGEST])
 def test_a_file_that_makes_no_sense_stays_as_it_is(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -78,9 +78,7 @@ def test_a_map_changes_a_copy_of_the_map() -> None:
 
 def test_rows_behind_which_one_for_everybody_stands_are_not_in_force() -> None:
     """Last applicable entry wins, so the former of equals never does."""
-    found = table(
-        "mse|1|5|a:1", "mse|1,s:1|5|b:1", "mse|1|5|c:1", "mse|1,s:1|5|d:1", "mse|1,s:1|5|e:1", "del|9|9"
-    )
+    found = table("mse|1|5|a:1", "mse|1,s:1|5|b:1", "mse|1|5|c:1", "mse|1,s:1|5|d:1", "mse|1,s:1|5|e:1", "del|9|9")
     assert in_force(found) == [2, 4]
     assert [str(found.row(at)) for at in in_force(found)] == ["mse|1|5|c:1", "mse|1,s:1|5|e:1"]
 
@@ -90,9 +88,7 @@ def random_table(dice: random.Random, frame: str = "newrt") -> Table:
     for _ in range(dice.randrange(12)):
         senders = "".join(f",{dice.choice(['s:1', 'r:1'])}" for _ in range(dice.choice([0, 0, 1, 2])))
         key = f"{dice.randrange(3)}{senders}|{dice.randrange(-1, 2)}"
-        lines.append(
-            f"del|{key}" if dice.random() < 0.2 else f"mse|{key}|{dice.choice(['a:1,b:1', 'c:1', '%meid'])}"
-        )
+        lines.append(f"del|{key}" if dice.random() < 0.2 else f"mse|{key}|{dice.choice(['a:1,b:1', 'c:1', '%meid'])}")
     return table(*lines, frame=frame)
 
 

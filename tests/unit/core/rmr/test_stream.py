@@ -121,9 +121,7 @@ def test_a_map_is_acknowledged_by_itself_and_its_md5_is_verified() -> None:
     assert bed.use.owners == {}
     assert bed.send(f"meid_map|start|m1\nmme_ar|a:1|x\nmeid_map|end|1|{md5}\n") == ["OK m1 \n\0"]
     assert bed.use.owners == {"x": "a:1"}
-    assert bed.send("meid_map|start|m2\nmme_del|x\nmeid_map|end|2\n")[0].startswith(
-        "ERR m2 missing table records"
-    )
+    assert bed.send("meid_map|start|m2\nmme_del|x\nmeid_map|end|2\n")[0].startswith("ERR m2 missing table records")
     assert bed.use.owners == {"x": "a:1"}
 
 
@@ -207,10 +205,7 @@ def test_ten_thousand_entries_are_acknowledged_fast() -> None:
 
 def test_the_id_of_a_table_that_nobody_read() -> None:
     """Who may not push is told which table was not used."""
-    assert (
-        refusal(b"# hello\nnewrt | begin | my table # x\nmse|1|1|a:1\nnewrt|end|1\n", "no").table_id
-        == "my table"
-    )
+    assert refusal(b"# hello\nnewrt | begin | my table # x\nmse|1|1|a:1\nnewrt|end|1\n", "no").table_id == "my table"
     assert refusal(b"meid_map|start\n", "no").table_id == ""
     assert refusal(b"newrt|end|7\n", "no").table_id == ""
 

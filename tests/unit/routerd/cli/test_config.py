@@ -49,9 +49,7 @@ def test_version() -> None:
     assert done.stdout.startswith("routerd")
 
 
-def test_run_hands_the_configuration_to_the_supervisor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_hands_the_configuration_to_the_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`run` ends with the supervisor's exit status, having told the warnings."""
     given: list[Config] = []
 

@@ -95,9 +95,7 @@ def test_the_only_router_is_meant_and_of_several_one_must_be_named(monkeypatch: 
         ("echo", "gave no process id"),
     ],
 )
-def test_a_unit_that_has_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
-) -> None:
+def test_a_unit_that_has_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str) -> None:
     """In the words of systemctl, where it has any."""
     fake = tmp_path / "systemctl"
     fake.write_text(f"#!/bin/sh\n{script}\n")

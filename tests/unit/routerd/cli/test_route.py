@@ -104,10 +104,7 @@ def test_what_is_configured_is_what_the_worker_has() -> None:
         (section("forward", "sendTo: 999#x"), "sendTo: address '999#x' has a type"),
         (section("unwrap", "metadata: copy"), "metadata: 'copy' does not fit; give restore or merge"),
         (section("discovery", "route: T\nuplinks: sky"), "there is no connector named 'sky'"),
-        (
-            section("forward") + section("forward"),
-            "f.conf:8: routeWorker address: 'W' is of",
-        ),
+        (section("forward") + section("forward"), "f.conf:8: routeWorker address: 'W' is of"),
         (section("proxy", "route: R\ninner: W"), "inner: 'W' is the worker's own; give another"),
         ("sourceRoutes {\nlocalKeys: trace\n}\n", "'trace' stands in appendKeys, too; give it one class"),
         ("sourceRoutes {\nhops: 0\n}\n", "hops: 0 is out of range; give a whole number from 1 to 255"),
@@ -172,9 +169,7 @@ def explain(folder: Path, files: dict[str, str], *arguments: str) -> Result:
 
 def rows(result: Result) -> dict[str, list[Any]]:
     return {
-        name: [
-            (s["at"], s["router"], " ".join(s["onward"]), " ".join(s["return"]), s["state"]) for s in steps
-        ]
+        name: [(s["at"], s["router"], " ".join(s["onward"]), " ".join(s["return"]), s["state"]) for s in steps]
         for name, steps in json.loads(result.stdout).items()
     }
 
@@ -231,12 +226,7 @@ def test_without_a_configuration_it_is_delivered_at_its_first_address(tmp_path: 
     [
         (["W=>W=>x"], section("static", "route: W"), "hops", "W | has passed 64 workers; 64 are allowed"),
         (["W"], section("forward"), "no-next", "W | the onward route ends at a worker"),
-        (
-            ["W=>x"],
-            section("forward", "allow: user:bob"),
-            "access",
-            "W | local may not send here",
-        ),
+        (["W=>x"], section("forward", "allow: user:bob"), "access", "W | local may not send here"),
         (
             ["W=>x", "--from", "uplink:cloud", "--return", "A1"],
             section("forward", "allow: worker:A1"),
@@ -254,9 +244,7 @@ def test_without_a_configuration_it_is_delivered_at_its_first_address(tmp_path: 
         (["=>".join("a" * 33)], section("forward"), "onward", "a | the onward route has 33 addresses"),
     ],
 )
-def test_who_would_refuse_and_why(
-    tmp_path: Path, arguments: list[str], worker: str, label: str, why: str
-) -> None:
+def test_who_would_refuse_and_why(tmp_path: Path, arguments: list[str], worker: str, label: str, why: str) -> None:
     """A forged return route, such as A1's by an uplink, opens nothing."""
     result = explain(tmp_path, {"f": router("A", worker)}, *arguments, "--json")
     assert result.exit_code == 1
@@ -331,10 +319,7 @@ def test_management_serves_them(tmp_path: Path) -> None:
     """They are read like every other entity, each under a name of its own."""
     found = management(parse(router("A", section("forward"), section("forward", address="V")), "f.conf"))
     served = found.entities["router.config.routeWorker"]
-    assert [(one["address"], one["identity"]) for one in served] == [
-        ("W", "routeWorker/W"),
-        ("V", "routeWorker/V"),
-    ]
+    assert [(one["address"], one["identity"]) for one in served] == [("W", "routeWorker/W"), ("V", "routeWorker/V")]
 
 
 def test_the_first_route_of_the_guide(tmp_path: Path) -> None:

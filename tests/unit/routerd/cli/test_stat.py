@@ -36,9 +36,7 @@ LINK = {
     "linkDir": "out",
     "connectionId": "1234",
     "owningAddr": "M0a.long.address.of.somebody.who.likes.words",
-    **dict.fromkeys(
-        ("creditAvailable", "unsettledCount", "deliveryCount", "acceptedCount", "settleRate"), BIG
-    ),
+    **dict.fromkeys(("creditAvailable", "unsettledCount", "deliveryCount", "acceptedCount", "settleRate"), BIG),
 }
 ADDRESS = {
     "key": "M0a.long.address.of.somebody.who.likes.words.and.more.words.than.fit",
@@ -72,12 +70,7 @@ WORKER = {
     "restarts": 0,
     "longestLoopNanoseconds": BIG,
 }
-POOL = {
-    "typeName": "worker-63_large_block",
-    "typeSize": 16384,
-    "totalAllocFromHeap": BIG,
-    "heldByThreads": BIG,
-}
+POOL = {"typeName": "worker-63_large_block", "typeSize": 16384, "totalAllocFromHeap": BIG, "heldByThreads": BIG}
 
 
 def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
@@ -187,19 +180,12 @@ def test_who_is_behind_is_the_bottleneck() -> None:
 
 def test_rates_are_of_one_process() -> None:
     """The difference of two looks; a process that was started in between has used nothing yet."""
-    before = [
-        {"name": "a", "pid": 1, "cpuSeconds": 1.0, "loops": 5, "sleeps": 5, "longestLoopNanoseconds": 1}
-    ]
+    before = [{"name": "a", "pid": 1, "cpuSeconds": 1.0, "loops": 5, "sleeps": 5, "longestLoopNanoseconds": 1}]
     before.append({"name": "b", "pid": 2, "cpuSeconds": 9.0, "loops": 900, "sleeps": 9})
-    after = [
-        {"name": "a", "pid": 1, "cpuSeconds": 1.25, "loops": 99, "sleeps": 5, "longestLoopNanoseconds": 2}
-    ]
+    after = [{"name": "a", "pid": 1, "cpuSeconds": 1.25, "loops": 99, "sleeps": 5, "longestLoopNanoseconds": 2}]
     after.append({"name": "b", "pid": 3, "cpuSeconds": 0.1, "loops": 990, "sleeps": 9})
     rows = with_rates(before, after, 0.5)
-    assert [(row["cpuPercent"], row["awake"], row["stalling"]) for row in rows] == [
-        (50, True, True),
-        (0, False, False),
-    ]
+    assert [(row["cpuPercent"], row["awake"], row["stalling"]) for row in rows] == [(50, True, True), (0, False, False)]
 
 
 class Flaky:
@@ -230,9 +216,7 @@ class Flaky:
         (Options(reverse=True, limit=1), ["3"]),
     ],
 )
-def test_the_first_of_all_that_are_sorted(
-    monkeypatch: pytest.MonkeyPatch, options: Options, ids: list[str]
-) -> None:
+def test_the_first_of_all_that_are_sorted(monkeypatch: pytest.MonkeyPatch, options: Options, ids: list[str]) -> None:
     """What is cut off is what comes last, not what the router tells last."""
     rows = [{"identity": number, "host": host} for number, host in (("1", "b"), ("2", "c"), ("3", "a"))]
     Flaky.answers = [rows]
@@ -302,9 +286,7 @@ def test_the_processes_tell_who_has_pinned_them() -> None:
     pinned = [dict(WORKER, name="core", pinnedBy="coreCpu"), dict(WORKER, pinnedBy="workerCpus")]
     assert "pinned: core by coreCpu, workers by workerCpus" in shown("workers", pinned)
     assert "pinned: nobody" in shown("workers", [dict(WORKER, pinnedBy="nobody")])
-    (told,) = [
-        line for line in shown("workers", [dict(WORKER, pinnedBy="outside")]) if line.startswith("pinned")
-    ]
+    (told,) = [line for line in shown("workers", [dict(WORKER, pinnedBy="outside")]) if line.startswith("pinned")]
     assert told.startswith("pinned: nobody; the router's CPUs are limited from outside")
 
 
@@ -322,10 +304,5 @@ def test_it_is_told_how_the_cpus_of_a_process_came(tmp_path: Path) -> None:
 
 def test_numbers_of_a_fixed_width_are_numbers() -> None:
     """The engine has classes with texts of their own for int, ulong, float and timestamp."""
-    given = {
-        "cost": int32(1),
-        "links": [ulong(22), float32(0.5), timestamp(7)],
-        "on": True,
-        "name": symbol("Q"),
-    }
+    given = {"cost": int32(1), "links": [ulong(22), float32(0.5), timestamp(7)], "on": True, "name": symbol("Q")}
     assert json.dumps(plain(given)) == '{"cost": 1, "links": [22, 0.5, 7], "on": true, "name": "Q"}'

@@ -45,16 +45,11 @@ def test_missing_singletons_are_added() -> None:
 
 
 def test_link_capacity_of_the_router_is_the_default_of_listeners() -> None:
-    text = (
-        "router {\n linkCapacity: 7\n}\nlistener {\n port: 1\n}\nlistener {\n port: 2\n linkCapacity: 9\n}\n"
-    )
+    text = "router {\n linkCapacity: 7\n}\nlistener {\n port: 1\n}\nlistener {\n port: 2\n linkCapacity: 9\n}\n"
     assert [listener.link_capacity for listener in parse(text, "f.conf").listeners] == [7, 9]
 
 
-@pytest.mark.parametrize(
-    ("value", "cpus"),
-    [("0,1", (0, 1)), ("0-1", (0, 1)), (" 1 , 0 ", (1, 0)), ("0", (0,))],
-)
+@pytest.mark.parametrize(("value", "cpus"), [("0,1", (0, 1)), ("0-1", (0, 1)), (" 1 , 0 ", (1, 0)), ("0", (0,))])
 def test_worker_cpus_as_text(value: str, cpus: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     assert parse(router(f"workerCpus: {value}"), "f.conf").router.worker_cpus == cpus
@@ -62,9 +57,7 @@ def test_worker_cpus_as_text(value: str, cpus: tuple[int, ...], monkeypatch: pyt
     assert parse(f"[router]\nworkerCpus = {list(cpus)}", "f.toml").router.worker_cpus == cpus
 
 
-@pytest.mark.parametrize(
-    ("usable", "workers"), [({3}, 1), ({0, 1}, 1), (set(range(8)), 7), (set(range(200)), 64)]
-)
+@pytest.mark.parametrize(("usable", "workers"), [({3}, 1), ({0, 1}, 1), (set(range(8)), 7), (set(range(200)), 64)])
 def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` leaves one usable CPU to the core, and is at least one worker."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: usable)
@@ -77,22 +70,10 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
         ("workers: many", "router workers: 'many' does not fit", "give a whole number from 1 to 64 or auto"),
         ("workers: 0", "router workers: 0 is out of range", "give a whole number from 1 to 64 or auto"),
         ("arenaSize: 3", "router arenaSize: 3 is out of range", "give a whole number from 4 to 65536"),
-        (
-            "stopGraceSeconds: 4",
-            "router stopGraceSeconds: 4 is out of range",
-            "give a whole number from 0 to 3",
-        ),
+        ("stopGraceSeconds: 4", "router stopGraceSeconds: 4 is out of range", "give a whole number from 0 to 3"),
         ("busyPoll: 1.5", "router busyPoll: '1.5' does not fit", "give a whole number from 0 to 1000000"),
-        (
-            "allowResumableLinkRoute: maybe",
-            "router allowResumableLinkRoute: 'maybe' does not fit",
-            "give yes or no",
-        ),
-        (
-            "mode: edgy",
-            "router mode: 'edgy' is not allowed",
-            "give one of edge, interior, standalone (perhaps edge)",
-        ),
+        ("allowResumableLinkRoute: maybe", "router allowResumableLinkRoute: 'maybe' does not fit", "give yes or no"),
+        ("mode: edgy", "router mode: 'edgy' is not allowed", "give one of edge, interior, standalone (perhaps edge)"),
         ("worker: 3", "router worker: there is no such attribute", "did you mean workers?"),
         (
             "saslMechanisms: PLAIN",
@@ -104,11 +85,7 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
             "router xyzzy: there is no such attribute",
             "remove it (docs/configuration.md lists what router takes)",
         ),
-        (
-            "id: my router",
-            "router id: 'my router' holds ' '",
-            "give letters, digits and . _ - + : @ ~ = , only",
-        ),
+        ("id: my router", "router id: 'my router' holds ' '", "give letters, digits and . _ - + : @ ~ = , only"),
         ("id: a/b", "router id: 'a/b' holds '/'", "give letters, digits and . _ - + : @ ~ = , only"),
         (f"id: {'x' * 128}", "router id: exceeds the maximum allowed length", "give at most 127 bytes"),
         ("workerCpus: 2-", "router workerCpus: '2-' does not fit", "give CPU numbers such as 2,3 or 2-5"),
@@ -131,8 +108,7 @@ def test_mistake_in_router(line: str, what: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0", "stopGraceSeconds: 3"],
+    "line", [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0", "stopGraceSeconds: 3"]
 )
 def test_limits_themselves_are_allowed(line: str) -> None:
     assert told(router(line)) == []
@@ -153,8 +129,7 @@ def test_processes_that_would_share_a_cpu_are_warned_of(monkeypatch: pytest.Monk
     assert {str(warning) for warning in warnings} == {
         "f.conf:4: warning: router workerCpus: CPU 1 is also the core's (coreCpu), and the two take turns; "
         "give each a CPU of its own",
-        "f.conf:4: warning: router workerCpus: 7 workers take turns on 1-3; "
-        "give a CPU for each, or fewer workers",
+        "f.conf:4: warning: router workerCpus: 7 workers take turns on 1-3; give a CPU for each, or fewer workers",
     }
     assert parse(router("workers: 3", "coreCpu: 0", "workerCpus: 1-3"), "f.conf").warnings == ()
 
@@ -181,8 +156,7 @@ log {
         "has been deprecated. Use 'workers' instead",
         "2: router workers: 'none' does not fit; give a whole number from 1 to 64 or auto",
         "4: there is no entity 'listner'; did you mean 'listener'?",
-        "7: listener port: '70000' is out of range; "
-        "give a port number from 0 to 65535 or a service name such as amqp",
+        "7: listener port: '70000' is out of range; give a port number from 0 to 65535 or a service name such as amqp",
         "9: address: has neither prefix nor pattern; give one of the two",
         "10: address priority: 12 is out of range; give a whole number from 0 to 9",
         "12: log module: is missing; give one of " + MODULES,
@@ -218,11 +192,7 @@ def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "what", "instead"),
     [
-        (
-            "router {\n}\nrouter {\n}\n",
-            "3: router: stands already in line 1",
-            "there can be one, put them together",
-        ),
+        ("router {\n}\nrouter {\n}\n", "3: router: stands already in line 1", "there can be one, put them together"),
         (
             "log {\nmodule: HTTP\n}\nlog {\nmodule: HTTP\n}\n",
             "5: log module: 'HTTP' stands already in line 1",
@@ -269,11 +239,7 @@ def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
             "add a section exchange with that name",
         ),
         ("linkRoute {\nprefix: a\n}\n", "1: linkRoute direction: is missing", "give one of in, out"),
-        (
-            "log {\nmodule: HTTP\noutputFile: /tmp\n}\n",
-            "3: log outputFile: '/tmp' is a directory",
-            "give a file in it",
-        ),
+        ("log {\nmodule: HTTP\noutputFile: /tmp\n}\n", "3: log outputFile: '/tmp' is a directory", "give a file in it"),
     ],
 )
 def test_broken_relation(text: str, what: str, instead: str) -> None:
@@ -282,9 +248,8 @@ def test_broken_relation(text: str, what: str, instead: str) -> None:
 
 def test_a_log_that_cannot_be_written_is_a_warning() -> None:
     """Its disk may be there later: the router serves."""
-    assert (
-        "3: warning: log outputFile: there is no directory '/nowhere/at'; make it or give another file"
-        in told("log {\nmodule: HTTP\noutputFile: /nowhere/at/all\n}\n")
+    assert "3: warning: log outputFile: there is no directory '/nowhere/at'; make it or give another file" in told(
+        "log {\nmodule: HTTP\noutputFile: /nowhere/at/all\n}\n"
     )
 
 
@@ -316,12 +281,7 @@ def test_a_service_that_cannot_be_asked(plugin: str, what: str) -> None:
 
 @pytest.mark.parametrize(
     ("service", "place"),
-    [
-        ("h", ("h", "amqp")),
-        ("h:5671", ("h", "5671")),
-        ("[::1]:amqps", ("::1", "amqps")),
-        ("[::1]", ("::1", "amqp")),
-    ],
+    [("h", ("h", "amqp")), ("h:5671", ("h", "5671")), ("[::1]:amqps", ("::1", "amqps")), ("[::1]", ("::1", "amqp"))],
 )
 def test_a_service_by_its_old_name(service: str, place: tuple[str, str]) -> None:
     assert AuthServicePlugin(auth_service=service).place == place
@@ -329,9 +289,7 @@ def test_a_service_by_its_old_name(service: str, place: tuple[str, str]) -> None
 
 @pytest.mark.parametrize("more", ["protocol: rmr\ntable: t", "http: yes\nwebsockets: no"])
 def test_a_service_judges_clients_of_amqp_only(more: str) -> None:
-    text = (
-        f"authServicePlugin {{\nname: auth\nhost: localhost\n}}\nlistener {{\nsaslPlugin: auth\n{more}\n}}\n"
-    )
+    text = f"authServicePlugin {{\nname: auth\nhost: localhost\n}}\nlistener {{\nsaslPlugin: auth\n{more}\n}}\n"
     assert any("listener saslPlugin: " in one for one in told(text) if "warning" not in one)
 
 
@@ -354,8 +312,7 @@ def test_what_belongs_to_the_vhost_has_no_effect_in_its_groups() -> None:
 
 def test_old_names_and_statistics_are_warnings() -> None:
     config = parse(
-        router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"),
-        "f.conf",
+        router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"), "f.conf"
     )
     assert config.router.hello_interval_seconds == 2
     assert [str(warning).removeprefix("f.conf:") for warning in config.warnings] == [

@@ -36,23 +36,11 @@ def group(*lines: str, name: str = "staff") -> str:
         (listener("authenticatePeer: yes"), 1, "PLAIN sends passwords in the clear to any address:amqp"),
         (listener("saslMechanisms: PLAIN ANONYMOUS"), 2, "in the clear to any address"),
         (listener("host: 0.0.0.0", "management: all"), 3, "everybody who reaches 0.0.0.0:amqp change the"),
-        (
-            INTERIOR + listener("role: edge", "management: all"),
-            6,
-            "who reaches any address:amqp change the",
-        ),
+        (INTERIOR + listener("role: edge", "management: all"), 6, "who reaches any address:amqp change the"),
         (INTERIOR + POLICY + listener("role: inter-router"), 8, "is a router, whom no vhost policy bounds"),
-        (
-            INTERIOR + POLICY + listener("role: edge", "host: 127.0.0.1"),
-            8,
-            "amqp is an edge router",
-        ),
+        (INTERIOR + POLICY + listener("role: edge", "host: 127.0.0.1"), 8, "amqp is an edge router"),
         (connector("host: broker", "saslUsername: u", "saslPassword: p"), 8, "goes to whoever answers at"),
-        (
-            connector("host: broker", "saslPassword: p", "saslMechanisms: SCRAM-SHA-256 PLAIN"),
-            7,
-            "in the clear",
-        ),
+        (connector("host: broker", "saslPassword: p", "saslMechanisms: SCRAM-SHA-256 PLAIN"), 7, "in the clear"),
         (group("users: alice", "sources: a"), 10, "staff lets nobody in without remoteHosts"),
     ],
 )

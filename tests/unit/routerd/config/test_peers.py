@@ -47,11 +47,7 @@ def test_a_role_must_fit_the_mode(mode: str, entity: str, role: str, why: str) -
 
 @pytest.mark.parametrize(
     ("mode", "entity", "role"),
-    [
-        ("interior", "listener", "edge"),
-        ("interior", "connector", "inter-router"),
-        ("edge", "connector", "edge"),
-    ],
+    [("interior", "listener", "edge"), ("interior", "connector", "inter-router"), ("edge", "connector", "edge")],
 )
 def test_roles_that_fit(mode: str, entity: str, role: str) -> None:
     parse(f"router {{\n mode: {mode}\n}}\n{entity} {{\n port: 1\n role: {role}\n}}\n", "f.conf")

@@ -89,11 +89,7 @@ def test_what_a_vhost_says_counts(name: str) -> None:
 
 def test_who_is_not_meant_is_denied() -> None:
     """Another user, another machine, another name."""
-    for arguments in (
-        ({}, {"users": "bob"}),
-        ({}, {"remoteHosts": "10.0.0.2"}),
-        ({"aliases": "x"}, {}, "y"),
-    ):
+    for arguments in (({}, {"users": "bob"}), ({}, {"remoteHosts": "10.0.0.2"}), ({"aliases": "x"}, {}, "y")):
         with pytest.raises(DeniedError):
             granted(*arguments)  # type: ignore[arg-type]  # two or three
 

@@ -76,8 +76,7 @@ def test_files_of_a_profile(pair: tuple[Path, Path], change: dict[str, str], wha
 
 
 @pytest.mark.parametrize(
-    "user",
-    ["connector {\nhost: h\nsslProfile: p\n}\n", "authServicePlugin {\nname: a\nhost: h\nsslProfile: p\n}\n"],
+    "user", ["connector {\nhost: h\nsslProfile: p\n}\n", "authServicePlugin {\nname: a\nhost: h\nsslProfile: p\n}\n"]
 )
 def test_files_of_connections_that_the_router_makes(user: str) -> None:
     """They are read before each attempt, so the router starts; unless a listener needs them, too."""
@@ -150,10 +149,7 @@ def test_an_address_that_no_certificate_must_name_is_none_to_tell_of(more: str) 
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        (
-            "",
-            "authenticatePeer: needs certificates to trust on an HTTP listener; give the sslProfile a caCert",
-        ),
+        ("", "authenticatePeer: needs certificates to trust on an HTTP listener; give the sslProfile a caCert"),
         ("trustedCertsFile: /no/such", "trustedCertsFile: /no/such cannot be read"),
     ],
 )
@@ -213,15 +209,7 @@ def test_vhosts_of_a_directory(tmp_path: Path) -> None:
 def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROUTERD_TEST_WORD", "of env")
     (tmp_path / "word").write_text("of file\nmore\n")
-    given = (
-        "env:ROUTERD_TEST_WORD",
-        f"file:{tmp_path}/word",
-        "pass:a:b",
-        "literal:env:X",
-        "plain",
-        "a:b",
-        "",
-    )
+    given = ("env:ROUTERD_TEST_WORD", f"file:{tmp_path}/word", "pass:a:b", "literal:env:X", "plain", "a:b", "")
     assert [password_of(one) for one in given] == ["of env", "of file", "a:b", "env:X", "plain", "a:b", ""]
     assert password_of("literal:a", of_key=False) == "literal:a", "only a key's has this spelling"
     with pytest.raises(PasswordError, match="ROUTERD_NONE"):
@@ -296,15 +284,9 @@ def test_mechanisms_that_the_sasl_configuration_leaves_out(
 @pytest.mark.skipif(not engine.sasl_extended(), reason="the AMQP engine was built without Cyrus SASL")
 @pytest.mark.parametrize(
     ("users", "offered", "missing"),
-    [
-        ("/no/such.sasldb", "PLAIN", True),
-        ("/no/such.sasldb", "ANONYMOUS EXTERNAL", False),
-        (__file__, "PLAIN", False),
-    ],
+    [("/no/such.sasldb", "PLAIN", True), ("/no/such.sasldb", "ANONYMOUS EXTERNAL", False), (__file__, "PLAIN", False)],
 )
-def test_users_that_the_sasl_library_cannot_read(
-    tmp_path: Path, users: str, offered: str, missing: bool
-) -> None:
+def test_users_that_the_sasl_library_cannot_read(tmp_path: Path, users: str, offered: str, missing: bool) -> None:
     """Each password would be wrong, and no line of the log would say why."""
     (tmp_path / "qdrouterd.conf").write_text(f"sasldb_path: {users}\n")
     text = f"router {{\nsaslConfigDir: {tmp_path}\n}}\n" + listener(f"port: 0\nsaslMechanisms: {offered}")

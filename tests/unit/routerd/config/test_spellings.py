@@ -117,12 +117,7 @@ def test_conf_is_read_completely() -> None:
     assert (config.router.id, config.router.workers) == ("QDR.A", 3)
     assert config.router.default_distribution == "unavailable"
     (listener,) = config.listeners
-    assert (listener.name, listener.host, listener.port, listener.port_number) == (
-        "clients",
-        "::1",
-        "amqp",
-        5672,
-    )
+    assert (listener.name, listener.host, listener.port, listener.port_number) == ("clients", "::1", "amqp", 5672)
     assert (listener.idle_timeout_seconds, listener.link_capacity) == (60, 1000)
     assert [(a.prefix, a.pattern, a.priority) for a in config.addresses] == [
         ("news", None, None),
@@ -179,9 +174,7 @@ def test_mistake_stands_at_its_line(text: str, file: str, line: int) -> None:
 
 def test_hash_is_a_comment_but_for_wildcards() -> None:
     """`#` belongs to patterns and host names; elsewhere it ends the value."""
-    config = parse(
-        "address {\npattern: #  # all\ndistribution: closest#!\n}\naddress {\n prefix: a/#\n}\n", "f.conf"
-    )
+    config = parse("address {\npattern: #  # all\ndistribution: closest#!\n}\naddress {\n prefix: a/#\n}\n", "f.conf")
     assert [(a.pattern, a.prefix, a.distribution) for a in config.addresses] == [
         ("#", None, "closest"),
         (None, "a/#", "balanced"),
@@ -192,9 +185,7 @@ def test_hash_is_a_comment_but_for_wildcards() -> None:
 def test_block_of_json_over_several_lines() -> None:
     """openProperties takes JSON with a trailing comma, and the lines after it still count right."""
     text = 'listener {\n openProperties: {\n  "a": 1, # one\n  "b": {"c": [true, null,],},\n }\n cost: x\n}\n'
-    assert mistakes(text, "f.conf") == [
-        "f.conf:6: listener cost: 'x' does not fit; give a whole number of at least 1"
-    ]
+    assert mistakes(text, "f.conf") == ["f.conf:6: listener cost: 'x' does not fit; give a whole number of at least 1"]
     config = parse(text.replace("cost: x", "cost: 1"), "f.conf")
     assert config.listeners[0].open_properties == {"a": 1, "b": {"c": [True, None]}}
 
@@ -232,16 +223,10 @@ def test_vhost_groups_with_and_without_quotes(quote: str) -> None:
         ("router {\n id: A\nlistener {\n}\n", ["f.conf:3: section 'listener' begins inside 'router'"]),
         ("router\n{\n}\n", ["f.conf:1: 'router' is", "f.conf:2: '{' is", "f.conf:3: '}' closes no section"]),
         ("id: A\n", ["f.conf:1: 'id' stands outside a section"]),
-        (
-            "router {\n id:\n mode interior\n}\n",
-            ["f.conf:2: id has no value", "f.conf:3: 'mode interior' is not"],
-        ),
+        ("router {\n id:\n mode interior\n}\n", ["f.conf:2: id has no value", "f.conf:3: 'mode interior' is not"]),
         ('router {\n id: "A"\n}\n', ['f.conf:2: id: "A" stands in quotes']),
         ("listener {\n openProperties: {\n  a: 1\n }  x\n}\n", ["f.conf:4: 'x' stands behind the block"]),
-        (
-            "listener {\n openProperties: {\n  a: 1\n",
-            ["f.conf:1: section 'listener'", "f.conf:2: what begins here"],
-        ),
+        ("listener {\n openProperties: {\n  a: 1\n", ["f.conf:1: section 'listener'", "f.conf:2: what begins here"]),
     ],
 )
 def test_malformed_conf(text: str, expected: list[str]) -> None:

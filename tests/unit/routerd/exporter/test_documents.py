@@ -20,9 +20,7 @@ def series() -> dict[str, set[str]]:
     for metric in catalogue():
         labels = {*metric.labels, "instance", "job"}
         if metric.kind == "histogram":
-            known |= {
-                metric.name + end: labels | ({"le"} if end == "_bucket" else set()) for end in OF_A_HISTOGRAM
-            }
+            known |= {metric.name + end: labels | ({"le"} if end == "_bucket" else set()) for end in OF_A_HISTOGRAM}
         else:
             known[metric.shown] = labels
     return known
@@ -50,16 +48,8 @@ def test_queries_name_what_exists(query: str) -> None:
     names = set(re.findall(r"\b(?:routerd|qdr)_\w+", query)) | (set(re.findall(r"\bup\b", query)))
     assert names, query
     assert names <= known.keys() | PROMETHEUS
-    labels = {
-        label
-        for part in re.findall(r"\{([^}]*)\}", query)
-        for label in re.findall(r"(\w+)\s*(?:=~|!=|=)", part)
-    }
-    labels |= {
-        label
-        for part in re.findall(r"(?:by|without) \(([^)]*)\)", query)
-        for label in re.findall(r"\w+", part)
-    }
+    labels = {label for part in re.findall(r"\{([^}]*)\}", query) for label in re.findall(r"(\w+)\s*(?:=~|!=|=)", part)}
+    labels |= {label for part in re.findall(r"(?:by|without) \(([^)]*)\)", query) for label in re.findall(r"\w+", part)}
     for name in names - PROMETHEUS:
         assert labels - {"outcome", "process"} <= known[name] or labels <= known[name], (name, labels)
 
@@ -71,9 +61,7 @@ def test_every_panel_asks_for_something_and_has_its_own_place() -> None:
         assert panel["title"]
         assert panel["targets"]
         at = panel["gridPos"]
-        places |= {
-            (x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
-        }  # type: ignore[index]  # as JSON has it
+        places |= {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}  # type: ignore[index]  # as JSON has it
     assert len(places) == sum(panel["gridPos"]["w"] * panel["gridPos"]["h"] for panel in panels())  # type: ignore[index]  # likewise
     assert all('instance=~"$instance"' in query for query in dashboard_queries())
 

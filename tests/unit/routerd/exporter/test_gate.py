@@ -13,15 +13,7 @@ from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.server import Door
 from tests.unit.routerd.exporter.test_server import Bed
 
-OWN = (
-    "10.0.0.7",
-    "10.0.0.7:5673",
-    "[::1]:8080",
-    "[fd00::7]",
-    "localhost",
-    "LocalHost.:1",
-    socket.gethostname(),
-)
+OWN = ("10.0.0.7", "10.0.0.7:5673", "[::1]:8080", "[fd00::7]", "localhost", "LocalHost.:1", socket.gethostname())
 GIVEN = ("router.example", "ROUTER.example:9090", "a.inside.example", "b.a.inside.example:1")
 FOREIGN = (
     "evil.example",
@@ -36,8 +28,7 @@ NO_HOSTS = (
     "user@localhost", "localhost\x00", "x" * 300, "localhost" + "0" * 9000, "l\u043ecalhost",
 )  # fmt: skip
 GATE = Gate(
-    ["router.example", "*.inside.example"],
-    ["https://app.example", "capacitor://localhost", "http://b.example:8080"],
+    ["router.example", "*.inside.example"], ["https://app.example", "capacitor://localhost", "http://b.example:8080"]
 )
 
 
@@ -71,9 +62,7 @@ def test_a_host_is_an_address_the_machine_s_name_or_configured() -> None:
     """Case, a final dot and the port do not matter; a star stands for all names below."""
     assert {host: status(GATE, host) for host in (*OWN, *GIVEN)} == dict.fromkeys((*OWN, *GIVEN), 200)
     assert {host: status(GATE, host) for host in FOREIGN} == dict.fromkeys(FOREIGN, 421)
-    assert {host: status(Gate(), host) for host in (*GIVEN, *FOREIGN)} == dict.fromkeys(
-        (*GIVEN, *FOREIGN), 421
-    )
+    assert {host: status(Gate(), host) for host in (*GIVEN, *FOREIGN)} == dict.fromkeys((*GIVEN, *FOREIGN), 421)
     assert {host: status(Gate(["*"]), host) for host in FOREIGN} == dict.fromkeys(FOREIGN, 200)
 
 
@@ -185,9 +174,7 @@ def test_check_knows_names_from_origins_and_tells_of_open_doors(text: str, told:
     """A word that could fit nothing is a mistake; AMQP for everybody without a login is a warning."""
     plugin = "authServicePlugin {\nname: s\nhost: 127.0.0.1\n}\n" if "saslPlugin" in text else ""
     try:
-        found = "\n".join(
-            one.text for one in parse(f"{plugin}listener {{\nport: 0\n{text}\n}}\n", "f").warnings
-        )
+        found = "\n".join(one.text for one in parse(f"{plugin}listener {{\nport: 0\n{text}\n}}\n", "f").warnings)
     except ConfigError as error:
         found = str(error)
     assert told in found

@@ -109,9 +109,7 @@ def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment
         ("ways_changed", "core"),
     ],
 )
-def test_a_counter_is_there_before_its_first_event(
-    segments: segment.Segments, name: str, process: str
-) -> None:
+def test_a_counter_is_there_before_its_first_event(segments: segment.Segments, name: str, process: str) -> None:
     """Otherwise the first one is no increase, and no alert comes of it."""
     samples = families(scrape(segments))[f"routerd_{name}"].samples
     shown = {sample.labels["process"] for sample in samples}
@@ -241,11 +239,7 @@ def test_histograms_are_in_base_units(segments: segment.Segments) -> None:
 def test_addresses_are_bounded_and_quoted(segments: segment.Segments) -> None:
     """Whatever clients call them; the rest is one series; equal texts are one series, too."""
     wild = 'a"b\\c\nd\u202eé'
-    rows = [
-        AddressRow(wild, "balanced", 5, 1, 2),
-        AddressRow("twice", "b", 1, 1, 1),
-        AddressRow("twice", "b", 2, 1, 1),
-    ]
+    rows = [AddressRow(wild, "balanced", 5, 1, 2), AddressRow("twice", "b", 1, 1, 1), AddressRow("twice", "b", 2, 1, 1)]
     segments.board().write(board.encode(Board(rows, 44)))
     for accept in ("", OPENMETRICS):
         parse = parse_openmetrics if accept else parse_text
@@ -264,9 +258,7 @@ def test_dead_processes_are_down(segments: segment.Segments) -> None:
     assert value(found, "routerd_process_up", process="worker-1") == 0
     assert value(found, "routerd_process_up", process="worker-0") == 1
     assert value(found, "routerd_process_restarts_total", process="worker-1") == 3
-    assert not [
-        s for s in found["routerd_process_resident_memory_bytes"].samples if s.labels["process"] == "worker-1"
-    ]
+    assert not [s for s in found["routerd_process_resident_memory_bytes"].samples if s.labels["process"] == "worker-1"]
 
 
 def test_qdrouterd_names_are_sums(segments: segment.Segments) -> None:

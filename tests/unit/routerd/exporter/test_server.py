@@ -212,9 +212,7 @@ def test_listening_sockets_can_change(bed: Bed) -> None:
     assert b"/new" in bed.ask(get("/new"))
 
 
-def test_a_refused_client_is_named_and_a_flood_is_few_lines(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_client_is_named_and_a_flood_is_few_lines(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """Whom to look for stands in the log; how many, in the counter."""
     caplog.set_level(logging.INFO, "HTTP")
     first = bed.client(b"nonsense\r\n\r\n")
@@ -233,9 +231,7 @@ def test_a_refused_client_is_named_and_a_flood_is_few_lines(
     assert bed.server.refused["malformed"] == 5
 
 
-def test_a_page_that_cannot_be_made_takes_no_other_with_it(
-    bed: Bed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_page_that_cannot_be_made_takes_no_other_with_it(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """It is answered with 500 and told with its traceback, once a minute; the process serves on."""
     for _ in range(3):
         assert bed.ask(b"GET /broken HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").startswith(b"HTTP/1.1 500 ")

@@ -112,9 +112,7 @@ def test_default_is_info_to_stderr_with_the_time(capfd: pytest.CaptureFixture[st
     logging.getLogger("ROUTER").info("up")
     out, err = capfd.readouterr()
     assert out == ""
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} ROUTER \(info\) up process=supervisor\n", err
-    )
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} ROUTER \(info\) up process=supervisor\n", err)
 
 
 def test_the_line_that_tools_for_qdrouterd_wait_for(capfd: pytest.CaptureFixture[str]) -> None:
@@ -129,12 +127,8 @@ def test_the_line_that_tools_for_qdrouterd_wait_for(capfd: pytest.CaptureFixture
 
 def test_fields_and_source(capfd: pytest.CaptureFixture[str]) -> None:
     """Fields follow as key=value, quoted where they are not one plain word; the source is the caller's."""
-    log.configure(
-        [Setup("DEFAULT", include_timestamp=False, include_source=True, output_file="stdout")], "core"
-    )
-    log.event(
-        logging.getLogger("SERVER"), logging.INFO, "100% open", host="::1", name="a b", empty="", q='"', n=3
-    )
+    log.configure([Setup("DEFAULT", include_timestamp=False, include_source=True, output_file="stdout")], "core")
+    log.event(logging.getLogger("SERVER"), logging.INFO, "100% open", host="::1", name="a b", empty="", q='"', n=3)
     out, _ = capfd.readouterr()
     assert re.fullmatch(
         r'SERVER \(info\) 100% open host=::1 name="a b" empty="" q="\\"" n=3 process=core'
@@ -179,9 +173,7 @@ def test_unwritable_output_is_a_clear_error_and_changes_nothing(tmp_path: Path) 
 def test_configuring_again_replaces_and_leaks_no_file(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
-        log.configure(
-            [Setup("DEFAULT", include_timestamp=False, output_file=str(tmp_path / str(number)))], "core"
-        )
+        log.configure([Setup("DEFAULT", include_timestamp=False, output_file=str(tmp_path / str(number)))], "core")
     assert len(os.listdir("/proc/self/fd")) == before + 1
     logging.getLogger("SERVER").info("once")
     assert logged(tmp_path / "18") == []
@@ -220,10 +212,7 @@ def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
 
 def test_import_is_light() -> None:
     """Children import the log; they must not pay for the command line or the configuration."""
-    code = (
-        "import sys, routerd.log.log; "
-        "print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
-    )
+    code = "import sys, routerd.log.log; print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
     root = Path(__file__).parents[4]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
@@ -250,8 +239,7 @@ def test_each_line_in_the_journal_has_its_priority(journal: pytest.CaptureFixtur
     lines = journal.readouterr().err.splitlines()
     numbers = [7, 7, 6, 5, 4, 3, 2]
     assert lines[:7] == [
-        f"<{number}>SERVER ({name}) {name} process=core"
-        for number, name in zip(numbers, log.LEVELS, strict=True)
+        f"<{number}>SERVER ({name}) {name} process=core" for number, name in zip(numbers, log.LEVELS, strict=True)
     ]
     assert lines[7] == "<2>SERVER (critical) it ends process=core "
     assert len(lines[8:-1]) >= 4
@@ -281,9 +269,7 @@ def test_lines_that_go_to_the_journal_instead_of_a_file_have_their_priority(
     assert [bool(re.match(start, line)) for line in logged(path)] == [True, True]
 
 
-def test_a_disk_that_is_read_only_is_told_of_with_what_helps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_read_only_is_told_of_with_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Permissions do not: under systemd it is ProtectSystem= that makes it so."""
 
     def refuse(*_: object) -> int:
@@ -292,9 +278,7 @@ def test_a_disk_that_is_read_only_is_told_of_with_what_helps(
     path = str(tmp_path / "log")
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", refuse)
-        with pytest.raises(
-            log.LogError, match=r"\(Read-only file system\); .*ProtectSystem=.*/var/log/routerd"
-        ):
+        with pytest.raises(log.LogError, match=r"\(Read-only file system\); .*ProtectSystem=.*/var/log/routerd"):
             log.configure([Setup("DEFAULT", output_file=path)], "core")
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda *_: False)

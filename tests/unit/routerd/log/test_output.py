@@ -128,9 +128,7 @@ def test_a_file_that_cannot_be_opened_at_the_start(
     assert capfd.readouterr().err.splitlines() == [LINE.format("three")]
 
 
-def test_a_system_log_that_is_away_or_hangs_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_log_that_is_away_or_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not take at once is lost; when it takes lines again it is told how many."""
     place = tmp_path / "socket"
     monkeypatch.setattr(output, "SYSTEM_LOG", str(place))

@@ -67,10 +67,7 @@ def test_another_core_begins_another_file(desk: Desk) -> None:
     desk.recorder.finish(1)
     boots = [row["boot_id"] for row in desk.rows()]
     assert [boots.count(boot) for boot in sorted(set(boots))] == [2, 3]
-    assert [len({row["boot_id"] for row in pq.ParquetFile(f).read().to_pylist()}) for f in desk.files()] == [
-        1,
-        1,
-    ]
+    assert [len({row["boot_id"] for row in pq.ParquetFile(f).read().to_pylist()}) for f in desk.files()] == [1, 1]
 
 
 def test_a_killed_recorder_leaves_a_gap_and_nothing_to_stumble_over(desk: Desk) -> None:
@@ -127,9 +124,7 @@ def weights(bed: Bed, records: int) -> list[int]:
     return memoryview(columns.buffers["weight"]).cast("i")[:records].tolist()
 
 
-@pytest.mark.parametrize(
-    ("number", "name"), [(errno.ENOSPC, "flow_lost_no_space"), (errno.EIO, "flow_lost_io")]
-)
+@pytest.mark.parametrize(("number", "name"), [(errno.ENOSPC, "flow_lost_no_space"), (errno.EIO, "flow_lost_io")])
 def test_a_disk_that_fails_costs_rows_only(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, name: str
 ) -> None:

@@ -67,9 +67,7 @@ def test_names_are_those_of_their_rows(desk: Desk) -> None:
     assert pq.ParquetFile(desk.files()[0]).num_row_groups == 3
 
 
-def test_a_name_whose_place_is_used_again_while_its_row_waits_is_not_taken_for_the_new_one(
-    desk: Desk,
-) -> None:
+def test_a_name_whose_place_is_used_again_while_its_row_waits_is_not_taken_for_the_new_one(desk: Desk) -> None:
     """32,768 names later the place holds another text: the row has none rather than that."""
     desk.bed.rename(b"first")
     desk.bed.pass_on()

@@ -226,9 +226,7 @@ def test_records_that_go_round_the_ring_s_end_are_whole(desk: Desk, tmp_path: Pa
     assert numbers(desk) == list(range(1, 9))
 
 
-def test_a_spool_that_cannot_be_recovered_keeps_no_other_from_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spool_that_cannot_be_recovered_keeps_no_other_from_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong with one, it is told once the others are files."""
     turns(desk, 4)
     (bad,) = spools(desk)

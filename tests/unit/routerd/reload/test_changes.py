@@ -55,9 +55,7 @@ class Running:
 
     def identity(self, kind: str) -> list[str]:
         names = self.identities.of(at.entity for at in self.config.checked)
-        return [
-            name for name, at in zip(names, self.config.checked, strict=True) if at.type.short_name == kind
-        ]
+        return [name for name, at in zip(names, self.config.checked, strict=True) if at.type.short_name == kind]
 
 
 @pytest.fixture

@@ -53,10 +53,7 @@ def test_a_listener_that_moves_is_another_one() -> None:
     """Its name does not make it the same: clients connect to an address."""
     text = FILE.format(router="", listener="", more="").replace("5672", "5673")
     assert lines(config(), parse(text, "router.conf")) == (
-        [
-            "listener clients 127.0.0.1:5672 removed; its connections stay",
-            "listener clients 127.0.0.1:5673 added",
-        ],
+        ["listener clients 127.0.0.1:5672 removed; its connections stay", "listener clients 127.0.0.1:5673 added"],
         [],
     )
 

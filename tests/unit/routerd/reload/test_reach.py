@@ -14,9 +14,7 @@ from shm.contract.control import ChangeRequest
 FORBIDDEN = 403
 
 
-def refused(
-    folder: Path, kind: str, attributes: dict[str, object], more: str = "", identity: str = ""
-) -> str:
+def refused(folder: Path, kind: str, attributes: dict[str, object], more: str = "", identity: str = "") -> str:
     """Why a change of a configuration in a folder is out of reach; empty: it is not."""
     file = folder / "router.conf"
     file.write_text(f"router {{\nid: r\n{more}\n}}\nlistener {{\nport: 0\n}}\n")
@@ -38,11 +36,7 @@ CASES = [
     ("sslProfile", {"name": "p", "certFile": "/etc/routerd/c.pem"}, ""),
     ("sslProfile", {"name": "p", "certFile": "HERE/../c.pem"}, "sslProfile certFile: "),
     ("sslProfile", {"name": "p", "certFile": "HERE/out/c.pem"}, "sslProfile certFile: "),
-    (
-        "sslProfile",
-        {"name": "p", "password": "file:/etc/shadow"},
-        "sslProfile password: /etc/shadow",
-    ),
+    ("sslProfile", {"name": "p", "password": "file:/etc/shadow"}, "sslProfile password: /etc/shadow"),
     ("connector", {"host": "h", "saslPassword": "file:/etc/shadow"}, "connector saslPassword: /etc/shadow"),
     ("routeTable", {"name": "t", "stash": "/etc/cron.d/x"}, "routeTable stash: "),
     ("routeTable", {"name": "t", "seed": "/etc/shadow"}, "routeTable seed: "),

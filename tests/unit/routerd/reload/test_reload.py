@@ -118,10 +118,7 @@ def test_every_mistake_of_a_bad_file_is_named(running: Running, listening: list[
     running.write("address {\n prefix: a\n distribution: all\n}\nnonsense {\n}\n")
     with pytest.raises(RefusedError) as refused:
         reload(running.config, listening)
-    assert [reason.partition(": ")[0] for reason in refused.value.reasons] == [
-        f"{running.file}:7",
-        f"{running.file}:9",
-    ]
+    assert [reason.partition(": ")[0] for reason in refused.value.reasons] == [f"{running.file}:7", f"{running.file}:9"]
 
 
 def test_refusal_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -181,9 +178,7 @@ def test_a_log_that_cannot_be_written_refuses_all(
         reload(running.config, listening)
 
 
-def test_a_listener_that_cannot_listen_is_named_with_its_line(
-    running: Running, listening: list[Listening]
-) -> None:
+def test_a_listener_that_cannot_listen_is_named_with_its_line(running: Running, listening: list[Listening]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         running.write(port=taken.getsockname()[1])
         with pytest.raises(RefusedError, match=rf"{running.file}:1: listener: .*the port is in use"):
@@ -208,10 +203,7 @@ def test_each_change_is_one_line(
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("NOTICE", "Reload: address prefix a added"),
         ("NOTICE", "Reload: router changed: workers from 2 to 5"),
-        (
-            "WARNING",
-            "Reload: router changed: arenaSize from 96 to 8; it needs a restart of the router to take effect",
-        ),
+        ("WARNING", "Reload: router changed: arenaSize from 96 to 8; it needs a restart of the router to take effect"),
     ]
 
 

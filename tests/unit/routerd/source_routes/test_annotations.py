@@ -6,15 +6,7 @@ from proton import Message as AmqpMessage
 
 from routerd.source_routes.address import Address
 from tests.model.source_routes import wrapped
-from tests.model.source_routes.annotations import (
-    HOPS,
-    META,
-    ONWARD,
-    RETURN,
-    STATE,
-    from_annotations,
-    to_annotations,
-)
+from tests.model.source_routes.annotations import HOPS, META, ONWARD, RETURN, STATE, from_annotations, to_annotations
 from tests.model.source_routes.message import DEFAULT_LIMITS, State
 from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import m, r
@@ -31,12 +23,7 @@ def test_the_example_of_annotations_that_an_engine_encoded() -> None:
     amqp.decode(AMQP_EXAMPLE)
     message = from_annotations(amqp.annotations, b"ping", amqp.address)
     assert message == m("D1 B2", "A1")
-    assert to_annotations(message) == {
-        ONWARD: ["D1", "B2"],
-        RETURN: ["A1"],
-        HOPS: 0,
-        STATE: "complete",
-    }
+    assert to_annotations(message) == {ONWARD: ["D1", "B2"], RETURN: ["A1"], HOPS: 0, STATE: "complete"}
 
 
 @pytest.mark.parametrize("form", ["list", "array"])

@@ -134,9 +134,7 @@ def test_several_hops(case: str, before: int, workers: list[Worker], after: int 
 
 def test_every_row_is_made_or_given() -> None:
     rows = {(case, n) for case, steps in CASES.items() for n in range(len(steps))}
-    made = {(case, after) for case, _, _, _, after in STEPS} | {
-        (case, after) for case, _, _, after in REPLIES
-    }
+    made = {(case, after) for case, _, _, _, after in STEPS} | {(case, after) for case, _, _, after in REPLIES}
     made |= {(case, after) for case, _, _, after in CHAINS if after is not None}
     starts = {(case, 0) for case in CASES}
     assert rows - made - starts - GIVEN == set()

@@ -99,10 +99,7 @@ def run(workers: list[Worker], message: Message, rules: Rules = DEFAULT_RULES) -
         ([Discovery(address=F, route=r("F"), strip=Count(0))], "F X"),
         ([Discovery(address=F, route=r("F F"))], "F X"),
         ([Proxy(address=F, inner=a("I"), route=r("F"))], "F X"),
-        (
-            [Static(address=a("S"), route=r("F S")), Wrap(address=F, route=r("U")), Unwrap(address=a("U"))],
-            "S X",
-        ),
+        ([Static(address=a("S"), route=r("F S")), Wrap(address=F, route=r("U")), Unwrap(address=a("U"))], "S X"),
         (
             [
                 Static(address=a("S"), route=r("F S")),
@@ -148,10 +145,7 @@ def test_the_limits_of_a_message() -> None:
     assert refused(long_name, m("F X")).reason is Reason.ADDRESS_OCTETS
     octets = m("F X", " ".join(["r" * 255] * 16))
     assert step(trace, octets)
-    assert (
-        refused(trace, octets._replace(returning=octets.returning + r("r" * 20))).reason
-        is Reason.ROUTE_OCTETS
-    )
+    assert refused(trace, octets._replace(returning=octets.returning + r("r" * 20))).reason is Reason.ROUTE_OCTETS
     small = Rules(Limits(hops=1))
     (once,) = step(trace, m("F F X"), rules=small)
     assert refused(trace, once, small).reason is Reason.HOPS
@@ -239,12 +233,7 @@ def test_a_proxy_stands_for_a_route_in_both_directions() -> None:
 def test_a_tee_forwards_and_copies() -> None:
     forwarded, copy = step(Tee(address=F, route=r("audit log")), m("F X", "A")._replace(meta={"k": "v"}))
     assert (shown(forwarded), forwarded.meta) == ("X / F A", {"k": "v"})
-    assert (shown(copy), copy.payload, copy.state, dict(copy.meta)) == (
-        "audit log /",
-        b"ping",
-        State.NONE,
-        {},
-    )
+    assert (shown(copy), copy.payload, copy.state, dict(copy.meta)) == ("audit log /", b"ping", State.NONE, {})
 
 
 def test_a_change_of_scope_that_nobody_traced_is_remembered() -> None:
@@ -271,13 +260,7 @@ def test_a_reply_needs_a_return_route_that_the_sender_gave() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown_as"),
-    [
-        ("", ""),
-        ("D1=>B2", "D1=>B2"),
-        (" D1 => 64#B2 ", "D1=>64#B2"),
-        ("0#D1", "D1"),
-        ("255#x", "255#x"),
-    ],
+    [("", ""), ("D1=>B2", "D1=>B2"), (" D1 => 64#B2 ", "D1=>64#B2"), ("0#D1", "D1"), ("255#x", "255#x")],
 )
 def test_routes_as_text(text: str, shown_as: str) -> None:
     assert show_route(parse_route(text)) == shown_as

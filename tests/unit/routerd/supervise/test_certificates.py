@@ -14,9 +14,7 @@ from routerd.supervise.certificates import LOOK_SECONDS, SOON_SECONDS, TELL_SECO
 
 DAY = 86400
 
-needs_openssl = pytest.mark.skipif(
-    not shutil.which("openssl"), reason="it makes certificates: install openssl"
-)
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="it makes certificates: install openssl")
 
 
 def certificate(folder: Path, days: int) -> Path:
@@ -37,9 +35,7 @@ def test_the_end_of_validity_is_found(tmp_path: Path, days: int) -> None:
     assert abs(found - time.time() - days * DAY) < 60
 
 
-@pytest.mark.parametrize(
-    "text", ["", "nonsense", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"]
-)
+@pytest.mark.parametrize("text", ["", "nonsense", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"])
 def test_what_is_no_certificate_is_said(text: str) -> None:
     with pytest.raises(ValueError, match="certificate"):
         expiry(text)

@@ -188,9 +188,7 @@ def test_nothing_starts_while_stopping(home: Home) -> None:
     assert home.child(home.workers[1]).sent[-1] == CloseConnections()
 
 
-def test_what_a_child_should_not_say_is_logged_and_ignored(
-    home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_child_should_not_say_is_logged_and_ignored(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """The supervisor trusts no child."""
     home.up()
     home.children.said(home.workers[0], Drained(), 1.0)

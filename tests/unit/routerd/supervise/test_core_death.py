@@ -3,15 +3,7 @@
 import pytest
 
 from routerd.supervise.children import QUIESCE_SECONDS
-from shm.contract.control import (
-    CloseConnections,
-    CoreBack,
-    CoreGone,
-    Drained,
-    Quiesced,
-    WorkerGone,
-    WorkerReclaimed,
-)
+from shm.contract.control import CloseConnections, CoreBack, CoreGone, Drained, Quiesced, WorkerGone, WorkerReclaimed
 from tests.support.beds.household import Home
 
 

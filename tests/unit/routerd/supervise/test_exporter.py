@@ -60,9 +60,7 @@ class Home:
 
     def __init__(self, amqp: Listening, http: Listening) -> None:
         self.amqp, self.http = amqp, http
-        self.children = Children(
-            self.blueprint(http), FakeMemory(), Pinning([], [[], []]), lambda role, _: [role]
-        )
+        self.children = Children(self.blueprint(http), FakeMemory(), Pinning([], [[], []]), lambda role, _: [role])
 
     def blueprint(self, *more: Listening) -> Blueprint:
         router = Router(id="test", workers=2)
@@ -98,11 +96,7 @@ def test_it_starts_when_the_router_is_up(home: Home) -> None:
     home.up()
     home.children.step(0.0)
     (listener,) = home.exporter.setup.listeners
-    assert (listener.fds, listener.metrics, listener.healthz) == (
-        [home.http.sockets[0].fileno()],
-        False,
-        True,
-    )
+    assert (listener.fds, listener.metrics, listener.healthz) == ([home.http.sockets[0].fileno()], False, True)
     assert home.exporter.fds == listener.fds
     assert home.exporter.argv == ["exporter"]
     (served,) = home.child(home.children.workers[0]).setup.listeners

@@ -13,9 +13,7 @@ from routerd.supervise.supervisor import Supervisor
 from routerd.supervise.systemd import Manager
 
 
-def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
     """Its sockets are closed by then: it ends in order, with status 0."""
     listening = listen_all([Listener(host="127.0.0.1", port="0")])
     close_all(listening)

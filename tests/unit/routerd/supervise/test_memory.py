@@ -35,10 +35,7 @@ def test_a_dead_worker_has_no_connections_and_accepts_none(memory: SharedMemory)
             page.set(connections, 17)
             page.set(COUNTERS["deliveries_in"].place, 99)
         memory.worker_gone(0)
-        assert [(page.pid, page.get(accepting), page.get(connections)) for page in pages] == [
-            (0, 0, 0),
-            (4711, 1, 17),
-        ]
+        assert [(page.pid, page.get(accepting), page.get(connections)) for page in pages] == [(0, 0, 0), (4711, 1, 17)]
         assert pages[0].generation == 3
         assert pages[0].get(COUNTERS["deliveries_in"].place) == 99
         del page, pages

@@ -64,10 +64,7 @@ def test_one_that_served_is_not_waited_for_long() -> None:
 
 def test_one_that_nobody_waits_for_backs_off_whenever_it_dies() -> None:
     """Also if it serves for a while each time, such as until it is asked; a long service forgives."""
-    got = [
-        restart_delay(lives, lives[-1].died, awaited=False)
-        for lives in (history(*[5.0] * n) for n in range(1, 10))
-    ]
+    got = [restart_delay(lives, lives[-1].died, awaited=False) for lives in (history(*[5.0] * n) for n in range(1, 10))]
     assert got == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10])
     lives = history(*[5.0] * 9, FORGIVEN_AFTER)
     assert restart_delay(lives, lives[-1].died, awaited=False) == 0.0

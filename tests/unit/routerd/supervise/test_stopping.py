@@ -51,11 +51,7 @@ def test_hurry_skips_the_waiting_but_not_the_exit() -> None:
 event = st.sampled_from(["drained", "closed", "gone", "hurry", "step"])
 
 
-@given(
-    st.floats(0, 60),
-    st.sets(st.integers(0, 4)),
-    st.lists(st.tuples(event, st.integers(0, 4), st.floats(0, 1))),
-)
+@given(st.floats(0, 60), st.sets(st.integers(0, 4)), st.lists(st.tuples(event, st.integers(0, 4), st.floats(0, 1))))
 def test_a_stop_goes_forward_and_is_over_in_time(
     grace: float, workers: set[int], events: list[tuple[str, int, float]]
 ) -> None:

@@ -166,9 +166,7 @@ def test_a_socket_for_both_families_serves_a_listener_for_ipv4() -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-def test_a_reload_changes_the_host_where_the_passed_socket_allows_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_reload_changes_the_host_where_the_passed_socket_allows_it(caplog: pytest.LogCaptureFixture) -> None:
     """From IPv4 to all interfaces and back, away and back again: the socket stays the service manager's. A
     host that cannot stand beside it is refused with who holds the port and what to do."""
     with server(socket.AF_INET6, "::", dualstack_ipv6=True) as sock:
