@@ -89,7 +89,7 @@ $(NODE): | $(PACKAGES)
 	@touch $@
 
 clean:
-	rm -rf build bench/build *.egg-info */*.so */*/*.so $(addsuffix .c,$(basename $(wildcard */*.pyx */*/*.pyx))) $(COMPILED)
+	rm -rf build bench/build *.egg-info */*.so */*/*.so */*/*/*.so $(addsuffix .c,$(basename $(wildcard */*.pyx */*/*.pyx */*/*/*.pyx))) $(COMPILED)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

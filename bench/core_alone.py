@@ -23,7 +23,7 @@ from bench import contract
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import Forwarder, Routes, RouteTable, Telemetry
 from core.forwarder.link_terms import LinkTerms
-from core.rmr.compiled import TableColumns
+from core.rmr.active.compiled import TableColumns
 
 WORKERS: Final = 2
 BATCH: Final = 4096  # half a ring: a batch never wraps

@@ -14,7 +14,7 @@
 #include "workers/rmr/ask.c"
 #include "workers/rmr/frame.c"
 #include "workers/rmr/siphash.c"
-#include "core/rmr/table.c"
+#include "core/rmr/forwarding/table.c"
 
 #define MESSAGES 4096u                 /* different ones, of random keys */
 #define BATCH 128u

@@ -23,9 +23,9 @@ from typing import Final
 from bench.core_alone import SCENARIOS, Bed
 from bench.targets import ROOT, BenchError
 from core.forwarder.forward import Routes, RouteTable
-from core.rmr.compiled import CompiledTable, compile_table
-from core.rmr.parser import Parser
-from core.rmr.table import Table
+from core.rmr.active.compiled import CompiledTable, compile_table
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import Table
 
 SIZES: Final = (10, 10_000, 1_000_000)
 LOOKUPS: Final = 1 << 20

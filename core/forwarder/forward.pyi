@@ -6,7 +6,7 @@ from typing_extensions import Buffer, disjoint_base
 
 from core.flow_log.names import LinkNames
 from core.forwarder.link_terms import LinkTerms
-from core.rmr.compiled import TableColumns
+from core.rmr.active.compiled import TableColumns
 
 NOTHING: Final[int]
 CONTROL: Final[int]

@@ -60,7 +60,7 @@ cdef extern from "core/forwarder/api.h" nogil:
         core_binding *binding
         uint64_t received, forwarded, diverted, dropped
 
-cdef extern from "core/rmr/active_tables.h" nogil:
+cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
     const uint32_t ROUTE_NONE, ROUTE_GONE, ROUTE_SPECIAL
     ctypedef struct route_slot:
         uint32_t target

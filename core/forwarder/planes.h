@@ -8,7 +8,7 @@
 
 #include "core/forwarder/bodies.h"
 
-/* ---- route tables: core/rmr/keyed.c, active_tables.c ---- */
+/* ---- route tables: core/rmr/forwarding/keyed.c, active_tables.c ---- */
 
 PRIVATE bool routes_open(const core_routes *p);
 PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a);

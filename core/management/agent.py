@@ -45,9 +45,9 @@ from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
-from core.rmr.dialling import Dialling
-from core.rmr.manager_sessions import ManagerSessions
-from core.rmr.route_tables import RouteTables as Tables
+from core.rmr.active.dialling import Dialling
+from core.rmr.active.route_tables import RouteTables as Tables
+from core.rmr.managers.manager_sessions import ManagerSessions
 from shm.contract.management import Delta, Management
 from shm.contract.text import printable
 

@@ -7,9 +7,9 @@ import msgspec
 
 from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
-from core.rmr.application import Application
-from core.rmr.client import Client
-from core.rmr.manager_sessions import ManagerSessions
+from core.rmr.managers.application import Application
+from core.rmr.managers.client import Client
+from core.rmr.managers.manager_sessions import ManagerSessions
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):

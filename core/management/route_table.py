@@ -10,15 +10,15 @@ from core.management.configured import Configured
 from core.management.entity_type import Column, Table, type_column
 from core.management.request import BAD_REQUEST, FORBIDDEN, INTERNAL, NOT_FOUND, OK, ManagementError, Request, Response
 from core.management.view import View
-from core.rmr import border
-from core.rmr.border import INT32
-from core.rmr.compiled import encoded
-from core.rmr.dialling import Dialling
-from core.rmr.intake import Feed, Outcome
-from core.rmr.lookup import Question, fate
-from core.rmr.route_tables import Plan
-from core.rmr.route_tables import RouteTables as Tables
-from core.rmr.table import ANY_SUBSCRIPTION, Entry
+from core.rmr.active.compiled import encoded
+from core.rmr.active.dialling import Dialling
+from core.rmr.active.intake import Feed, Outcome
+from core.rmr.active.route_tables import Plan
+from core.rmr.active.route_tables import RouteTables as Tables
+from core.rmr.tables import border
+from core.rmr.tables.border import INT32
+from core.rmr.tables.lookup import Question, fate
+from core.rmr.tables.table import ANY_SUBSCRIPTION, Entry
 
 PUSH_SECONDS: Final = 30.0  # for a table of a million entries on a busy machine
 PUSHES: Final = 16  # most pushes at a time; the oldest is dropped for another

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from core.process.plane import Plane
-from core.rmr.counted import Counted
-from core.rmr.dialling import Dialling
-from core.rmr.intake import Aside, Intake
-from core.rmr.manager_sessions import ManagerSessions
-from core.rmr.opening import Openings
-from core.rmr.route_tables import RouteTables
-from core.rmr.unroutable_log import UnroutableLog
+from core.rmr.active.counted import Counted
+from core.rmr.active.dialling import Dialling
+from core.rmr.active.intake import Aside, Intake
+from core.rmr.active.opening import Openings
+from core.rmr.active.route_tables import RouteTables
+from core.rmr.active.unroutable_log import UnroutableLog
+from core.rmr.managers.manager_sessions import ManagerSessions
 
 if TYPE_CHECKING:
     from core.links.links import Links

@@ -11,8 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Shown
 
-from core.rmr.border import LOSSLESS, octets_of, stray
-from core.rmr.table import ANY_SUBSCRIPTION
+from core.rmr.tables.border import LOSSLESS, octets_of, stray
+from core.rmr.tables.table import ANY_SUBSCRIPTION
 from routerd.cli.cli_options import asks, examples, place_of
 from routerd.cli.client import Client, ClientError, long_type
 

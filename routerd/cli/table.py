@@ -10,12 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Shown
 
-from core.rmr import border
-from core.rmr.changes import owner_changes, table_changes
-from core.rmr.lookup import Question, fate
-from core.rmr.parser import Parser, Result
-from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
-from core.rmr.warning import BadTableError, TableWarning
+from core.rmr.tables import border
+from core.rmr.tables.changes import owner_changes, table_changes
+from core.rmr.tables.lookup import Question, fate
+from core.rmr.tables.parser import Parser, Result
+from core.rmr.tables.table import ANY_SUBSCRIPTION, MeidMap, Table
+from core.rmr.tables.warning import BadTableError, TableWarning
 from routerd.cli.cli_options import examples
 from routerd.cli.live_table import ask, push, who
 from shm.contract.text import printable

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from core.rmr.fields import is_endpoint
+from core.rmr.tables.fields import is_endpoint
 from routerd.config.check import Checked
 from routerd.config.route_tables import RouteTable
 from routerd.config.source import Mistake, shown

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Final
 
-from core.rmr.fields import is_endpoint
+from core.rmr.tables.fields import is_endpoint
 from routerd.config.check import Checked
 from routerd.config.route_tables import RouteTable
 from routerd.config.source import Mistake, shown

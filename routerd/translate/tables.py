@@ -5,8 +5,8 @@ import os
 import socket
 from collections.abc import Mapping
 
-from core.rmr.border import fault
-from core.rmr.fields import is_endpoint
+from core.rmr.tables.border import fault
+from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.route_tables import RouteTable
 from routerd.config.transport import Listener

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 from proton import Delivery, Message
 
-from core.rmr.frames import CALL, Frame
+from core.rmr.managers.frames import CALL, Frame
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Application, Link
 from tests.support.peer import ACCEPTED, Net

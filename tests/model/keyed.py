@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from bench import contract as n
-from core.rmr.intake import Outcome
-from core.rmr.route_tables import Plan, RouteTables
+from core.rmr.active.intake import Outcome
+from core.rmr.active.route_tables import Plan, RouteTables
 from shm.contract.control import SetTables, WorkerGone
 from shm.contract.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup

@@ -5,14 +5,14 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from core.rmr import application as a
-from core.rmr.client import AWAY, Client
-from core.rmr.lookup import winner
-from core.rmr.parser import Parser
-from core.rmr.server import Event, Server
-from core.rmr.stream import Stream
-from core.rmr.table import MeidMap, Table
-from core.rmr.words import STATE, TABLE, Heard, Said
+from core.rmr.managers import application as a
+from core.rmr.managers.client import AWAY, Client
+from core.rmr.managers.server import Event, Server
+from core.rmr.managers.stream import Stream
+from core.rmr.managers.words import STATE, TABLE, Heard, Said
+from core.rmr.tables.lookup import winner
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import MeidMap, Table
 from tests.support.values.table_use import Use
 
 S = 1_000_000_000

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/native/check.h"
-#include "core/rmr/unity.c"
+#include "core/rmr/tables/unity.c"
 
 #define LONGEST 4096u
 

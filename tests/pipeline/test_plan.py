@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.rmr.parser import Parser
-from core.rmr.table import MeidMap, Table
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import MeidMap, Table
 from pipeline import batch
 from pipeline.balance import balance
 from pipeline.errors import PipelineError

@@ -1,13 +1,13 @@
-"""The forwarder's route tables against the plain rules of core.rmr.lookup."""
+"""The forwarder's route tables against the plain rules of core.rmr.tables.lookup."""
 
 from collections import defaultdict
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.rmr.lookup import Question, explain
-from core.rmr.parser import Parser
-from core.rmr.table import MeidMap, Table
+from core.rmr.tables.lookup import Question, explain
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import MeidMap, Table
 from tests.model.keyed import KeyedSite
 
 ENDPOINTS = ["a:1", "b:1", "c:1", "d:2"]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.rmr.border import lossless
-from core.rmr.building import OpenTable
-from core.rmr.parser import Parser
-from core.rmr.table import MeidMap, Table
-from core.rmr.warning import BadTableError
+from core.rmr.tables.border import lossless
+from core.rmr.tables.building import OpenTable
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import MeidMap, Table
+from core.rmr.tables.warning import BadTableError
 
 WORDS = ["newrt", "updatert", "mse", "rte", "del", "meid_map", "mme_ar", "mme_del", "start", "begin", "end", "%meid"]
 TOKENS = st.sampled_from(

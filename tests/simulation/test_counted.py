@@ -5,11 +5,11 @@ from array import array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.rmr.compiled import compile_table
-from core.rmr.counted import Counted
-from core.rmr.parser import Parser
-from core.rmr.route_tables import RouteTables
-from core.rmr.table import Table
+from core.rmr.active.compiled import compile_table
+from core.rmr.active.counted import Counted
+from core.rmr.active.route_tables import RouteTables
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.table import Table
 from shm.board import RouteEndpointRow, RouteEntryRow
 from shm.contract.control import SetTables
 from tests.model.keyed import KeyedSite

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.rmr import snapshot as stash
-from core.rmr.parser import Parser
-from core.rmr.snapshot import Keeper, Kept, SnapshotError, Use
-from core.rmr.state import in_force
-from core.rmr.table import MeidMap, Table
+from core.rmr.active import snapshot as stash
+from core.rmr.active.snapshot import Keeper, Kept, SnapshotError, Use
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.state import in_force
+from core.rmr.tables.table import MeidMap, Table
 from shm.contract.control import SetTables
 from tests.model.keyed import KeyedSite, got
 

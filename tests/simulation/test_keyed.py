@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from core.rmr.route_tables import RouteTables
-from core.rmr.unroutable_log import UnroutableLog
+from core.rmr.active.route_tables import RouteTables
+from core.rmr.active.unroutable_log import UnroutableLog
 from shm import native as n
 from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup

@@ -11,13 +11,13 @@ import msgspec
 from bench import contract as n
 from core.amqp.codec import mapping, section, symbol
 from core.process.router import Core
-from core.rmr import application as a
-from core.rmr import frames
-from core.rmr.envelope import ANNOTATION, opened
-from core.rmr.manager_sessions import ManagerSessions
-from core.rmr.route_tables import RouteTables
-from core.rmr.stream import NO_BASE
-from core.rmr.words import REQUEST, STATE, TABLE, Heard
+from core.rmr.active.route_tables import RouteTables
+from core.rmr.managers import application as a
+from core.rmr.managers import frames
+from core.rmr.managers.envelope import ANNOTATION, opened
+from core.rmr.managers.manager_sessions import ManagerSessions
+from core.rmr.managers.stream import NO_BASE
+from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard
 from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import (
     C_ATTACH,

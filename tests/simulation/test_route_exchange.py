@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from core.rmr import application as a
+from core.rmr.managers import application as a
 from tests.model.route_world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000")) // 10

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.links.terminus import RMR
-from core.rmr.opening import LONGEST_NS
+from core.rmr.active.opening import LONGEST_NS
 from shm.contract.payloads import C_ATTACH, C_ENDPOINT, Attach, Endpoint
 from tests.model.keyed import KeyedSite, got
 

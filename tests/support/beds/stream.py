@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from core.rmr.border import LOSSLESS
-from core.rmr.stream import Stream
-from core.rmr.table import MeidMap, Table
-from core.rmr.words import TABLE, Heard, Said
+from core.rmr.managers.stream import Stream
+from core.rmr.managers.words import TABLE, Heard, Said
+from core.rmr.tables.border import LOSSLESS
+from core.rmr.tables.table import MeidMap, Table
 from tests.support.values.table_use import Use
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 
-from core.rmr.frames import Frame
+from core.rmr.managers.frames import Frame
 from tests.model.ockam_framing import TODAY
 from tests.support.clients import websocket
 from tests.support.clients.ockam_node import Node

@@ -2,7 +2,7 @@
 
 import time
 
-from core.rmr.frames import Frame
+from core.rmr.managers.frames import Frame
 from tests.support.clients.rmr import Application, Link
 from tests.support.running import RunningRouter, address_of
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from core.rmr.compiled import updated
-from core.rmr.state import Installed
-from core.rmr.table import MeidMap, Table
+from core.rmr.active.compiled import updated
+from core.rmr.tables.state import Installed
+from core.rmr.tables.table import MeidMap, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.frames import Frame
+from core.rmr.managers.frames import Frame
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Link
 from tests.support.running import Configuration, RunningRouter, address_of, free_port, until

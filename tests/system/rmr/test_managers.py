@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr import border
-from core.rmr.frames import CALL, Frame
-from core.rmr.words import REQUEST, STATE, TABLE
+from core.rmr.managers.frames import CALL, Frame
+from core.rmr.managers.words import REQUEST, STATE, TABLE
+from core.rmr.tables import border
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Application, Link
 from tests.support.running import Configuration, RunningRouter, address_of, free_port, roles, until

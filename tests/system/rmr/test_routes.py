@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from proton import Message, symbol
 
-from core.rmr import frames
-from core.rmr.frames import CALL, Frame
+from core.rmr.managers import frames
+from core.rmr.managers.frames import CALL, Frame
 from tests.support.clients.rmr import Application, Link
 from tests.support.peer import ACCEPTED, REJECTED, Net
 from tests.support.routers.rmr_stage import LISTENERS, MODES, Pair, Stage, changed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from proton import Message, Receiver, symbol
 
-from core.rmr.frames import CALL
+from core.rmr.managers.frames import CALL
 from tests.support.clients.rmr import Application, Link
 from tests.support.peer import ACCEPTED, CHUNK, CREDIT, REJECTED, RELEASED, Net, Peer, error_of
 from tests.support.routers.network import LISTENERS, NetworkRouter, connector

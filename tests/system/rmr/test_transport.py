@@ -8,8 +8,8 @@ import pytest
 from proton import Message
 from proton.utils import BlockingConnection
 
-from core.rmr import frames
-from core.rmr.frames import Frame
+from core.rmr.managers import frames
+from core.rmr.managers.frames import Frame
 from routerd.cli.client import Client, Place
 from shm.contract.tables import connections
 from tests.support.clients.rmr import Link

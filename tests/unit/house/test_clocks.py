@@ -25,7 +25,7 @@ TELLS_IT = {
     "core/main.py": "routers tell each other when they started",
     "core/management/node.py": "management tells when the network changed last",
     "core/management/route_managers.py": "management tells since when an application runs its table",
-    "core/rmr/route_tables.py": "management is told when a table was taken into use",
+    "core/rmr/active/route_tables.py": "management is told when a table was taken into use",
     "routerd/supervise/certificates.py": "certificates expire by it",
     "routerd/log/log.py": "lines begin with it",
     "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",

@@ -17,8 +17,8 @@ import pytest
 
 from bench import contract as n
 from core.management.service import Service
-from core.rmr.intake import Aside, Feed, Values
-from core.rmr.manager_sessions import ManagerSessions
+from core.rmr.active.intake import Aside, Feed, Values
+from core.rmr.managers.manager_sessions import ManagerSessions
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
@@ -169,7 +169,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
 
 PLANTED = {
     ("workers/control/logins.py", "logins"): logins,
-    ("core/rmr/intake.py", "tables"): tables,
+    ("core/rmr/active/intake.py", "tables"): tables,
     ("core/management/service.py", "management"): management,
     ("workers/control/lookup.py", "lookup"): lookup,
     ("routerd/recorder/main.py", "flow log"): flow_log,

@@ -21,11 +21,11 @@ from proton import Message
 from core.amqp import codec as wire
 from core.management import codec
 from core.management.request import Response
-from core.rmr import snapshot as stash
-from core.rmr.border import BorderError, lossless
-from core.rmr.frames import FrameError, parse
-from core.rmr.remembered import Remembered
-from core.rmr.words import refusal, requester, state, state_of
+from core.rmr.active import snapshot as stash
+from core.rmr.managers.frames import FrameError, parse
+from core.rmr.managers.remembered import Remembered
+from core.rmr.managers.words import refusal, requester, state, state_of
+from core.rmr.tables.border import BorderError, lossless
 from routerd.__main__ import main
 from routerd.cli import restart
 from routerd.cli.client import Client, ClientError
@@ -262,8 +262,8 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "RMR": (rmr_words, "core/rmr/"),
     "source route": (a_source_route, "routerd/source_routes/"),
     "HTTP": (http, "routerd/exporter/"),
-    "snapshot": (a_snapshot, "core/rmr/snapshot.py"),
-    "applications": (applications, "core/rmr/remembered.py"),
+    "snapshot": (a_snapshot, "core/rmr/active/snapshot.py"),
+    "applications": (applications, "core/rmr/managers/remembered.py"),
     "process id": (a_process_id, "routerd/cli/restart.py"),
     "certificate": (a_certificate, "routerd/supervise/certificates.py"),
     "footer": (a_footer, "routerd/recorder/ shm/contract/numbers.py"),
@@ -322,7 +322,7 @@ ELSEWHERE = {
     "routerd/supervise/pinning.py": "numbers of the kernel",
     "routerd/cli/stat.py": "of the router's answer",
     "routerd/cli/views.py": "the same",
-    "routerd/cli/live_table.py": "decoded without loss (core/rmr/test_border)",
+    "routerd/cli/live_table.py": "decoded without loss (core/rmr/tables/test_border)",
     "routerd/cli/table.py": "the same (property/test_route_tables)",
 }
 BECOMES = re.compile(

@@ -39,7 +39,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/forwarder": SHM,
         "core/addresses": f"{SHM} core/forwarder core/process",
         "core/flow_log": f"{SHM} core/addresses core/forwarder core/links core/process",
-        "core/rmr": f"{SHM} core/addresses core/amqp core/forwarder core/links core/process",
+        # Route tables: as values, in use, and from and for others; core/rmr itself is their list of planes.
+        "core/rmr/tables": SHM,
+        "core/rmr/forwarding": f"{SHM} core/forwarder",
+        "core/rmr/active": f"{SHM} core/addresses core/forwarder core/links core/process core/rmr/tables",
+        "core/rmr/managers": f"{SHM} core/amqp core/forwarder core/links core/process core/rmr/active core/rmr/tables",
+        "core/rmr": f"{SHM} core/links core/process core/rmr/active core/rmr/managers",
         "core/source_routes": f"{SHM} core/addresses core/links core/process",
         "core/link_routes": f"{SHM} core/addresses core/amqp core/forwarder core/links core/process",
         "core/interior": f"{SHM} core/addresses core/amqp core/forwarder core/link_routes core/links core/process",
@@ -47,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         " core/links core/process",
         "core/links": f"{SHM} core/addresses core/edge core/forwarder core/interior core/link_routes core/process",
         "core/management": f"{SHM} core/addresses core/amqp core/forwarder core/interior core/link_routes"
-        " core/links core/process core/rmr core/source_routes",
+        " core/links core/process core/rmr/active core/rmr/managers core/rmr/tables core/source_routes",
         "core/process": f"{SHM} core/addresses core/edge core/flow_log core/forwarder core/interior"
         " core/link_routes core/links core/rmr core/source_routes",
         "core": f"{SHM} core/addresses core/interior core/management core/process",
@@ -56,14 +61,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/recorder": SHM,
         "routerd/source_routes": SHM,
         "routerd/exporter": f"{SHM} workers/control",
-        "routerd/config": f"{SHM} core/addresses core/rmr routerd/exporter routerd/log routerd/source_routes"
+        "routerd/config": f"{SHM} core/addresses core/rmr/tables routerd/exporter routerd/log routerd/source_routes"
         " routerd/supervise routerd/translate workers/control workers/loop",
-        "routerd/translate": f"{SHM} core/rmr routerd/config routerd/log routerd/reload"
+        "routerd/translate": f"{SHM} core/rmr/tables routerd/config routerd/log routerd/reload"
         " routerd/source_routes routerd/supervise workers/control",
         "routerd/reload": f"{SHM} routerd/config routerd/log routerd/supervise routerd/translate",
         "routerd/supervise": f"{SHM} routerd routerd/cli routerd/config routerd/log routerd/reload"
         " routerd/translate workers/control",
-        "routerd/cli": f"{SHM} core/rmr routerd/config routerd/source_routes routerd/supervise"
+        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/source_routes routerd/supervise"
         " routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/exporter routerd/log routerd/recorder"
         " routerd/supervise pipeline workers",
@@ -74,8 +79,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Files that know more, and why.
 ALSO_KNOW = {
-    "core/forwarder/machine.pxd core/flow_log core/rmr": "the glue declares what planes say to Python",
-    "core/forwarder/unity.c core/flow_log core/rmr": "a translation unit has the bodies of its planes",
+    "core/forwarder/machine.pxd core/flow_log core/rmr/forwarding": "the glue declares what planes say to Python",
+    "core/forwarder/unity.c core/flow_log core/rmr/forwarding": "a translation unit has the bodies of its planes",
+    "core/rmr/tables/record_names.c core/forwarder": "the hash of texts",
     "workers/source_routes/senders.py workers/control": "the guard and neighbours of its connection",
     "workers/source_routes/single.c workers/amqp": "a message is read as where one comes in",
     "workers/source_routes/unity.c workers/amqp": "a translation unit has the bodies that it calls",

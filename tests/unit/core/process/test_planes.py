@@ -16,7 +16,7 @@ from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.process import planes
 from core.process.plane import Plane
-from core.rmr.route_tables import RouteTables
+from core.rmr.active.route_tables import RouteTables
 from shm import segment
 from shm.contract.control import SetRouting, SetTables, WorkerAdded, WorkerGone
 from shm.contract.failures import failures

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from core.rmr.parser import Parser
-from core.rmr.warning import BadTableError
-from core.rmr.words import records
+from core.rmr.managers.words import records
+from core.rmr.tables.parser import Parser
+from core.rmr.tables.warning import BadTableError
 from routerd.cli.table import table
 
 LONG = "9" * 5000

@@ -1,0 +1,159 @@
+"""Which endpoints of route tables the router connects to, and which worker connects.
+
+An endpoint without an AMQP receiver is reached over RMR's own transport. Its worker follows from its name and
+the set of workers, so it keeps its worker while others come and go, and a new core chooses the same.
+"""
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from core.forwarder.forward import Forwarder
+from core.links.link import Link
+from core.links.refusals import Find
+from core.links.terminus import RMR
+from core.process.plane import Plane
+from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.tables.fields import is_endpoint
+from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+
+TO: Final = "$to/"  # precedes the host:port of a control connection
+MOST: Final = 1024  # connections per table, one for each endpoint
+
+Key = tuple[int, int, int]  # worker, index and generation of a link
+Place = tuple[str, str]  # table and endpoint
+
+
+class Dialling(Plane):
+    """Tells workers what to connect to, and repeats it for the successor of a dead worker.
+
+    ``find`` returns the connection of a worker and index.
+    """
+
+    def __init__(self, forwarder: Forwarder, tables: RouteTables, find: Find, workers: Iterable[int]) -> None:
+        self._find = find
+        self._forwarder = forwarder
+        self._tables = tables
+        self._workers = set(workers)
+        self._told: dict[Place, tuple[int, Endpoint]] = {}
+        self._receivers: dict[Key, Place] = {}
+        self._held: Counter[Place] = Counter()  # AMQP receivers at each endpoint
+        self._controls: set[Place] = set()  # control connections among those told
+
+    def worker(self, table: str, name: str) -> int | None:
+        """Return the worker that connects to an endpoint, or None."""
+        told = self._told.get((table, name))
+        return None if told is None else told[0]
+
+    def told(self, plan: Plan) -> Iterator[str]:
+        """Yield the endpoints of a table that a worker connects to."""
+        table = plan.setup.name
+        return (name for at, name in self._told.keys() - self._controls if at == table)
+
+    def refresh(self, plan: Plan) -> None:
+        """Connect to a table's present endpoints and to no others; to none if the table is gone."""
+        table = plan.setup.name
+        found = plan.setup.connect and self._tables.find(table) is plan
+        names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
+        if found and sum(map(len, plan.numberings)) > MOST:
+            LOGGER.warning("Route table %s: the router connects only to the first %d endpoints", table, MOST)
+        gone = self._told.keys() - self._controls
+        for place in [one for one in gone if one[0] == table and one[1] not in names]:
+            self._withdraw(place)
+        for name in names:
+            self._want(plan, name)
+
+    # ---- control connections to Route Managers and applications ----
+
+    def control(self, plan: Plan, name: str, wanted: bool) -> None:
+        """Connect to host:port independently of the table, or stop."""
+        place = plan.setup.name, TO + name
+        if wanted and is_endpoint(name) and place not in self._told:
+            self._controls.add(place)
+            self._connect(plan, place, name)
+        elif not wanted:
+            self._controls.discard(place)
+            self._withdraw(place)
+
+    def forget_controls(self, table: str) -> None:
+        """Stop all control connections of a table."""
+        for place in [one for one in self._controls if one[0] == table]:
+            self._controls.discard(place)
+            self._withdraw(place)
+
+    # ---- AMQP clients that are endpoints ----
+
+    def attached(self, link: Link) -> None:
+        """Disconnect from an endpoint for which an AMQP client receives now."""
+        opened = self._find(link.worker, link.connection)
+        if not link.outgoing or link.address is None or opened is None or opened.role == RMR:
+            return
+        for plan in self._tables:
+            if (name := plan.endpoint_of(link.address)) is not None:
+                place = self._receivers[_key(link)] = plan.setup.name, name
+                self._held[place] += 1
+                self._withdraw(place)
+
+    def detached(self, link: Link, detach: Detach | None) -> None:
+        """Connect to an endpoint for which the last AMQP client has stopped receiving."""
+        place = self._receivers.pop(_key(link), None)
+        if place is None:
+            return
+        self._held[place] -= 1
+        if not self._held[place]:
+            del self._held[place]
+        plan = self._tables.find(place[0])
+        if plan is not None and max(plan.numbers(place[1])) >= 0:
+            self._want(plan, place[1])
+
+    # ---- workers ----
+
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
+        """Tell the successor of a dead worker, or with ``removed`` another worker, of its endpoints."""
+        if removed:
+            self._workers.discard(worker)
+        for place, (whose, endpoint) in list(self._told.items()):
+            if whose == worker:
+                self._tell(place, endpoint)
+
+    def worker_added(self, worker: int) -> None:
+        """Add a worker. Existing connections stay."""
+        self._workers.add(worker)
+
+    # ---- orders to workers ----
+
+    def _want(self, plan: Plan, name: str) -> None:
+        place = plan.setup.name, name
+        if place in self._told or self._held[place] or not (plan.setup.connect and is_endpoint(name)):
+            return
+        self._connect(plan, place, name)
+
+    def _connect(self, plan: Plan, place: Place, name: str) -> None:
+        host, _, port = name.rpartition(":")
+        self._tell(place, Endpoint(place[0], plan.prefix + place[1], host.strip("[]"), int(port)))
+
+    def _withdraw(self, place: Place) -> None:
+        if (told := self._told.pop(place, None)) is not None:
+            self._post(told[0], msgspec.structs.replace(told[1], open=False))
+
+    def _tell(self, place: Place, endpoint: Endpoint) -> None:
+        if not self._workers:
+            return
+        worker = max(self._workers, key=lambda one: zlib.crc32(f"{one} {endpoint.address}".encode()))
+        self._told[place] = worker, endpoint
+        self._post(worker, endpoint)
+
+    def _post(self, worker: int, endpoint: Endpoint) -> None:
+        self._forwarder.post_control(worker, C_ENDPOINT, msgspec.msgpack.encode(endpoint))
+
+
+def _key(link: Link) -> Key:
+    return link.worker, link.link, link.generation

@@ -1,0 +1,290 @@
+"""Parses and builds texts of route tables next to the core's work, one after the other.
+
+A *feed* is one source of records: a seed file, one push, a Route Manager's connection. The result of a text
+is one *Made*: the resulting table and map, and what became of each part, in order. The core takes a Made into
+use as a whole, so a table and its map change together.
+"""
+
+import gc
+import logging
+import sys
+from array import array
+from collections import deque
+from collections.abc import Callable
+from errno import EFBIG
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Final
+
+import msgspec
+
+from core.process.garbage import still
+from core.rmr.active.compiled import (
+    CompiledOwners,
+    CompiledTable,
+    compacted,
+    compile_owners,
+    compile_table,
+    moved,
+    updated,
+)
+from core.rmr.active.snapshot import Keeper, Kept, SnapshotError, Use, read
+from core.rmr.tables.border import lossless
+from core.rmr.tables.parser import Parser, Result
+from core.rmr.tables.table import MeidMap, Table
+from core.rmr.tables.warning import BadTableError
+from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+PIECE: Final = 1 << 14  # characters parsed before the core can have the interpreter lock
+SWITCH_SECONDS: Final = 0.0005  # how long the core waits for the interpreter lock at most
+
+FILE_LIMIT: Final = 1 << 30  # octets of a seed file
+CLOSE_SECONDS: Final = 5.0  # for the last snapshots when the core stops
+
+TOO_EARLY: Final = "an update before any table"
+
+
+# Records, a file of records, or a value that was parsed before.
+Text = str | Path | Table | MeidMap
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one table or map. ``kind`` is table, update or map; an empty ``reason`` means in use."""
+
+    kind: str
+    table_id: str
+    reason: str = ""
+    entries: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.reason
+
+
+class Made(msgspec.Struct):
+    """The result of a text. None stands for an unchanged table or map.
+
+    ``moved`` maps each endpoint number of the former table to its present one, ``moved_owners`` likewise for
+    owners. ``values`` are the accepted tables, updates and maps in order. ``kept`` is a snapshot's
+    description of itself.
+    """
+
+    feed: "Feed"
+    outcomes: list[Outcome]
+    table: CompiledTable | None = None
+    owners: CompiledOwners | None = None
+    moved: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
+    moved_owners: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
+    values: list[Table | MeidMap] = []
+    kept: Kept | None = None
+
+
+class Values:
+    """The table and map after the last text. They may not be in use yet."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.table: Table | None = None
+        self.owners: dict[str, str] = {}
+        self._endpoints: dict[str, int] = {}
+        self._owners: dict[str, int] = {}
+
+    def build_table(self, table: Table, made: Made) -> None:
+        """Build the table that replaces the one built last."""
+        built = compile_table(table, self.seed)
+        shorter = compacted(table, built.native.entries)
+        if shorter is not table:
+            built = compile_table(shorter, self.seed)
+        self.table = shorter
+        made.table, made.moved = built, moved(self._endpoints, built.endpoints)
+        self._endpoints = built.endpoints
+
+    def build_owners(self, made: Made) -> None:
+        """Build the MEID map that replaces the one built last."""
+        made.owners = compile_owners(self.owners, self.seed)
+        made.moved_owners = moved(self._owners, made.owners.endpoints)
+        self._owners = made.owners.endpoints
+
+
+class Feed:
+    """One source of records. The core's thread calls ``done`` after each text.
+
+    ``stamp`` identifies the seed that it is. ``wanted`` marks a snapshot of this table and seed.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        origin: str,
+        compatible: bool,
+        done: Callable[[list[Outcome]], None],
+        stamp: tuple[int, ...] = (),
+        wanted: Kept | None = None,
+    ) -> None:
+        self.values = values
+        self.origin = origin
+        self.done = done
+        self.stamp = stamp
+        self.wanted = wanted
+        self._parser = Parser(compatible)
+
+    def take(self, text: Text, last: bool) -> Made:
+        """Parse a text and build the result.
+
+        ``last`` means that nothing follows. A path is a complete file.
+        """
+        made = Made(self, [])
+        changed: set[str] = set()
+        if isinstance(text, Table | MeidMap):
+            self._result(text, changed, made)
+            self._build(made, changed)
+            return made
+        if isinstance(text, Path):
+            try:
+                text = self._file(text, made)
+            except OSError as error:
+                made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
+                return made
+            except SnapshotError as error:
+                made.outcomes.append(Outcome("stash", "", str(error)))
+                return made
+        for at in range(0, len(text), PIECE):
+            for result in self._parser.feed(text[at : at + PIECE]):
+                self._result(result, changed, made)
+        for result in self._parser.finish() if last else ():
+            self._result(result, changed, made)
+        if last and not made.outcomes:
+            reason = "the text contains no table and no map; a table begins with newrt|start"
+            if self._parser.outside:
+                reason = f"{reason}; {self._parser.outside[0]}"
+            made.outcomes.append(Outcome("table", "", reason))
+        self._build(made, changed)
+        return made
+
+    def _file(self, path: Path, made: Made) -> str:
+        if self.wanted is not None:
+            made.kept, text = read(path)
+            if made.kept.table != self.wanted.table or made.kept.stamp not in ((), self.wanted.stamp):
+                raise SnapshotError("the file belongs to another table, or to a seed that has changed")
+            return text
+        if path.stat().st_size > FILE_LIMIT:
+            raise OSError(EFBIG, f"the file is longer than {FILE_LIMIT} octets")
+        return lossless(path.read_bytes())
+
+    def _build(self, made: Made, changed: set[str]) -> None:
+        if "table" in changed and self.values.table is not None:
+            self.values.build_table(self.values.table, made)
+        if "owners" in changed:
+            self.values.build_owners(made)
+
+    def _result(self, result: Result, changed: set[str], made: Made) -> None:
+        outcome = self._taken(result, changed)
+        made.outcomes.append(outcome)
+        if outcome.ok and not isinstance(result, BadTableError):
+            made.values.append(result)
+
+    def _taken(self, result: Result, changed: set[str]) -> Outcome:
+        values = self.values
+        if isinstance(result, BadTableError):
+            return Outcome("table", result.table_id, result.reason)
+        if isinstance(result, MeidMap):
+            gone = result.deleted
+            kept = {one: owner for one, owner in values.owners.items() if one not in gone}
+            values.owners = kept | result.owners
+            changed.add("owners")
+            return Outcome("map", result.table_id, entries=len(values.owners))
+        if result.complete:
+            values.table = result
+        elif values.table is None:
+            return Outcome("update", result.table_id, TOO_EARLY)
+        else:
+            values.table = updated(values.table, result)
+        changed.add("table")
+        return Outcome("table" if result.complete else "update", result.table_id, entries=len(result))
+
+
+class _Keep(msgspec.Struct):
+    """A file to write, or without a use to remove."""
+
+    path: str
+    use: Use | None
+
+
+class Intake:
+    """Does the work at once, for tests and before there are messages."""
+
+    def __init__(self) -> None:
+        self.made: deque[Made] = deque()
+        self._keeper = Keeper()
+
+    def put(self, feed: Feed, text: Text, last: bool) -> None:
+        """Take a text. Its result appears in ``made`` later."""
+        self.made.append(feed.take(text, last))
+
+    def forget(self, thing: object) -> None:
+        """Release a large object."""
+
+    def keep(self, path: str, use: Use | None) -> None:
+        """Write a snapshot of what is in use, or without a use remove it."""
+        self._keeper.put(path, use)
+        self._keeper.flush()
+
+    def close(self) -> None:
+        """Finish all work; nothing follows."""
+
+
+class Aside(Intake):
+    """Does the work in a thread. ``wake`` wakes the core when a result is ready."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._wake = wake
+        self._queue: SimpleQueue[tuple[Feed, Text, bool] | _Keep | list[object] | None] = SimpleQueue()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
+
+    def put(self, feed: Feed, text: Text, last: bool) -> None:
+        self._queue.put((feed, text, last))
+
+    def forget(self, thing: object) -> None:
+        self._queue.put([thing])
+
+    def keep(self, path: str, use: Use | None) -> None:
+        self._queue.put(_Keep(path, use))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                job = self._queue.get(block=not self._keeper.busy)
+            except Empty:
+                self._keeper.step()  # while no other work waits
+                continue
+            if job is None:
+                try:
+                    self._keeper.flush()
+                except Exception as error:  # nothing restarts this late
+                    failures.tell("keeping route tables at the end", error, "the former files stay")
+                return
+            if isinstance(job, _Keep):
+                self._keeper.put(job.path, job.use)
+            elif isinstance(job, tuple):
+                self._take(*job)
+            del job  # freed in this thread and not in the core's
+
+    def _take(self, feed: Feed, text: Text, last: bool) -> None:
+        with still():  # a collection would visit every entry
+            try:
+                made = feed.take(text, last)
+            except Exception as error:
+                failures.tell(f"building a route table from {feed.origin}", error, "the table in use stays")
+                made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
+            finally:
+                gc.freeze()
+        self.made.append(made)
+        self._wake()

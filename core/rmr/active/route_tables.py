@@ -1,0 +1,366 @@
+"""The route tables of a running router: what is in use, its origin, and the receivers at each endpoint.
+
+    text --Intake--> Made --RouteTables.step--> in use; the former table is freed once its counts have moved
+
+An endpoint's address is the table's, a slash and the endpoint's name. Its receivers are the endpoint.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Address, Addresses
+from core.forwarder.forward import Forwarder, Routes
+from core.links.links import Links
+from core.process.plane import Plane
+from core.rmr.active.compiled import CompiledOwners, CompiledTable
+from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
+from core.rmr.active.snapshot import Kept, Use
+from shm.contract.control import SetTables
+from shm.contract.payloads import C_DETACH, Detach, Error
+from shm.contract.tables import TableSetup
+from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
+TABLES_INSTALLED: Final = COUNTERS["tables_installed"].place
+TABLES_REFUSED: Final = COUNTERS["tables_refused"].place
+TABLE_ENTRIES: Final = COUNTERS["table_entries"].place
+
+
+class History(msgspec.Struct):
+    """What management shows of a table besides its entries. ``installed`` is in seconds since 1970."""
+
+    table_id: str = ""
+    map_id: str = ""
+    origin: str = ""
+    installed: int = 0
+    stamp: tuple[int, ...] = ()  # of the seed that is in use unchanged; empty: something else is
+    refused: int = 0
+    last_error: str = ""
+
+
+class Plan:
+    """One route table."""
+
+    def __init__(self, forwarder: Forwarder, address: Address, setup: TableSetup) -> None:
+        self.setup = setup
+        self.address = address
+        self.closed = True  # senders get no credit yet (opening.py)
+        self.begun = False  # its seed or snapshot is in use, or has failed
+        self.answered: set[str] = set()  # while closed: endpoints that are connected or have failed
+        self.native = Routes(forwarder, address.handle)
+        self.native.set_skip_dead(setup.skip_dead)
+        self.values = Values(self.native.seed)
+        self.table: CompiledTable | None = None
+        self.owners: CompiledOwners | None = None
+        self.live: dict[str, Address] = {}  # by endpoint
+        self.history = History()
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of its endpoints' addresses."""
+        return f"{self.setup.address}/"
+
+    @property
+    def numberings(self) -> list[dict[str, int]]:
+        """The endpoint numbers of the table and of the map in use."""
+        return [one.endpoints for one in (self.table, self.owners) if one is not None]
+
+    def names(self) -> Iterator[str]:
+        """Yield all endpoints, those of the table first."""
+        for at, numbering in enumerate(self.numberings):
+            yield from (one for one in numbering if not at or one not in self.numberings[0])
+
+    def endpoint_of(self, address: Address) -> str | None:
+        """Return the endpoint with this address, or None."""
+        if address.key[0] != "M" or not address.key.startswith(self.prefix, 2):
+            return None
+        return address.key[2 + len(self.prefix) :]
+
+    def numbers(self, name: str) -> tuple[int, int]:
+        """Return an endpoint's numbers in the table and among the owners; -1: not there."""
+        in_table = -1 if self.table is None else self.table.endpoints.get(name, -1)
+        return in_table, -1 if self.owners is None else self.owners.endpoints.get(name, -1)
+
+    def open(self) -> None:
+        """Give senders their credit."""
+        self.closed = False
+        self.answered.clear()
+        self.native.open()
+
+    def bind(self, name: str) -> None:
+        """Tell the forwarder where an endpoint's messages go."""
+        known = self.live.get(name)
+        self.native.bind(*self.numbers(name), 0 if known is None else known.handle)
+
+    def feed(
+        self,
+        origin: str,
+        done: Callable[[list[Outcome]], None],
+        stamp: tuple[int, ...] = (),
+        wanted: Kept | None = None,
+    ) -> Feed:
+        """Return a new source of records, such as its seed or snapshot."""
+        return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted)
+
+    @property
+    def kept(self) -> Use:
+        """What is in use, for the snapshot."""
+        now = self.history
+        about = Kept(self.setup.name, now.table_id, now.map_id, now.origin, now.installed, now.stamp)
+        table = None if self.table is None else self.table.value
+        return Use(about, table, {} if self.owners is None else self.owners.value)
+
+
+class RouteTables(Plane):
+    """All route tables of this router. ``changed`` is called when a table's endpoints may have changed.
+
+    ``snapshot_store`` maps the name of a table without `stash` to its snapshot's file; empty: none.
+    ``served`` is told of addresses that become (1) or stop being (-1) a table's.
+    """
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        intake: Intake,
+        links: Links,
+        snapshot_store: Callable[[str], str],
+        served: Callable[[Address, int, bool], None],
+    ) -> None:
+        self._links = links
+        self._snapshot_store = snapshot_store
+        self._served = served
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._plans: dict[str, Plan] = {}
+        self._waiting: list[tuple[Plan, Made]] = []
+        self._former: list[tuple[Plan, list[object]]] = []
+        self.intake = intake
+        self.changed: Callable[[Plan], None] = lambda _: None
+        self.installed: list[Callable[[Plan, Made], None]] = []  # called for each table taken into use
+        addresses.watch = self._watch
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans.values())
+
+    def find(self, name: str) -> Plan | None:
+        """Return the table of this name, or None."""
+        return self._plans.get(name)
+
+    # ---- configuration ----
+
+    def configure(self, change: msgspec.Struct) -> None:
+        """Apply a `SetTables`. Senders to addresses that became or stopped being a table's attach again."""
+        if not isinstance(change, SetTables):
+            return
+        touched = {address.handle for address in self._use(change.tables)}
+        for link in self._links.entries():
+            if link.address is not None and link.address.handle in touched:
+                detach = Detach(link.link, link.generation, TABLES_CHANGED)
+                self._forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
+
+    def _use(self, setups: Iterable[TableSetup]) -> list[Address]:
+        """Use these tables. Return the addresses that became or stopped being a table's."""
+        wanted = {one.name: one for one in setups}
+        touched: list[Address] = []
+        for name, plan in list(self._plans.items()):
+            if name not in wanted or wanted[name].address != plan.setup.address:
+                touched.append(self._remove(plan))
+        for name, setup in wanted.items():
+            known = self._plans.get(name)
+            plan = self._add(setup) if known is None else known
+            before = None if known is None else known.setup
+            if before is None:
+                touched.append(plan.address)
+            plan.setup = setup
+            if before is not None and before.stash != setup.stash:
+                self._move_stash(plan, before)
+            plan.native.set_skip_dead(setup.skip_dead)
+            self.changed(plan)
+            if before is None and (path := self._stash(plan)) and os.path.exists(path):
+                self._restore(plan, Path(path))
+            elif setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
+                self._seed(plan)
+            elif before is None:
+                plan.open()
+        return touched
+
+    def _add(self, setup: TableSetup) -> Plan:
+        address = self._addresses.resolve(setup.address)
+        self._addresses.keep(address)
+        self._addresses.tables.add(address.key)
+        plan = self._plans[setup.name] = Plan(self._forwarder, address, setup)
+        self._served(address, 1, False)
+        for one in self._addresses.entries():
+            if (name := plan.endpoint_of(one)) is not None:
+                plan.live[name] = one
+        return plan
+
+    def _remove(self, plan: Plan) -> Address:
+        plan.native.close()
+        self._served(plan.address, -1, False)
+        del self._plans[plan.setup.name]
+        self._addresses.tables.discard(plan.address.key)
+        self._waiting = [one for one in self._waiting if one[0] is not plan]
+        self._addresses.release(plan.address)
+        if path := self._stash(plan):
+            self.intake.keep(path, None)
+        LOGGER.info("Route table %s: removed", plan.setup.name)
+        self.changed(plan)
+        return plan.address
+
+    def _seed(self, plan: Plan) -> None:
+        path = Path(plan.setup.seed)
+        self.take(plan.feed(str(path), lambda _: None, plan.setup.stamp), path, last=True)
+
+    def _stash(self, plan: Plan) -> str:
+        return plan.setup.stash or self._snapshot_store(plan.setup.name)
+
+    def _move_stash(self, plan: Plan, before: TableSetup) -> None:
+        """Keep the snapshot in another file from now on."""
+        if former := before.stash or self._snapshot_store(before.name):
+            self.intake.keep(former, None)
+        if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
+            self.intake.keep(path, plan.kept)
+
+    def _restore(self, plan: Plan, path: Path) -> None:
+        """Begin with the snapshot, or if that fails with the seed."""
+        name = plan.setup.name
+
+        def done(outcomes: list[Outcome]) -> None:
+            bad = [one.reason for one in outcomes if not one.ok]
+            if bad:
+                LOGGER.warning("Route table %s: the snapshot in %s is not used: %s", name, path, bad[0])
+                if plan.setup.seed and self.find(name) is plan:
+                    self._seed(plan)
+
+        self.take(plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True)
+
+    # ---- texts ----
+
+    def take(self, feed: Feed, text: Text, last: bool = False) -> None:
+        """Take records of a feed. ``last`` means that no more follow. Its ``done`` gets the result."""
+        self.intake.put(feed, text, last)
+
+    def step(self, now: int) -> None:
+        """Take finished tables into use, and free those that they replace."""
+        self._turn()
+        while self.intake.made:  # results of what was just taken into use or refused
+            self._turn()
+
+    def _turn(self) -> None:
+        for plan, things in list(self._former):
+            if plan.native.settle():
+                self._former.remove((plan, things))
+                self.intake.forget(things)
+        while self.intake.made:
+            made = self.intake.made.popleft()
+            self._waiting += [(one, made) for one in self if one.values is made.feed.values]
+        busy = {id(plan) for plan, _ in self._former}
+        waiting, self._waiting = self._waiting, []
+        for plan, made in waiting:
+            if id(plan) in busy:
+                self._waiting.append((plan, made))
+                continue
+            self._install(plan, made)
+            if self._former and self._former[-1][0] is plan:
+                busy.add(id(plan))
+
+    @property
+    def restless(self) -> bool:
+        """Whether there is work to do before the core sleeps."""
+        return bool(self._former or self._waiting or self.intake.made)
+
+    def close(self) -> None:
+        """Write the snapshots for the next core."""
+        self.intake.close()
+
+    def _install(self, plan: Plan, made: Made) -> None:
+        before = plan.table, plan.owners
+        if made.table is not None:
+            plan.native.use_table(made.table.native, made.moved)
+            plan.table = made.table
+        if made.owners is not None:
+            plan.native.use_owners(made.owners.native, made.moved_owners)
+            plan.owners = made.owners
+        for name in plan.live:
+            plan.bind(name)
+        things: list[object] = [*before, made]
+        if plan.native.settle():
+            self.intake.forget(things)
+        else:
+            self._former.append((plan, things))
+        self._tell(plan, made)
+        for hear in self.installed if made.values else ():
+            hear(plan, made)
+        if made.values and made.kept is None and (path := self._stash(plan)):
+            self.intake.keep(path, plan.kept)
+        seed_next = made.feed.wanted is not None and not made.values and plan.setup.seed
+        plan.begun = plan.begun or not seed_next
+        if made.table is not None or made.owners is not None:
+            self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
+            self.changed(plan)
+        elif plan.closed:
+            self.changed(plan)
+
+    def _tell(self, plan: Plan, made: Made) -> None:
+        """Log one line for each table and map."""
+        name, origin, history = plan.setup.name, made.feed.origin, plan.history
+        restored = made.feed.wanted is not None
+        for one in made.outcomes:
+            if restored and not one.ok:
+                continue  # `_restore` logs it
+            table_id = one.table_id or "<id-missing>"
+            if not one.ok:
+                history.refused += 1
+                history.last_error = f"{one.kind} {table_id} from {origin}: {one.reason}"
+                self._forwarder.count(TABLES_REFUSED)
+                LOGGER.warning(
+                    "Route table %s: %s %s from %s refused, the former stays in use: %s",
+                    name, one.kind, table_id, origin, one.reason,
+                )  # fmt: skip
+                continue
+            self._forwarder.count(TABLES_INSTALLED)
+            if one.kind == "map":
+                history.map_id = one.table_id
+            else:
+                history.table_id, history.origin = one.table_id or history.table_id, origin
+                history.installed = int(time.time())
+            LOGGER.info(
+                "Route table %s: %s %s from %s in use, %d entries",
+                name, one.kind, table_id, origin, one.entries,
+            )  # fmt: skip
+        if made.values:
+            history.stamp = made.feed.stamp
+        if made.values and made.kept is not None:
+            _recall(history, made.kept, origin)
+        made.feed.done(made.outcomes)
+
+    # ---- endpoints ----
+
+    def _watch(self, address: Address, there: bool) -> None:
+        """Bind or unbind an endpoint whose address has come or is about to go."""
+        for plan in self._plans.values():
+            name = plan.endpoint_of(address)
+            if name is None:
+                continue
+            if there:
+                plan.live[name] = address
+            else:
+                plan.live.pop(name, None)
+            plan.bind(name)
+
+
+def _recall(history: History, kept: Kept, origin: str) -> None:
+    """Restore a table's history from its snapshot."""
+    history.table_id, history.map_id = kept.table_id, kept.map_id
+    history.installed, history.stamp = kept.installed, kept.stamp
+    history.origin = kept.origin if kept.stamp else f"{origin}, which had it from {kept.origin}"

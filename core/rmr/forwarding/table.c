@@ -1,0 +1,129 @@
+/* Builds route tables (table.h), and moves counts from one table to the next. */
+#include "core/forwarder/bodies.h"
+#include "core/rmr/forwarding/table.h"
+
+/* Goes on counting after 2^32 messages of an entry.  A failure costs only the count. */
+GLUE void route_wrap(route_table *t, const route_slot *s)
+{
+    if (!t->wraps) t->wraps = (uint32_t *) calloc((size_t) t->mask + 1, sizeof *t->wraps);
+    if (t->wraps) t->wraps[s - t->slot]++;
+}
+
+/* ---- building ---- */
+
+GLUE void route_table_free(route_table *t)
+{
+    if (!t) return;
+    free(t->slot);
+    free(t->wraps);
+    free(t->special);
+    free(t->endpoints.at);
+    free(t);
+}
+
+/* The number of a new special; ROUTE_NONE: memory is used up. */
+static uint32_t route_add_special(route_table *t, uint32_t senders, uint32_t count, uint32_t target)
+{
+    if (t->special_count == t->special_room) {
+        uint32_t room = t->special_room ? t->special_room * 2 : 64;
+        route_special *grown = (route_special *) realloc(t->special, sizeof *grown * room);
+        if (!grown) return ROUTE_NONE;
+        t->special = grown;
+        t->special_room = room;
+    }
+    t->special[t->special_count] = (route_special) {.senders = senders, .sender_count = count, .target = target,
+        .next = ROUTE_NONE};
+    return t->special_count++;
+}
+
+/* Rows come last one first, so the first of a key wins and only what is for certain senders has others behind it. */
+static bool route_add_row(route_table *t, const route_columns *from, uint32_t row, uint32_t senders, uint32_t count)
+{
+    uint32_t target = from->target[row] == ROUTE_NONE ? ROUTE_GONE : from->place[from->target[row]];
+    uint32_t i = route_home(t, route_key(from->type[row], from->subscription[row]));
+    while (t->slot[i].target != ROUTE_FREE && (t->slot[i].type != from->type[row]
+                                               || t->slot[i].subscription != from->subscription[row]))
+        i = (i + 1) & t->mask;
+    route_slot *s = &t->slot[i];
+    bool fresh = s->target == ROUTE_FREE;
+    uint32_t last = ROUTE_NONE;
+    if (!fresh) {
+        if (!(s->target & ROUTE_SPECIAL)) return true;
+        for (last = s->target & ~ROUTE_SPECIAL; t->special[last].next != ROUTE_NONE;) last = t->special[last].next;
+        if (!t->special[last].sender_count) return true;
+    }
+    t->entries += target != ROUTE_GONE;
+    if (fresh) *s = (route_slot) {.type = from->type[row], .subscription = from->subscription[row], .target = target};
+    if (fresh && !count) return true;
+    uint32_t number = route_add_special(t, senders, count, target);
+    if (number == ROUTE_NONE) return false;
+    if (fresh) s->target = ROUTE_SPECIAL | number;
+    else t->special[last].next = number;
+    return true;
+}
+
+/* NULL: memory is used up.  `endpoints` are the caller's to fill in, `word` and `sender` its to keep. */
+GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
+{
+    route_table *t = (route_table *) calloc(1, sizeof *t);
+    uint32_t bits = 4;
+    while ((1ull << bits) < (uint64_t) from->rows * 2) bits++;
+    size_t slots = (size_t) 1 << bits;
+    if (!t) return NULL;
+    t->shift = 64 - bits;
+    t->mask = (uint32_t) (slots - 1);
+    t->word = from->word;
+    t->sender = from->sender;
+    t->endpoints.count = endpoints;
+    t->endpoints.at = (route_endpoint *) calloc(endpoints ? endpoints : 1, sizeof *t->endpoints.at);
+    t->slot = (route_slot *) aligned_alloc(64, slots * sizeof *t->slot);
+    bool made = t->slot && t->endpoints.at;
+    if (made) memset(t->slot, 0xff, slots * sizeof *t->slot);
+    uint32_t special = from->sender_rows;
+    for (uint32_t row = from->rows; made && row--;) {
+        bool sent = special && from->sender_row[special - 1] == row;
+        if (sent) special--;
+        uint32_t start = sent ? from->sender_start[special] : 0;
+        made = route_add_row(t, from, row, start, sent ? from->sender_start[special + 1] - start : 0);
+    }
+    if (made) return t;
+    route_table_free(t);
+    return NULL;
+}
+
+/* ---- what a table takes over from the one before: how often its entries were taken ---- */
+
+static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u,
+                               const route_special *b)
+{
+    return a->sender_count == b->sender_count
+           && !memcmp(t->sender + a->senders, u->sender + b->senders, a->sender_count * sizeof *t->sender);
+}
+
+static void route_inherit_specials(route_table *t, const route_slot *s, const route_table *from, const route_slot *old)
+{
+    for (uint32_t i = old->target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = from->special[i].next)
+        for (uint32_t k = s->target & ~ROUTE_SPECIAL; k != ROUTE_NONE; k = t->special[k].next)
+            if (route_same_senders(t, &t->special[k], from, &from->special[i]))
+                t->special[k].turn += from->special[i].turn;
+}
+
+/* From `limit` slots of the former table, `at` onwards; the slot that is next. */
+PRIVATE uint32_t route_inherit(route_table *t, const route_table *from, uint32_t at, uint32_t limit)
+{
+    for (; limit-- && at <= from->mask; at++) {
+        const route_slot *old = &from->slot[at];
+        if (old->target == ROUTE_FREE || (!(old->target & ROUTE_SPECIAL) && !old->turn && !from->wraps)) continue;
+        route_slot *s = route_slot_of(t, old->type, old->subscription);
+        if (!s || (s->target & ROUTE_SPECIAL) != (old->target & ROUTE_SPECIAL)) continue;
+        if (s->target & ROUTE_SPECIAL) {
+            route_inherit_specials(t, s, from, old);
+            continue;
+        }
+        uint64_t sum = route_slot_turns(t, s) + route_slot_turns(from, old);
+        s->turn = (uint32_t) sum;
+        if (sum >> 32 && !t->wraps) route_wrap(t, s);
+        if (t->wraps) t->wraps[s - t->slot] = (uint32_t) (sum >> 32);
+    }
+    return at;
+}

@@ -1,0 +1,75 @@
+"""The router as an application: it requests its table from a Route Manager (RMR's Route Table Guide, Table
+Request).
+
+    away --connected--> asking --table installed--> accepted
+    any  --connection lost--> away
+
+Requests go on until a table has been accepted; the RMR library stops when the first record arrives. They
+begin again with each connection, because a table may have been sent while there was none.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from core.rmr.managers.words import REQUEST, Said, request
+
+SECOND: Final = 1_000_000_000
+AWAY, REQUESTING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"
+
+
+class Client:
+    """This router's requests to one manager.
+
+    ``endpoint`` is where the router listens, as host:port. ``send`` returns whether the manager is connected.
+    ``clock`` is UNIX time in seconds. ``since`` is when the state began, in nanoseconds.
+    """
+
+    def __init__(
+        self, manager: str, endpoint: str, interval: int, send: Callable[[Said], bool], clock: Callable[[], int]
+    ) -> None:
+        self.manager = manager
+        self._endpoint = endpoint
+        self._interval = interval * SECOND
+        self._send = send
+        self._clock = clock
+        self._due = 0
+        self.state = AWAY
+        self.table_id = ""  # of the last table from the manager
+        self.reason = ""
+        self.since = 0
+        self.requests = 0
+        self._accepted = False
+
+    def connected(self, now: int) -> None:
+        """Begin requests over a new connection to the manager."""
+        self._accepted = False
+        self._be(REQUESTING, now)
+        self._due = now
+
+    def lost(self, now: int) -> None:
+        """Stop requests: the connection is gone."""
+        self._be(AWAY, now)
+
+    def table(self, table_id: str, reason: str, whole: bool, now: int) -> None:
+        """Record a table (``whole``), update or map from the manager.
+
+        An empty ``reason`` means that it is in use.
+        """
+        self.table_id = table_id
+        self._accepted = self._accepted or (whole and not reason)
+        if reason:
+            self._be(REFUSED, now, reason)
+        elif self._accepted:
+            self._be(ACCEPTED, now)
+
+    def step(self, now: int) -> None:
+        """Send a request if one is due. ``now`` is in nanoseconds."""
+        if self.state == AWAY or self._accepted or now < self._due:
+            return
+        if self._send(Said(REQUEST, request(self._endpoint, self._clock()), self._endpoint, 0)):
+            self._due = now + self._interval
+            self.requests += 1
+
+    def _be(self, state: str, now: int, reason: str = "") -> None:
+        if state != self.state or reason != self.reason:
+            self.state, self.reason, self.since = state, reason, now

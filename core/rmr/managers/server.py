@@ -1,0 +1,376 @@
+"""The router as Route Manager: it gives applications their tables and maps, and tracks which they run.
+
+What is in use has a revision, and each application is brought to it (``core.rmr.managers.application``). Applications
+that run the former revision get only the change, all others everything.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from core.rmr.managers import application as a
+from core.rmr.managers import words
+from core.rmr.managers.application import Application, Track
+from core.rmr.tables import writing
+from core.rmr.tables.state import Installed
+from core.rmr.tables.table import MeidMap, Table
+from core.rmr.tables.writing import PIECE, Text
+from shm.contract.hosts import host_of
+
+MOST_CHANGES: Final = 100  # changes kept; an application further behind gets everything
+MOST_TEXTS: Final = 16
+WRITES: Final = 3  # parts of a text per turn, about 2 ms each
+IMPATIENCE: Final = a.SECOND  # a repeated request within it crossed with the answer
+LOOK: Final = a.SECOND // 10  # interval between checks of all applications
+FORGOTTEN: Final = 24 * 3600 * a.SECOND  # time without a connection after which an application is forgotten
+UNANSWERED: Final = "it did not acknowledge {} within {} s"
+
+
+class Port(Protocol):
+    """The connections to the applications."""
+
+    def room(self, connection: str) -> int:
+        """Return how many messages may be sent to a connection now; 0 or less: none."""
+
+    def send(self, connection: str, said: words.Said) -> bool:
+        """Send a message. Return False if the connection is gone."""
+
+    def reach(self, place: str, wanted: bool) -> None:
+        """Connect to a control port, host:port, and stay connected; or stop."""
+
+
+class Event(NamedTuple):
+    """An event for counters and the log. ``kind`` is request, restart, ok, err or late."""
+
+    kind: str
+    application: Application
+    about: str
+
+
+class Limits(NamedTuple):
+    """The largest numbers of applications that are not configured: in all, and of one host."""
+
+    all: int = 1000
+    of_a_host: int = 100
+
+
+DEFAULTS: Final = Limits()
+
+
+class _Change(NamedTuple):
+    """What an installation changed. ``entries`` is None if it is too much to send as a change."""
+
+    entries: tuple[str, ...] | None
+    map: MeidMap | None
+
+
+class Server:
+    """The Route Manager of one table.
+
+    ``instance`` is part of all ids, so that they differ between runs of this router. ``name`` is where
+    applications expect the manager; if it is empty, acknowledgements use the same connection.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        name: str,
+        port: Port,
+        told: Callable[[Event], None],
+        limits: Limits = DEFAULTS,
+        piece: int = PIECE,
+    ) -> None:
+        self._instance = instance
+        self._name = name
+        self._port = port
+        self._told = told
+        self._limits = limits
+        self._piece = piece
+        self._messages = self._numbered = 0  # sent messages, and texts made
+        self._applications: dict[tuple[str, str], Application] = {}  # by endpoint and control port
+        self._use = Installed()
+        self._table = self._map = 0  # revisions
+        self._changes: dict[int, _Change] = {}  # by the revision that each led to
+        self._revision = 0
+        self._texts: dict[tuple[str, int, int], Text] = {}
+        self._writing: set[Application] = set()  # applications that are being sent something
+        self._look = 0  # when all are checked next
+        self.changed = False  # an application has come or gone
+
+    def __iter__(self) -> Iterator[Application]:
+        return iter(list(self._applications.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are tables to write or send."""
+        return any(self._port.room(one.connection) > 0 for one in self._writing)
+
+    # ---- events ----
+
+    def install(self, use: Installed, value: Table | MeidMap | None) -> None:
+        """Record an installation, which led to ``use``. Without a value everything has changed."""
+        before, self._use = self._use, use
+        self._revision += 1
+        if isinstance(value, MeidMap):
+            self._map = self._revision
+            change = _Change((), value)
+        else:
+            self._table = self._revision
+            change = _Change(_entries(before, use, value), None)
+            if value is None:
+                self._map = self._revision
+        self._look = 0
+        self._changes[self._revision] = change
+        self._changes.pop(self._revision - MOST_CHANGES, None)
+
+    def know(self, endpoint: str, control: str, dial: str, now: int, *, fixed: bool = False) -> None:
+        """Add an application that is configured or was known before, and need not send a request."""
+        if any(one.control == control for one in self._applications.values()):
+            return
+        one = Application(endpoint, control, dial, fixed)
+        one.gone = one.since = now
+        self._applications[endpoint, control] = one
+        self._reach(one, True)
+
+    def _reach(self, one: Application, wanted: bool) -> None:
+        if one.dial:
+            self._port.reach(one.dial, wanted)
+
+    def requested(self, heard: words.Heard, dial: str, now: int) -> str:
+        """Handle an application's request for its table.
+
+        ``dial`` is where the router may connect to it later, empty for nowhere. Return why the request is
+        refused, or an empty text.
+        """
+        endpoint = words.requester(heard.payload)
+        one = self._applications.get((endpoint, heard.source))
+        if one is None:
+            if ("", heard.source) not in self._applications and (why := self._full(heard.host)):
+                return why
+            one = self._adopt(endpoint, heard.source)
+        if one.dial != dial and not one.fixed:
+            self._reach(one, False)
+            one.dial = dial
+        one.host = host_of(heard.host)
+        self._asked(one, heard, endpoint, now)
+        return ""
+
+    def _full(self, peer: str) -> str:
+        """Return why a host's new application exceeds a limit, or an empty text."""
+        known = [one for one in self._applications.values() if not one.fixed]
+        if len(known) >= self._limits.all:
+            return f"the router knows {self._limits.all} applications already (maxApplications)"
+        host = host_of(peer)
+        if sum(one.host == host for one in known) >= self._limits.of_a_host:
+            return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
+        return ""
+
+    def _asked(self, one: Application, heard: words.Heard, endpoint: str, now: int) -> None:
+        one.requests += 1
+        self._told(Event("request", one, endpoint))
+        waits = one.sending is not None and one.connection == heard.answer
+        if waits and one.asked != a.NOTHING and now - one.asked < IMPATIENCE:
+            return
+        if one.table.acknowledged != a.NOTHING:
+            self._told(Event("restart", one, one.table.table_id))
+        one.asked = now
+        dialling = one.dialled or not one.connection
+        one.connection, one.dialled = heard.answer, False
+        if dialling:
+            self._reach(one, False)
+        one.begin(now)
+        self._go_on(one, now)
+
+    def _adopt(self, endpoint: str, control: str) -> Application:
+        """Add an application that is new or whose endpoint was unknown."""
+        one = self._applications.pop(("", control), None) or Application(endpoint, control, "")
+        one.endpoint = endpoint
+        self._applications[endpoint, control] = one
+        self.changed = True
+        return one
+
+    def answered(self, heard: words.Heard, now: int) -> None:
+        """Handle a state message. It names its table, or else is matched by its transaction id."""
+        state = words.state_of(heard.payload)
+        mine = [one for one in self if heard.source in (one.control, one.endpoint)]
+        mine = mine or [one for one in self if one.connection == heard.answer]
+        for one in mine:
+            track = None if state is None else _meant(one, state, heard.xact)
+            if state is None or track is None or track.text is None:
+                if state is not None and state.ok and one.sending is None and self._sent(state):
+                    one.begin(now)  # a former table, over a slower connection, has replaced the last one
+                continue
+            if not state.ok:
+                reason = state.reason(track.text.table_id)
+                one.fail(a.ERR, reason or "the application gave no reason", now)
+                self._told(Event("err", one, f"{track.text.table_id} {reason}"))
+                return
+            self._told(Event("ok", one, track.text.table_id))
+            one.acknowledge(track, now)
+            if track is one.map and track.sent == self._map:
+                one.owned = set(self._use.owners)
+            self._go_on(one, now)
+            return
+
+    def _sent(self, state: words.State) -> bool:
+        """Whether a state message is about a table of this run."""
+        return f"@{self._instance}." in state.about
+
+    def reached(self, place: str, connection: str, now: int) -> None:
+        """Send everything to the application behind a control connection that this router requested."""
+        for one in self:
+            if one.dial == place and not one.connection:
+                one.connection, one.dialled = connection, True
+                one.begin(now)
+                self._go_on(one, now)
+
+    def lost(self, connection: str, now: int) -> None:
+        """Record a lost connection and connect to the control port, as applications request only once."""
+        for one in self:
+            if one.connection == connection:
+                one.connection, one.gone = "", now
+                one.fail(a.UNKNOWN, "the connection was lost", now)
+                self._reach(one, True)
+
+    # ---- time ----
+
+    def step(self, now: int) -> None:
+        """Send what there is room for, and check for missing acknowledgements. ``now`` is in nanoseconds."""
+        for one in list(self._writing):
+            self._send(one, now)
+        if now >= self._look:
+            self._look = now + LOOK
+            for one in self:
+                self._attend(one, now)
+
+    def _attend(self, one: Application, now: int) -> None:
+        if not one.connection:
+            if now - one.gone > FORGOTTEN and not one.fixed:
+                del self._applications[one.endpoint, one.control]
+                self._reach(one, False)
+                self.changed = True
+        elif one.sending is None:
+            self._go_on(one, now)
+        elif one.deadline and now >= one.deadline:
+            what = "" if one.sending.text is None else one.sending.text.table_id
+            self._told(Event("late", one, what))
+            one.fail(a.UNKNOWN, UNANSWERED.format(what, a.TIMEOUT // a.SECOND), now)
+
+    def _go_on(self, one: Application, now: int) -> None:
+        """Send an application what it needs next, unless it is up to date."""
+        if now < one.due or not one.connection or one.sending is not None:
+            return
+        if self._use.table is None:
+            one.be(a.PENDING, now, "no table is in use yet")
+        elif not self._has_table(one):
+            self._begin(one, one.table, self._table, self._table_text(one), now)
+        elif not self._has_map(one):
+            self._begin(one, one.map, self._map, self._map_text(one), now)
+        else:
+            one.be(a.OK, now)
+
+    def _has_table(self, one: Application) -> bool:
+        return one.table.acknowledged >= self._table
+
+    def _has_map(self, one: Application) -> bool:
+        """Whether an application has the map. One that never had any needs no empty one."""
+        if one.map.acknowledged == a.NOTHING:
+            return not self._use.owners and not one.owned
+        return one.map.acknowledged >= self._map
+
+    def _begin(self, one: Application, track: Track, revision: int, text: Text, now: int) -> None:
+        self._messages += 1
+        xact = f"{self._instance[:16]:0>16}{self._messages:016x}".encode()
+        one.send(track, revision, text, xact, now)
+        self._writing.add(one)
+        self._send(one, now)
+
+    def _send(self, one: Application, now: int) -> None:
+        """Send more of the current text, piece by piece."""
+        text = None if one.sending is None else one.sending.text
+        if text is None or one.deadline:
+            self._writing.discard(one)
+            return
+        for _ in range(WRITES):
+            if len(text.pieces) <= one.at and not text.complete:
+                text.write()
+        while one.at < len(text.pieces) and self._port.room(one.connection) > 0:
+            said = words.Said(words.TABLE, text.pieces[one.at], self._name, xact=one.xact)
+            if not self._port.send(one.connection, said):
+                self.lost(one.connection, now)
+                return
+            one.at += 1
+        if text.complete and one.at == len(text.pieces):
+            one.deadline = now + a.TIMEOUT
+            self._writing.discard(one)
+
+    # ---- texts ----
+
+    def _table_text(self, one: Application) -> Text:
+        table, since = self._use.table, one.table.acknowledged
+        assert table is not None
+        changes = self._since(since)
+        if changes is None or any(change.entries is None for change in changes):
+            return self._text("table", a.NOTHING, lambda name: writing.table_lines(table, name))
+        entries = [entry for change in changes for entry in change.entries or ()]
+        return self._text("update", since, lambda name: writing.update_lines(entries, name))
+
+    def _map_text(self, one: Application) -> Text:
+        """Return the map for an application.
+
+        It loses entities that it may know and that have no owner now.
+        """
+        since, owners = one.map.acknowledged, self._use.owners
+        changes = self._since(since)
+        if changes is None:
+            gone = one.owned - owners.keys()
+            one.owned |= owners.keys()
+            lines = partial(writing.map_lines, owners, gone)
+            return self._new("map", lines) if gone else self._text("map", a.NOTHING, lines)
+        maps = [change.map for change in changes if change.map is not None]
+        met = {meid for one_ in maps for meid in (*one_.owners, *one_.deleted)}
+        some = {meid: owners[meid] for meid in met if meid in owners}
+        one.owned |= some.keys()
+        return self._text("map", since, partial(writing.map_lines, some, met - owners.keys()))
+
+    def _since(self, revision: int) -> list[_Change] | None:
+        """Return the changes since a revision, or None if they are not kept any more."""
+        if revision == a.NOTHING or self._revision - revision > len(self._changes):
+            return None
+        return [change for number, change in self._changes.items() if number > revision]
+
+    def _text(self, kind: str, since: int, lines: Callable[[str], Iterator[str]]) -> Text:
+        """Return the text that leads from a revision to the one in use. All applications share it."""
+        key = kind, since, self._revision
+        if (text := self._texts.get(key)) is None:
+            text = self._texts[key] = self._new(kind, lines)
+            if len(self._texts) > MOST_TEXTS:
+                del self._texts[next(iter(self._texts))]
+        return text
+
+    def _new(self, kind: str, lines: Callable[[str], Iterator[str]]) -> Text:
+        self._numbered += 1
+        name = "" if self._use.table is None else self._use.table.table_id
+        table_id = f"{writing.clean_id(name) or kind}@{self._instance}.{self._numbered}"
+        return Text(table_id, lines(table_id), self._piece)
+
+
+def _meant(one: Application, state: words.State, xact: bytes) -> Track | None:
+    """Return what a state message is about.
+
+    A text that is still being sent was meant in an earlier attempt.
+    """
+    tracks = [track for track in (one.table, one.map) if track.text is not None and state.names(track.text.table_id)]
+    if not tracks and state.about.startswith(words.NO_ID) and one.sending is not None and xact == one.xact:
+        tracks = [one.sending]
+    return next((track for track in tracks if track is not one.sending or one.deadline), None)
+
+
+def _entries(before: Installed, use: Installed, value: Table | None) -> tuple[str, ...] | None:
+    """Return the records that turn one table into the other, or None if they are too many."""
+    if value is not None and not value.complete:
+        return tuple(writing.entries(value)) if len(value) <= writing.LONGEST_UPDATE else None
+    if before.table is None or use.table is None:
+        return None
+    found = writing.difference(before.table, use.table)
+    return None if found is None else tuple(found)

@@ -1,0 +1,176 @@
+"""Tables and maps from one sender's messages, in order (RMR's Route Table Guide, Sending Tables To RMR).
+
+A table may arrive in any number of messages. When its end record agrees with it, ``install`` takes it into
+use, and the sender gets the result. Whatever fails, the table in use stays. Each step parses one slice.
+
+    idle --message--> reading --result--> installing --done--> reading --all read--> idle
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from core.rmr.managers.words import STATE, Heard, Said, records, state
+from core.rmr.tables import border
+from core.rmr.tables.parser import Parser, Result
+from core.rmr.tables.table import MeidMap, Table
+from core.rmr.tables.warning import BadTableError
+from shm.contract.text import printable
+
+SLICE: Final = 48 * 1024  # characters parsed before other work may run
+LONGEST_TABLE: Final = 1 << 28  # octets of the messages between two ends
+LONGEST_QUEUE: Final = 1 << 28  # octets that wait to be parsed
+
+NO_BASE: Final = "the table in use is not from a Route Manager; send a whole table first"
+FULL: Final = "too many octets wait to be read"
+CUT: Final = "the connection was lost before the end of the table"
+
+Install = Callable[[Table | MeidMap, Callable[[str], None]], None]
+Answer = Callable[[Heard, Said], None]
+Verdict = Callable[[Heard, str, str], None]  # message, table id, error; empty: accepted
+
+
+class Stream:
+    """The tables that one connection sends. ``based`` returns whether the table in use can be updated."""
+
+    def __init__(
+        self, install: Install, based: Callable[[], bool], answer: Answer, told: Verdict, compatible: bool
+    ) -> None:
+        self._install = install
+        self._based = based
+        self._answer = answer
+        self._told = told
+        self._compatible = compatible
+        self._parser = Parser(compatible)
+        self._waiting: deque[tuple[Heard, str]] = deque()
+        self._waiting_size = 0
+        self._at = 0  # position in the first waiting message
+        self._size = 0  # of the unfinished table
+        self._results: deque[Result] = deque()
+        self._installing = False
+        self._answered = False  # the current message has been answered once
+        self._lost = False
+        self._last = Heard(0, "", b"", "")
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to parse now."""
+        return bool(self._waiting) and not self._installing
+
+    @property
+    def finished(self) -> bool:
+        """Whether the connection is gone and all its messages are finished."""
+        return self._lost and not self._waiting
+
+    def message(self, heard: Heard) -> None:
+        """Take a message with records."""
+        text = records(heard.payload, self._compatible)
+        heard = heard._replace(payload=b"")
+        if self._waiting_size + len(text) > LONGEST_QUEUE:
+            self._told(heard, "", FULL)
+            self._answer(heard, Said(STATE, state("", FULL, bad=True), xact=heard.xact, call=heard.call))
+            return
+        self._waiting.append((heard, text))
+        self._waiting_size += len(text)
+
+    def step(self) -> None:
+        """Parse a slice."""
+        if not self.busy:
+            return
+        if not self._results:
+            self._read(*self._waiting[0])
+        self._take()
+        self._next()
+
+    def give_up(self, reason: str) -> None:
+        """Skip the current message, which cannot be parsed."""
+        heard, text = self._waiting.popleft()
+        self._waiting_size -= len(text)
+        self._at = self._size = 0
+        self._results.clear()
+        self._installing = False
+        self._parser = Parser(self._compatible)
+        self._say(heard, BadTableError("", reason, []))
+        self._answered = False
+
+    def lost(self) -> None:
+        """Record that the connection is gone. Complete tables are still used."""
+        self._lost = True
+        if not self._waiting:
+            self._cut()
+
+    def _read(self, heard: Heard, text: str) -> None:
+        stop = len(text) if self._at + SLICE >= len(text) else text.rfind("\n", self._at, self._at + SLICE) + 1
+        if not stop:  # the record is longer than a slice
+            stop = text.find("\n", self._at) + 1
+        self._results.extend(self._parser.feed(text[self._at : stop]))
+        self._size += stop - self._at
+        self._at = stop
+        if self._results or self._parser.idle:
+            self._size = 0
+        elif self._size > LONGEST_TABLE:
+            self._parser, self._size = Parser(self._compatible), 0
+            self._results.append(BadTableError("", f"the table has more than {LONGEST_TABLE} octets", []))
+
+    def _next(self) -> None:
+        """Finish a message that has been parsed to its end."""
+        if not self._waiting or self._results or self._installing or self._at < len(self._waiting[0][1]):
+            return
+        self._last, text = self._waiting.popleft()
+        self._waiting_size -= len(text)
+        self._at = 0
+        if self._parser.idle:
+            if self._parser.outside and not self._answered:  # no other answer covers it
+                self._say(self._last, BadTableError("", str(self._parser.outside[0]), []))
+            self._parser = Parser(self._compatible)  # line numbers start here
+        self._answered = False
+        if self._lost and not self._waiting:
+            self._cut()
+
+    def _cut(self) -> None:
+        for result in self._parser.finish():
+            if isinstance(result, BadTableError):
+                self._told(self._last, result.table_id, CUT)
+
+    def _take(self) -> None:
+        """Use what has been parsed, in order."""
+        if not self._results:
+            return
+        heard = self._waiting[0][0]
+        while self._results and not self._installing:
+            result = self._results.popleft()
+            if isinstance(result, BadTableError):
+                self._say(heard, result)
+            elif isinstance(result, Table) and not result.complete and not self._based():
+                self._say(heard, BadTableError(result.table_id, NO_BASE, []))
+            else:
+                self._use(heard, result)
+
+    def _use(self, heard: Heard, value: Table | MeidMap) -> None:
+        self._installing = True
+
+        def done(reason: str) -> None:
+            self._installing = False
+            if reason:
+                self._say(heard, BadTableError(value.table_id, printable(reason, border.LONGEST_SHOWN), []))
+            else:
+                self._told(heard, value.table_id, "")
+                self._reply(heard, state(value.table_id))
+            self._next()
+
+        self._install(value, done)
+
+    def _say(self, heard: Heard, error: BadTableError) -> None:
+        """Report that a table was not used, and why."""
+        self._told(heard, error.table_id, error.reason)
+        self._reply(heard, state(error.named, error.reason, bad=True))
+
+    def _reply(self, heard: Heard, payload: bytes) -> None:
+        """Answer a message. Only the first answer carries the number of a blocking call.
+
+        A second one would be taken for the answer to the next call.
+        """
+        if not self._lost:
+            call = 0 if self._answered else heard.call
+            self._answer(heard, Said(STATE, payload, xact=heard.xact, call=call))
+        self._answered = True

@@ -1,0 +1,280 @@
+/* The simple records of route tables:
+ *
+ *   mse | type[,sender...] | subscription | groups [# comment]
+ *   rte | type[,sender...] | groups [# comment]
+ *
+ * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; all rules and errors
+ * are there.  A record taken here has the same result as it would have there.
+ *
+ *   text --record_read--> fields --record_enter--> a row: the numbers of texts that are known or added
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rmr/tables/plain_records.h"
+
+#define RECORD_GROUPS 64u          /* the limits of fields.py */
+#define RECORD_MEMBERS 32u
+#define RECORD_SENDERS 127u
+#define RECORD_RESERVED 100        /* types from 0 to below this one are odd */
+#define RECORD_DIGITS 10           /* of a number that may fit into 32 bits */
+#define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
+#define RECORD_LENGTH (1 << 20)
+#define RECORD_ANY (-1)            /* the subscription of rte */
+
+typedef struct {
+    const uint8_t *at;
+    uint32_t length;
+} record_field;
+
+typedef struct {
+    int32_t type, subscription;
+    record_field senders, groups;              /* senders: length 0, there are none */
+} record_fields;
+
+static inline bool record_blank(uint8_t c) { return c == ' ' || c == '\t'; }
+
+static inline const uint8_t *record_skip(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end && record_blank(*p)) p++;
+    return p;
+}
+
+/* ---- fields ---- */
+
+/* What follows a number of 32 bits; NULL: there is none that is plain. */
+static inline const uint8_t *record_number(const uint8_t *p, const uint8_t *end, int32_t *number)
+{
+    bool minus = p < end && *p == '-';
+    const uint8_t *first = p += minus;
+    int64_t value = 0;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (p - first == RECORD_DIGITS) return NULL;
+        value = value * 10 + (*p - '0');
+    }
+    if (minus) value = -value;
+    if (p == first || value < INT32_MIN || value > INT32_MAX) return NULL;
+    *number = (int32_t) value;
+    return p;
+}
+
+static inline bool record_host(uint8_t c)
+{
+    return c > ' ' && c < 0x7f && c != ':' && c != ',' && c != ';' && c != '|' && c != '#' && c != '[' && c != ']';
+}
+
+static inline bool record_address(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
+}
+
+/* What follows host:port, or [address]:port; NULL: that is not there. */
+static inline const uint8_t *record_endpoint(const uint8_t *p, const uint8_t *end)
+{
+    const uint8_t *first = p;
+    if (p < end && *p == '[') {
+        for (p++; p < end && record_address(*p);) p++;
+        if (p == end || *p++ != ']' || p - first == 2) return NULL;
+    } else {
+        while (p < end && record_host(*p)) p++;
+        if (p == first) return NULL;
+    }
+    if (p == end || *p++ != ':') return NULL;
+    uint32_t port = 0;
+    for (first = p; p < end && p - first < 5 && *p >= '0' && *p <= '9'; p++) port = port * 10 + (uint32_t) (*p - '0');
+    return port && port < 65536 ? p : NULL;
+}
+
+/* A list's next name, with what is around it: where it ends, and what follows; NULL: it is not plain, or too long. */
+static inline const uint8_t *record_name(const record_table *t, const uint8_t **p, const uint8_t *end,
+                                         const uint8_t **stop)
+{
+    const uint8_t *name = t->compatible ? *p : record_skip(*p, end);
+    *stop = record_endpoint(name, end);
+    if (!*stop || *stop - name > RECORD_NAME) return NULL;
+    *p = t->compatible ? *stop : record_skip(*stop, end);
+    return name;
+}
+
+static bool record_plain_groups(const record_table *t, record_field f)
+{
+    const uint8_t *p = f.at, *end = f.at + f.length, *stop;
+    uint32_t groups = 1, members = 1;
+    while (record_name(t, &p, end, &stop)) {
+        if (p == end) return true;
+        if (*p == ',') members++;
+        else if (*p == ';') groups++, members = 1;
+        else return false;
+        if (groups > RECORD_GROUPS || members > RECORD_MEMBERS) return false;
+        p++;
+    }
+    return false;
+}
+
+static bool record_plain_senders(const record_table *t, record_field f)
+{
+    const uint8_t *p = f.at, *end = f.at + f.length, *stop;
+    uint32_t senders = 1;
+    while (record_name(t, &p, end, &stop)) {
+        if (p == end) return true;
+        if (*p++ != ',' || ++senders > RECORD_SENDERS) return false;
+    }
+    return false;
+}
+
+/* ---- a record ---- */
+
+/* The first octet behind blanks and a bar; NULL: there is none. */
+static inline const uint8_t *record_bar(const uint8_t *p, const uint8_t *end)
+{
+    p = record_skip(p, end);
+    return p < end && *p == '|' ? record_skip(p + 1, end) : NULL;
+}
+
+/* A field up to a bar, a comment or the end of the record; NULL: something else is in it. */
+static inline const uint8_t *record_rest(const uint8_t *p, const uint8_t *end, record_field *f)
+{
+    const uint8_t *first = p;
+    while (p < end && *p != '|' && *p != '#' && ((*p >= ' ' && *p < 0x7f) || *p == '\t')) p++;
+    if (p == end || (*p == '#' && (p == first || !record_blank(p[-1])))) return NULL;
+    const uint8_t *last = p;
+    while (last > first && record_blank(last[-1])) last--;
+    *f = (record_field) {first, (uint32_t) (last - first)};
+    return p;
+}
+
+/* Behind the end of a record, and of its comment; NULL: it is not there, or may go on behind this text, or,
+ * where bars count in comments, too, there is one in it. */
+static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end, bool compatible)
+{
+    if (p < end && *p == '#')
+        while (p < end && *p != '\n' && *p != '\r' && !(compatible && *p == '|')) p++;
+    if (p == end) return NULL;
+    if (*p == '\n') return p + 1;
+    if (*p != '\r' || p + 1 == end) return NULL;
+    return p[1] == '\n' ? p + 2 : p + 1;
+}
+
+/* What follows a record that is plain, but for its groups and senders; NULL: this is none. */
+static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, bool compatible, record_fields *r)
+{
+    p = record_skip(p, end);
+    if (end - p < 4) return NULL;
+    bool mse = !memcmp(p, "mse", 3);
+    if (!mse && memcmp(p, "rte", 3)) return NULL;
+    if (!(p = record_bar(p + 3, end)) || !(p = record_number(p, end, &r->type))) return NULL;
+    if (r->type >= 0 && r->type < RECORD_RESERVED) return NULL;
+    p = record_skip(p, end);
+    r->senders = (record_field) {p, 0};
+    if (p < end && *p == ',' && (!(p = record_rest(p + 1, end, &r->senders)) || !r->senders.length)) return NULL;
+    r->subscription = RECORD_ANY;
+    if (mse && (!(p = record_bar(p, end)) || !(p = record_number(p, end, &r->subscription)))) return NULL;
+    if (!(p = record_bar(p, end)) || !(p = record_rest(p, end, &r->groups)) || !r->groups.length) return NULL;
+    return record_end(p, end, compatible);
+}
+
+/* ---- a row ---- */
+
+/* A target with nothing in it but its place; NAME_NONE: memory is used up. */
+GLUE inline uint32_t record_new_target(record_table *t)
+{
+    return column_add(&t->place, t->word.count) ? t->place.count - 1 : NAME_NONE;
+}
+
+static bool record_add_groups(record_table *t, record_field f)
+{
+    const uint8_t *p = f.at, *end = f.at + f.length, *stop, *name;
+    if (f.length == 5 && !memcmp(f.at, "%meid", 5)) return column_add(&t->word, 0);
+    uint32_t groups = t->word.count, members = groups + 1;
+    if (!column_room(&t->word, 2)) return false;
+    t->word.at[groups] = 1;
+    t->word.at[members] = 0;
+    t->word.count += 2;
+    while ((name = record_name(t, &p, end, &stop))) {
+        uint32_t number = name_add(&t->endpoint, name, (uint32_t) (stop - name));
+        if (number == NAME_NONE || !column_add(&t->word, number)) return false;
+        t->word.at[members]++;
+        if (p == end) break;
+        if (*p++ == ',') continue;
+        members = t->word.count;
+        if (!column_add(&t->word, 0)) return false;
+        t->word.at[groups]++;
+    }
+    return true;
+}
+
+/* The target of groups; NAME_NONE: they are not plain, or memory is used up. */
+static inline uint32_t record_target(record_table *t, record_field f)
+{
+    uint32_t slot, number = name_find(&t->groups, f.at, f.length, &slot);
+    if (number != NAME_NONE) return t->group_target.at[number];
+    if (!(f.length == 5 && !memcmp(f.at, "%meid", 5)) && !record_plain_groups(t, f)) return NAME_NONE;
+    uint32_t target = record_new_target(t);
+    t->failed = target == NAME_NONE || !record_add_groups(t, f) || !column_add(&t->group_target, target) ||
+              name_add(&t->groups, f.at, f.length) == NAME_NONE;
+    return t->failed ? NAME_NONE : target;
+}
+
+/* As record_target(): the number of a list of senders. */
+static inline uint32_t record_list(record_table *t, record_field f)
+{
+    uint32_t slot, known = name_find(&t->lists, f.at, f.length, &slot);
+    if (known != NAME_NONE) return known;
+    if (!record_plain_senders(t, f)) return NAME_NONE;
+    const uint8_t *p = f.at, *end = f.at + f.length, *stop, *name;
+    uint32_t first = t->list_word.count;
+    t->failed = true;
+    if (!column_add(&t->list_place, first) || !column_add(&t->list_word, 0)) return NAME_NONE;
+    while ((name = record_name(t, &p, end, &stop))) {
+        uint32_t number = name_add(&t->sender, name, (uint32_t) (stop - name));
+        if (number == NAME_NONE || !column_add(&t->list_word, number)) return NAME_NONE;
+        t->list_word.at[first]++;
+        if (p++ == end) break;
+    }
+    uint32_t added = name_add(&t->lists, f.at, f.length);
+    t->failed = added == NAME_NONE;
+    return added;
+}
+
+GLUE inline bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line)
+{
+    return column_add(&t->type, (uint32_t) type) && column_add(&t->subscription, (uint32_t) subscription) &&
+           column_add(&t->target, target) && column_add(&t->line, line);
+}
+
+/* Enters what was read; false: it is not plain, and no row was entered, or memory is used up. */
+static inline bool record_enter(record_table *t, const record_fields *r, uint32_t line)
+{
+    uint32_t list = NAME_NONE;
+    if (r->senders.length && (list = record_list(t, r->senders)) == NAME_NONE) return false;
+    uint32_t target = record_target(t, r->groups);
+    if (target == NAME_NONE) return false;
+    if (list != NAME_NONE && !(column_add(&t->sender_row, t->type.count) && column_add(&t->sender_list, list)))
+        t->failed = true;
+    if (!record_row(t, r->type, r->subscription, target, line)) t->failed = true;
+    return !t->failed;
+}
+
+/* Takes records from text[at] on, the first of them in `line`, and returns where the first one begins that is not
+ * plain. */
+GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line)
+{
+    const uint8_t *end = text + length, *p = text + at, *next;
+    record_fields r;
+    while ((next = record_read(p, end, t->compatible, &r)) && next - p <= RECORD_LENGTH && record_enter(t, &r, line)) {
+        p = next;
+        line++;
+    }
+    return (size_t) (p - text);
+}
+
+GLUE void records_free(record_table *t)
+{
+    record_column *columns[] = {&t->type, &t->subscription, &t->target, &t->line, &t->sender_row, &t->sender_list,
+                                &t->place, &t->word, &t->list_place, &t->list_word, &t->group_target};
+    for (uint32_t i = 0; i < sizeof columns / sizeof *columns; i++) free(columns[i]->at);
+    names_free(&t->endpoint);
+    names_free(&t->sender);
+    names_free(&t->groups);
+    names_free(&t->lists);
+}

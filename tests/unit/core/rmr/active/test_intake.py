@@ -1,0 +1,99 @@
+"""Tables built in a thread while the core routes: nobody waits for them, and none is half in use."""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from core.rmr.active.intake import SWITCH_SECONDS, Aside, Outcome
+from core.rmr.active.route_tables import RouteTables
+from shm import native as n
+from tests.model.keyed import KeyedSite, got
+
+ENTRIES = 100_000
+LONG = 60.0
+
+
+def table(name: str, endpoint: str) -> str:
+    rows = (f"mse|{1000 + at % 100}|{at // 100}|{endpoint}\n" for at in range(ENTRIES))
+    return "".join([f"newrt|start|{name}\n", *rows, f"newrt|end|{ENTRIES}\n"])
+
+
+def test_a_table_is_swapped_under_load() -> None:
+    """Every message goes to one table's endpoint or to the other's; turns of the core stay short."""
+    site = KeyedSite()
+    woken = threading.Event()
+    a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
+    site.table(table("old", "a:1"))
+    site.core.plane(RouteTables).intake = Aside(woken.set)
+    outcomes: list[Outcome] = []
+    site.core.plane(RouteTables).take(site.plan.feed("test", outcomes.extend), table("new", "b:1"), last=True)
+    number, longest, end = 0, 0, time.monotonic() + LONG
+    while not outcomes or site.core.restless:
+        assert time.monotonic() < end
+        began = time.thread_time_ns()
+        site.core.plane(RouteTables).step(0)
+        longest = max(longest, time.thread_time_ns() - began)
+        site.give(link, number, 1000 + number % 100, 1)
+        number += 1
+    site.give(link, number, 1000, 1)
+    assert woken.is_set()
+    assert [(one.kind, one.table_id, one.ok) for one in outcomes] == [("table", "new", True)]
+    assert got(a) + got(b) == list(range(number + 1))
+    assert got(b)[-1] == number
+    assert all(site.outcomes[one] == [n.S_ACCEPTED] for one in range(number + 1))
+    assert sys.getswitchinterval() <= SWITCH_SECONDS  # nor does the thread keep the interpreter for long
+    assert longest < 50_000_000  # a portion is a fraction of a millisecond; machines that run tests are busy
+    taken = site.plan.native.counts()[0]
+    assert taken == number + 1
+
+
+def test_a_text_that_cannot_be_built_ends_nothing() -> None:
+    """The next one is taken."""
+    site = KeyedSite()
+    site.core.plane(RouteTables).intake = Aside(lambda: None)
+    outcomes: list[Outcome] = []
+    broken = site.plan.feed("broken", outcomes.extend)
+    broken.values = None  # type: ignore[assignment]  # what no text does: a mistake of ours
+    made = site.core.plane(RouteTables).intake
+    made.put(broken, table("t", "a:1")[:200], last=True)
+    site.core.plane(RouteTables).take(
+        site.plan.feed("whole", outcomes.extend), "newrt|start|w\nmse|1000|1|a:1\nnewrt|end|1\n", last=True
+    )
+    end = time.monotonic() + LONG
+    while not outcomes:
+        assert time.monotonic() < end
+        site.core.plane(RouteTables).step(0)
+    assert [one.table_id for one in outcomes] == ["w"]
+
+
+def test_a_stash_that_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The thread goes on, and what comes next is done."""
+    intake = Aside(lambda: None)
+    (tmp_path / "folder").mkdir()
+    intake.keep(str(tmp_path / "folder"), None)  # no file: whoever removes it fails
+    outcomes: list[Outcome] = []
+    intake.put(KeyedSite().plan.feed("test", outcomes.extend), table("next", "a:1"), last=True)
+    thread = intake._thread
+    intake.close()
+    assert len(intake.made) == 1
+    assert not thread.is_alive()
+    assert "folder of a route table no longer in use cannot be removed" in caplog.text
+    assert "thread tables failed" not in caplog.text
+
+
+def test_the_thread_ends_though_keeping_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the end of a core nothing begins anew, and what failed is told."""
+
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    intake = Aside(lambda: None)
+    monkeypatch.setattr(intake._keeper, "flush", fail)
+    intake.close()
+    assert not intake._thread.is_alive()
+    assert "keeping route tables at the end failed: RuntimeError: planted" in caplog.text

@@ -1,0 +1,300 @@
+"""Tables that come in messages: what is installed, what is acknowledged and how, rule by rule."""
+
+import time
+
+import pytest
+
+from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
+from core.rmr.managers.stream import CUT, NO_BASE, SLICE
+from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
+from tests.support.beds.stream import Bed
+
+S = 1_000_000_000
+GOOD = "newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"
+
+
+def test_a_table_is_installed_and_acknowledged() -> None:
+    """OK, the id, a blank, newline, NUL; MT 22, no subscription, the transaction id of the message."""
+    bed = Bed()
+    assert bed.send(GOOD, xact=b"abc", call=7) == ["OK t1 \n\0"]
+    (said,) = bed.said
+    assert (said.kind, said.subscription, said.xact, said.call) == (STATE, -1, b"abc", 7)
+    assert bed.entries == ["mse|1|-1|a:1"]
+
+
+def test_a_table_without_an_id() -> None:
+    """`<id-missing>` stands for it."""
+    assert Bed().send("newrt|start\nnewrt|end\n") == ["OK <id-missing> \n\0"]
+
+
+def test_a_wrong_count_is_said_in_the_words_of_the_library() -> None:
+    """Two line ends: this reason brings its own."""
+    bed = Bed()
+    assert bed.send("newrt|start|tbl-B\nmse|1|-1|a:1\nnewrt|end|9\n") == [
+        "ERR tbl-B missing table records: expected 9 got 1\n\n\0"
+    ]
+    assert bed.use.table is None
+
+
+def test_a_start_record_in_an_open_table_is_an_error_about_the_former() -> None:
+    """Two tables at once: the first is lost, the second may become one."""
+    bed = Bed()
+    assert bed.send("newrt|start|n1\nmse|1|-1|a:1\nnewrt|start|n2\nmse|2|-1|a:1\nnewrt|end|1\n") == [
+        "ERR n1 table not complete\n\0",
+        "OK n2 \n\0",
+    ]
+    assert bed.entries == ["mse|2|-1|a:1"]
+
+
+def test_only_the_first_answer_to_a_message_ends_a_blocking_call() -> None:
+    """A second one with the call's id would be taken for the answer to another call."""
+    bed = Bed()
+    bed.send(GOOD + "meid_map|start|m\nmme_ar|a:1|x\nmeid_map|end|1\n", xact=b"abc", call=5)
+    assert [(said.xact, said.call) for said in bed.said] == [(b"abc", 5), (b"abc", 0)]
+    bed.send(GOOD, xact=b"def", call=6)
+    assert (bed.said[-1].xact, bed.said[-1].call) == (b"def", 6)
+
+
+def test_a_table_may_come_in_any_number_of_messages() -> None:
+    """Records are a stream; nothing is said before the end record has come."""
+    bed = Bed()
+    assert bed.send("newrt|start|t\n", "mse|1|-1|a:1\nmse|2|-1|b:1\n", "", "# nothing\n") == []
+    assert bed.use.table is None
+    assert bed.send("newrt|end|2\n") == ["OK t \n\0"]
+
+
+def test_a_record_ends_with_its_message() -> None:
+    """Records never span messages: what follows is another record."""
+    bed = Bed()
+    assert bed.send("newrt|start|t", "mse|1|-1|a:1\0", "newrt|end|1\0\0") == ["OK t \n\0"]
+    assert bed.send("newrt|start|u\nmse|1|-1|", "b:1\nnewrt|end|1\n")[0].startswith("ERR u line 2: ")
+    assert bed.entries == ["mse|1|-1|a:1"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_all_three_record_ends(end: str) -> None:
+    """Spec, Line separation."""
+    assert Bed().send(GOOD.replace("\n", end)) == ["OK t1 \n\0"]
+
+
+def test_a_bad_table_leaves_the_old_one_and_says_line_and_reason() -> None:
+    """Read strictly, anything odd spoils the table."""
+    bed = Bed()
+    bed.send(GOOD)
+    (said,) = bed.send("newrt|start|t2\nmse|abc|-1|a:1\nnewrt|end|1\n")
+    assert said == "ERR t2 line 2: message type is no number: 'mse|abc|-1|a:1'\n\0"
+    assert bed.entries == ["mse|1|-1|a:1"]
+
+
+def test_read_as_the_library_does_oddities_are_no_errors() -> None:
+    """`abc` is 0; a NUL ends the text."""
+    bed = Bed(compatible=True)
+    assert bed.send("newrt|x|t\nmse|abc|-1|a:1\nnewrt|end|1\n\0mse|rubbish") == ["OK t \n\0"]
+    assert bed.entries == ["mse|0|-1|a:1"]
+
+
+def test_records_outside_of_any_table_are_answered_too() -> None:
+    """The library says nothing, and its manager waits for ever."""
+    bed = Bed()
+    assert bed.send("mse|1|-1|a:1\n")[0].startswith("ERR <id-missing> line 1: an entry outside of any table")
+    assert bed.send("newrt|end\n")[0].startswith("ERR <id-missing> line 1: an end record without")
+    assert bed.send("# a comment\n", "\n", "\0", "") == []
+
+
+def test_an_update_without_a_table_of_a_manager_is_refused_with_a_reason() -> None:
+    """A seed table does not count; nothing of the update is used, and a whole table still is."""
+    bed = Bed(based=False)
+    update = "updatert|start|u\nmse|1|-1|b:1\nupdatert|end|1\n"
+    assert bed.send(update) == [f"ERR u {NO_BASE}\n\0"]
+    assert bed.use.table is None
+    bed.send(GOOD)
+    bed.based = True
+    assert bed.send(update) == ["OK u \n\0"]
+
+
+def test_a_map_is_acknowledged_by_itself_and_its_md5_is_verified() -> None:
+    """The library never computes it."""
+    bed = Bed()
+    (said,) = bed.send("meid_map|start|m1\nmme_ar|a:1|x\nmeid_map|end|1|0123\n")
+    assert said.startswith("ERR m1 line 3: the MD5 of the records is ")
+    md5 = said.split("records is ")[1].split(":")[0]
+    assert bed.use.owners == {}
+    assert bed.send(f"meid_map|start|m1\nmme_ar|a:1|x\nmeid_map|end|1|{md5}\n") == ["OK m1 \n\0"]
+    assert bed.use.owners == {"x": "a:1"}
+    assert bed.send("meid_map|start|m2\nmme_del|x\nmeid_map|end|2\n")[0].startswith("ERR m2 missing table records")
+    assert bed.use.owners == {"x": "a:1"}
+
+
+def test_a_table_cut_short_by_a_lost_connection_is_forgotten() -> None:
+    """The old one stays; whoever connects next begins anew."""
+    bed = Bed()
+    bed.send(GOOD, "newrt|start|t2\nmse|9|-1|a:1\n")
+    bed.stream.lost()
+    assert bed.stream.finished
+    assert bed.told == [("t1", ""), ("t2", CUT)]
+    assert bed.entries == ["mse|1|-1|a:1"]
+    assert len(bed.said) == 1
+
+
+def test_what_came_before_the_connection_was_lost_is_used() -> None:
+    """It is complete; only nobody hears of it."""
+    bed = Bed()
+    bed.stream.message(Heard(TABLE, "rm:1", GOOD.encode(), "conn"))
+    bed.stream.lost()
+    assert not bed.stream.finished
+    while bed.stream.busy:
+        bed.stream.step()
+    assert bed.stream.finished
+    assert bed.entries == ["mse|1|-1|a:1"]
+    assert bed.said == []
+
+
+def test_a_manager_that_repeats_itself_is_answered_each_time() -> None:
+    """It may have lost the answer."""
+    bed = Bed()
+    assert bed.send(GOOD, GOOD, GOOD) == ["OK t1 \n\0"] * 3
+
+
+def test_an_installation_that_takes_time_is_acknowledged_when_it_is_done() -> None:
+    """What comes behind it waits, and keeps its order."""
+    bed = Bed()
+    bed.later = []
+    assert bed.send(GOOD + "newrt|start|t2\nnewrt|end\n", "meid_map|start|m\nmeid_map|end|0\n") == []
+    for expected in ("OK t1 \n\0", "OK t2 \n\0", "OK m \n\0"):
+        (finish,) = bed.later
+        bed.later.clear()
+        finish()
+        while bed.stream.busy:
+            bed.stream.step()
+        assert bed.said[-1].payload.decode() == expected
+    assert len(bed.said) == 3
+
+
+def test_a_table_that_cannot_be_installed_is_an_error() -> None:
+    """With the reason of who installs."""
+    bed = Bed()
+    bed.refuses = "more than 100 endpoints"
+    assert bed.send(GOOD) == ["ERR t1 more than 100 endpoints\n\0"]
+
+
+def test_long_messages_are_read_slice_by_slice() -> None:
+    """So that routing goes on; a record longer than a slice is read whole."""
+    bed = Bed()
+    lines = [f"mse|{number}|-1|a:1" for number in range(20_000)]
+    lines[7] = "mse|7|-1|a:1" + " " * (2 * SLICE)
+    payload = "\n".join(["newrt|start|t", *lines, "newrt|end|20000"])
+    bed.stream.message(Heard(TABLE, "rm:1", payload.encode(), "conn"))
+    steps = 0
+    while bed.stream.busy:
+        bed.stream.step()
+        steps += 1
+    assert steps >= len(payload) // SLICE - 2
+    assert bed.said[0].payload == b"OK t \n\0"
+    assert len(bed.entries) == 20_000
+
+
+def test_ten_thousand_entries_are_acknowledged_fast() -> None:
+    """In a few milliseconds of CPU time; the bound leaves room for busy machines."""
+    bed = Bed()
+    lines = (f"mse|{number}|-1|host{number % 100}.example.org:4560" for number in range(10_000))
+    payload = "\n".join(["newrt|start|t", *lines, "newrt|end|10000", ""])
+    start = time.process_time()
+    assert bed.send(payload) == ["OK t \n\0"]
+    assert time.process_time() - start < 0.1
+
+
+def test_the_id_of_a_table_that_nobody_read() -> None:
+    """Who may not push is told which table was not used."""
+    assert refusal(b"# hello\nnewrt | begin | my table # x\nmse|1|1|a:1\nnewrt|end|1\n", "no").table_id == "my table"
+    assert refusal(b"meid_map|start\n", "no").table_id == ""
+    assert refusal(b"newrt|end|7\n", "no").table_id == ""
+
+
+def test_states_are_read_with_ids_that_have_blanks_in_them() -> None:
+    """Splitting words does not find them."""
+    state = state_of(b"ERR my table missing table records: expected 9 got 1\n\n\0")
+    assert state is not None
+    assert not state.ok
+    assert state.names("my table")
+    assert not state.names("my tab")
+    assert state.reason("my table") == "missing table records: expected 9 got 1"
+    assert state_of(b"hello\0") is None
+
+
+# ---- the client ----
+
+
+class Asker:
+    """A client whose manager is there or not."""
+
+    def __init__(self) -> None:
+        self.sent: list[Said] = []
+        self.there = True
+        self.client = Client("rm:4561", "me:4560", 5, self.send, lambda: 1700000000)
+
+    def send(self, said: Said) -> bool:
+        if self.there:
+            self.sent.append(said)
+        return self.there
+
+    def run(self, start: int, seconds: int) -> int:
+        """So many requests within a time."""
+        before = len(self.sent)
+        for tenth in range(seconds * 10):
+            self.client.step(start * S + tenth * S // 10)
+        return len(self.sent) - before
+
+
+def test_a_request_says_where_we_listen_and_when() -> None:
+    """MT 21, subscription 0, text, newline, NUL."""
+    asker = Asker()
+    asker.client.connected(0)
+    asker.client.step(0)
+    (said,) = asker.sent
+    assert said == Said(REQUEST, b"me:4560 ts=1700000000\n\0", "me:4560", 0)
+    assert requester(said.payload) == "me:4560"
+    assert requester(b"\0") == ""
+
+
+def test_it_asks_until_a_table_is_accepted() -> None:
+    """Not until something has come: errors, maps and updates do not end it."""
+    asker = Asker()
+    client = asker.client
+    assert asker.run(0, 10) == 0
+    client.connected(10 * S)
+    assert asker.run(10, 10) == 2
+    client.table("t", "missing table records: expected 9 got 1", True, 20 * S)
+    assert (client.state, client.reason) == (REFUSED, "missing table records: expected 9 got 1")
+    client.table("m", "", False, 20 * S)
+    assert asker.run(20, 10) == 2
+    client.table("t", "", True, 30 * S)
+    assert (client.state, client.reason, client.since) == (ACCEPTED, "", 30 * S)
+    assert asker.run(30, 100) == 0
+
+
+def test_it_asks_again_when_the_manager_comes_back() -> None:
+    """It may have another table by now."""
+    asker = Asker()
+    client = asker.client
+    client.connected(0)
+    client.step(0)
+    client.table("t", "", True, S)
+    client.lost(2 * S)
+    assert client.state == AWAY
+    assert asker.run(2, 20) == 0
+    client.connected(30 * S)
+    assert client.state == REQUESTING
+    assert asker.run(30, 1) == 1
+
+
+def test_a_bad_update_does_not_make_it_ask() -> None:
+    """Its table is in use still; the next good one makes up for it."""
+    asker = Asker()
+    client = asker.client
+    client.connected(0)
+    client.table("t", "", True, 0)
+    client.table("u", "table not complete", False, S)
+    assert client.state == REFUSED
+    assert asker.run(2, 60) == 0
+    client.table("u", "", False, 100 * S)
+    assert client.state == ACCEPTED
