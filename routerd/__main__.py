@@ -1,6 +1,5 @@
 """The command line: run and check a router, look at a running one, change it."""
 
-import logging
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -10,12 +9,11 @@ from typing import Any
 
 import click
 
-from routerd.cli.cli_options import SECONDS, asks, bus, examples, place_of
-from routerd.config import Config, ConfigError, default_config, load
-from routerd.config.source import closest
-from routerd.log.journald import for_stderr
+from routerd.cli.cli_options import COUNT, FILE, SECONDS, Place, asks, bus, examples
+from routerd.cli.config_file import loaded, warn
+from routerd.config import default_config
 
-STATUSES = "Exit status: 0; 1 when something is wrong, and standard error says what; 2 for the command line."
+STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
 
 def installed_version() -> str:
@@ -29,7 +27,7 @@ def installed_version() -> str:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUSES)
 @click.version_option(installed_version(), prog_name="routerd")
 def main() -> None:
-    """A message router for AMQP 1.0."""
+    """Run, check and manage routerd, a message router for AMQP 1.0."""
 
 
 @main.command(
@@ -37,32 +35,30 @@ def main() -> None:
     epilog=examples("routerd run", "routerd run --config /etc/routerd/router.conf"),
     context_settings={"allow_extra_args": True},
 )
-@click.option(
-    "-c", "--config", "file", type=click.Path(path_type=Path, readable=False), help="A .conf, .json or .toml file."
-)
+@click.option("-c", "--config", "file", type=FILE, help="The router's configuration: a .conf, .json or .toml file.")
 def run(file: Path | None) -> None:
-    """Run a router until SIGINT or SIGTERM; without a file it listens on 127.0.0.1:5672.
+    """Run a router until it gets SIGINT or SIGTERM. Without a file it listens on 127.0.0.1:5672.
 
-    SIGHUP has it read the file again, SIGUSR1 replaces its processes one after the other.
+    SIGHUP makes it read the file again; SIGUSR1 makes it replace its processes one by one.
     """
     if more := click.get_current_context().args:
         raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
-    config = _loaded(file) if file else default_config()
-    _warn(config)
+    config = loaded(file) if file else default_config()
+    warn(config)
     supervisor = import_module("routerd.supervise.supervisor")  # late: a check needs none of it
     import_module("shm.contract.failures").watch_process()
     sys.exit(supervisor.run(config))
 
 
-@main.command(short_help="Say every mistake in a configuration.", epilog=examples("routerd check router.conf"))
-@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@main.command(short_help="Check a configuration file.", epilog=examples("routerd check router.conf"))
+@click.argument("file", type=FILE)
 def check(file: Path) -> None:
-    """Say every mistake in FILE, each with its line and what would be right; status 1 if there is one.
+    """Report every mistake in FILE, each with its line and the remedy, and warnings. Exit status 1: a mistake.
 
-    Warnings are told, too. No port is opened, and no router needs to run.
+    The command opens no port and needs no running router.
     """
-    config = _loaded(file)
-    _warn(config)
+    config = loaded(file)
+    warn(config)
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
 
 
@@ -70,21 +66,21 @@ def check(file: Path) -> None:
     short_help="Replace a router's processes one by one.",
     epilog=examples("routerd restart --rolling", "routerd restart --rolling --unit routerd@a"),
 )
-@click.option("--rolling", is_flag=True, required=True, help="One process after the other.")
+@click.option("--rolling", is_flag=True, required=True, help="Replace one process after the other.")
 @click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor.")
-@click.option("--pid-file", type=click.Path(path_type=Path, readable=False), help="A file that holds it.")
+@click.option("--pid-file", type=FILE, help="A file that holds this process id.")
 @click.option("--unit", metavar="NAME", help="The router's systemd unit.")
-@bus(help="Where the router listens, on this machine.")
-@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS", help="For all of it.")
-def restart(timeout: float, **which: Any) -> None:
-    """Have a router on this machine run by new processes, with the code installed now.
+@bus(help="URL of the router's listener on this machine.")
+@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="The limit for the whole restart.")
+def restart(rolling: bool, timeout: float, **which: Any) -> None:
+    """Replace the processes of a router on this machine by new ones, which run the code that is installed now.
 
-    Without an option it is the only one that runs here. To stop and start one, use its service manager.
+    Without an option the command takes the only router that runs here. Use the service manager to stop a router and
+    start it.
     """
-    del which["rolling"]  # there is no other way here
     if sum(one is not None for one in which.values()) > 1:
         raise click.UsageError("--pid, --pid-file, --unit and --bus each say which router; give one of them")
-    sys.exit(import_module("routerd.cli.restart").run(**which, timeout=timeout))
+    import_module("routerd.cli.restart").run(timeout, **which)
 
 
 @main.command(
@@ -94,29 +90,29 @@ def restart(timeout: float, **which: Any) -> None:
         "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
     )
 )
-@click.option("-g", "--general", "view", flag_value="router", default="router", help="The router (default).")
-@click.option("-c", "--connections", "view", flag_value="connections", help="Connections.")
-@click.option("-l", "--links", "view", flag_value="links", help="Links.")
-@click.option("-a", "--addresses", "view", flag_value="addresses", help="Addresses.")
-@click.option("-n", "--nodes", "view", flag_value="nodes", help="Routers of the network.")
-@click.option("-w", "--workers", "view", flag_value="workers", help="Processes, and which is the bottleneck.")
-@click.option("-m", "--memory", "view", flag_value="memory", help="Blocks of shared memory.")
-@click.option("--json", is_flag=True, help="All attributes, as JSON.")
-@click.option("--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again.")
+@click.option("-g", "--general", "view", flag_value="router", default="router", help="Show the router (default).")
+@click.option("-c", "--connections", "view", flag_value="connections", help="Show connections.")
+@click.option("-l", "--links", "view", flag_value="links", help="Show links.")
+@click.option("-a", "--addresses", "view", flag_value="addresses", help="Show addresses.")
+@click.option("-n", "--nodes", "view", flag_value="nodes", help="Show the routers of the network.")
+@click.option("-w", "--workers", "view", flag_value="workers", help="Show processes, and which is the bottleneck.")
+@click.option("-m", "--memory", "view", flag_value="memory", help="Show blocks of shared memory.")
+@click.option("--json", is_flag=True, help="Print all attributes as JSON.")
+@click.option(
+    "--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Repeat, every 2 s by default."
+)
 @click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
-@click.option("--reverse", is_flag=True, help="The largest, or last, first.")
-@click.option("--limit", type=click.IntRange(1), help="So many at most.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--limit", type=COUNT, help="Show at most this many rows.")
 @asks
-def stat(
-    view: str, json: bool, watch: float | None, sort: str | None, reverse: bool, limit: int | None, **place: Any
-) -> None:
+def stat(place: Place, **options: Any) -> None:
     """Show what a running router does."""
     tool = import_module("routerd.cli.stat")  # late: it needs the engine
-    sys.exit(tool.run(place_of(place), tool.Options(view, json, watch, sort, reverse, limit)))
+    tool.run(place, tool.Options(**options))
 
 
 @main.command(
-    short_help="Ask a running router, or change it.",
+    short_help="Query or change a running router.",
     epilog=examples(
         "routerd manage query --type link linkName owningAddr deliveryCount",
         "routerd manage create --type address --name news prefix=news distribution=multicast",
@@ -127,42 +123,27 @@ def stat(
 )
 @click.argument("operation")
 @click.argument("arguments", nargs=-1)
-@click.option("--type", "type_", metavar="TYPE", help="Entity type: listener, address, log, link, ….")
-@click.option("--name", help="Name of the entity.")
-@click.option("--identity", help="Identity of the entity.")
-@click.option("--limit", type=click.IntRange(1), help="So many at most.")
+@click.option("--type", metavar="TYPE", help="The entity type, such as listener, address, log or link.")
+@click.option("--name", metavar="NAME", help="The entity's name.")
+@click.option("--identity", metavar="ID", help="The entity's identity.")
+@click.option("--limit", type=COUNT, help="Return at most this many entities or lines.")
 @asks
-def manage(
-    operation: str,
-    arguments: tuple[str, ...],
-    type_: str | None,
-    name: str | None,
-    identity: str | None,
-    limit: int | None,
-    **place: Any,
-) -> None:
-    """Ask a running router, or change it; answers are JSON.
+def manage(place: Place, operation: str, **request: Any) -> None:
+    """Query or change a running router. The command prints the answer as JSON.
 
     \b
-    query [ATTRIBUTE…]          all entities, or those of a --type
-    create NAME=VALUE…          a new entity
-    read                        one entity, by --name or --identity
-    update NAME=VALUE…          change it; null: back to the default
-    delete                      remove it
-    get-log                     the last lines of the log
+    query [ATTRIBUTE…]            return all entities, or those of a --type
+    create NAME=VALUE…            create an entity
+    read                          return one entity, by --name or --identity
+    update NAME=VALUE…            change an entity; null restores a default
+    delete                        delete an entity
+    get-log                       return the last lines of the log
     get-types, get-attributes, get-operations, get-annotations,
-    get-schema, get-json-schema  what there is to ask for
-    get-mgmt-nodes              the agents of the network
+    get-schema, get-json-schema   return what the router can be asked for
+    get-mgmt-nodes                return the agents of the network
     """
     tool = import_module("routerd.cli.manage")  # late: it needs the engine
-    ask = tool.Ask(operation.lower(), arguments, type_, name, identity, limit)
-    if ask.operation not in tool.OPERATIONS:
-        guess = closest(operation, tool.OPERATIONS)
-        instead = f"did you mean {guess}?" if guess else f"give one of {', '.join(tool.OPERATIONS)}"
-        raise click.UsageError(f"there is no operation {operation!r}; {instead}")
-    if mistake := tool.mistake(ask):
-        raise click.UsageError(mistake)
-    sys.exit(tool.run(place_of(place), ask))
+    tool.run(place, tool.Ask(operation.lower(), **request))
 
 
 class _Late(click.Group):
@@ -182,24 +163,11 @@ class _Late(click.Group):
 
 
 for _name, _load, _help in (
-    ("table", lambda: import_module("routerd.cli.table").table, "Route tables: in files, and of a running router."),
+    ("table", lambda: import_module("routerd.cli.table").table, "Route tables in files and of a running router."),
     ("route", lambda: import_module("routerd.cli.route").route, "Source routes: what becomes of a message."),
-    ("pipeline", lambda: import_module("pipeline.cli").pipeline, "The flow log on Spark: tables, findings, plans."),
+    ("pipeline", lambda: import_module("pipeline.cli").pipeline, "Analyse the flow log on Spark."),
 ):
     main.add_command(_Late(_name, _load, help=_help))
-
-
-def _loaded(file: Path) -> Config:
-    try:
-        return load(file)
-    except ConfigError as error:
-        click.echo(for_stderr(str(error), logging.ERROR), err=True)
-        sys.exit(1)
-
-
-def _warn(config: Config) -> None:
-    for warning in config.warnings:
-        click.echo(for_stderr(str(warning), logging.WARNING), err=True)
 
 
 if __name__ == "__main__":

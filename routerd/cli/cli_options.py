@@ -1,12 +1,48 @@
-"""Options shared by the commands that query a running router."""
+"""Options and arguments that several commands share."""
 
+import re
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 SECONDS = click.FloatRange(0.0, min_open=True)
+FILE = click.Path(path_type=Path, readable=False)
+COUNT = click.IntRange(1)
+SECONDS.name, FILE.name, COUNT.name = "seconds", "file", "count"  # what the help calls their values
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Names a router and says how to reach it and log in to it."""
+
+    url: str = "amqp://127.0.0.1:5672"
+    router: str | None = None  # a router other than the one at the URL
+    timeout: float = 5.0  # seconds
+    trustfile: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    mechanisms: str | None = None
+    edge: str | None = None  # an edge router's id
+    user: str | None = None
+    password_file: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of the management agent."""
+        if self.edge:
+            return f"_edge/{self.edge}/$management"
+        return f"_topo/0/{self.router}/$management" if self.router else "$management"
+
+    @property
+    def shown(self) -> str:
+        """The URL without user and password, fit for error texts."""
+        return without_user(self.url)
 
 
 class _Bus(click.ParamType[str]):
@@ -22,14 +58,63 @@ class _Bus(click.ParamType[str]):
         except ValueError:
             usable = False
         if not usable:
-            self.fail("no URL of a router; give one such as amqp://127.0.0.1:5672, or amqps:// with TLS", param, ctx)
+            self.fail("this is no URL of a router; give one such as amqp://127.0.0.1:5672", param, ctx)
         return str(value)
 
 
-def bus(**more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the option `--bus`, the URL where the router listens; `more` overrides its settings."""
-    told = {"help": "Where the router listens; amqps:// with TLS."} | more
-    return click.option("-b", "--bus", type=_Bus(), metavar="URL", **told)
+def bus(*names: str, **more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option `--bus`, the URL where the router listens."""
+    return click.option("-b", "--bus", *names, type=_Bus(), metavar="URL", **more)
+
+
+# In the order of the help; the parameters are named as the fields of `Place` are.
+_OPTIONS = (
+    bus("url", default=Place().url, show_default=True, help="URL of the router's listener; amqps:// means TLS."),
+    click.option("-r", "--router", metavar="ID", help="Ask this router of the network, through the one at the URL."),
+    click.option("-d", "--edge-router", "edge", metavar="ID", help="Ask this edge router, through the one at the URL."),
+    click.option(
+        "-t", "--timeout", type=SECONDS, default=5.0, show_default=True, help="How long to wait for an answer."
+    ),
+    click.option("--ssl-trustfile", "trustfile", metavar="FILE", help="CA certificates to trust; only with amqps://."),
+    click.option("--ssl-certificate", "certificate", metavar="FILE", help="The client's certificate."),
+    click.option("--ssl-key", "key", metavar="FILE", help="The private key of the client's certificate."),
+    click.option("--sasl-mechanisms", "mechanisms", metavar="NAMES", help="SASL mechanisms that the client may use."),
+    click.option("--sasl-username", "user", metavar="NAME", help="The user to log in as."),
+    click.option(
+        "--sasl-password-file", "password_file", metavar="FILE", help="A file with the password as first line."
+    ),
+)
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a router and how to log in to it; the command gets them as a `place`."""
+
+    @wraps(command)
+    def asking(**given: Any) -> None:
+        place = Place(**{name: given.pop(name) for name in Place.__struct_fields__})
+        _check(place)
+        command(**given, place=place)
+
+    for option in reversed(_OPTIONS):
+        asking = option(asking)
+    return asking
+
+
+def _check(place: Place) -> None:
+    """Raise click.UsageError for options that contradict each other or are not UTF-8."""
+    if place.router and place.edge:
+        raise click.UsageError("--router and --edge-router name two routers; give one of them")
+    if place.key and not place.certificate:
+        raise click.UsageError("--ssl-key needs the certificate of that key; give it with --ssl-certificate")
+    if (place.trustfile or place.certificate) and not place.url.startswith("amqps:"):
+        raise click.UsageError("certificates need TLS; give --bus a URL that begins with amqps://")
+    if place.password_file and not (place.user or "@" in place.url):
+        raise click.UsageError("--sasl-password-file needs a user; give one with --sasl-username")
+    for text in (place.url, place.router, place.edge, place.user, place.mechanisms):
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{text!r} is not UTF-8; give it in UTF-8") from None
 
 
 def examples(*lines: str) -> str:
@@ -37,62 +122,6 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a router and how to connect and log in to it."""
-    options = (
-        bus(default="amqp://127.0.0.1:5672", show_default=True),
-        click.option(
-            "-r", "--router", metavar="ID",
-            help="Query this router of the network instead of the one at the URL.",
-        ),
-        click.option(
-            "-d", "--edge-router", metavar="ID", help="Query this edge router of the network instead.",
-        ),
-        click.option(
-            "-t", "--timeout", type=SECONDS, default=5.0, show_default=True, metavar="SECONDS",
-            help="How long to wait for an answer.",
-        ),
-        click.option("--ssl-trustfile", metavar="FILE", help="Certificates to trust, with amqps://."),
-        click.option("--ssl-certificate", metavar="FILE", help="The client's certificate."),
-        click.option("--ssl-key", metavar="FILE", help="The key of the client's certificate."),
-        click.option("--sasl-mechanisms", metavar="NAMES", help="SASL mechanisms that may be used."),
-        click.option("--sasl-username", metavar="NAME", help="The user to log in as."),
-        click.option("--sasl-password-file", metavar="FILE", help="The user's password: its first line."),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def place_of(options: dict[str, Any]) -> Any:
-    """Return the `Place` that the options name. The client, with Proton, is loaded only here.
-
-    Raises click.UsageError for options that contradict each other or are not UTF-8.
-    """
-    if options["router"] and options["edge_router"]:
-        raise click.UsageError("--router and --edge-router name two routers; give one of them")
-    if options["ssl_key"] and not options["ssl_certificate"]:
-        raise click.UsageError("--ssl-key is the key of a certificate; give that with --ssl-certificate")
-    for name in ("bus", "router", "edge_router", "sasl_username", "sasl_mechanisms"):
-        try:
-            (options[name] or "").encode()
-        except UnicodeEncodeError:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} {options[name]!r} is not UTF-8; give it in UTF-8") from None
-    tls = options["ssl_trustfile"] or options["ssl_certificate"]
-    if tls and not options["bus"].startswith("amqps:"):
-        raise click.UsageError("certificates are for TLS; give --bus a URL that begins with amqps://")
-    if options["sasl_password_file"] and not (options["sasl_username"] or "@" in options["bus"]):
-        raise click.UsageError("--sasl-password-file is of a user; give that with --sasl-username")
-    return import_module("routerd.cli.connection_options").Place(
-        url=options["bus"],
-        router=options["router"],
-        timeout=options["timeout"],
-        trustfile=options["ssl_trustfile"],
-        certificate=options["ssl_certificate"],
-        key=options["ssl_key"],
-        mechanisms=options["sasl_mechanisms"],
-        edge=options["edge_router"],
-        user=options["sasl_username"],
-        password_file=options["sasl_password_file"],
-    )
+def without_user(text: str) -> str:
+    """Return a text without the user and password of a URL in it."""
+    return _USER.sub("", text)

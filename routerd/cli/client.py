@@ -66,7 +66,7 @@ class Client:
         except Timeout as error:
             advice = (
                 "is there a router of that id? `routerd stat --nodes` names them all"
-                if self._place.elsewhere
+                if self._place.edge or self._place.router
                 else "try again, or give it longer with --timeout"
             )
             raise ClientError(

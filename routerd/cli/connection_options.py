@@ -3,15 +3,17 @@
 import re
 from pathlib import Path
 
-import msgspec
+import click
 from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # it has no types
 from proton import ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection
 
+from routerd.cli.cli_options import Place, without_user
 from shm.contract.security import MODERN_TLS
 
+__all__ = ["ClientError", "Place", "connect", "unreachable", "words"]
+
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
-_USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
 
 # A part of Proton's error text and the advice that goes with it; the first that occurs in the text counts.
 ADVICE = (
@@ -34,40 +36,8 @@ ADVICE = (
 )  # fmt: skip
 
 
-class ClientError(Exception):
+class ClientError(click.ClickException):
     """A request failed; the text says why and what to do."""
-
-
-class Place(msgspec.Struct, frozen=True):
-    """Names a router and says how to reach it and log in to it."""
-
-    url: str = "amqp://127.0.0.1:5672"
-    router: str | None = None  # a router other than the one at the URL
-    timeout: float = 5.0  # seconds
-    trustfile: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    mechanisms: str | None = None
-    edge: str | None = None  # an edge router's id
-    user: str | None = None
-    password_file: str | None = None
-
-    @property
-    def address(self) -> str:
-        """The address of the management agent."""
-        if self.edge:
-            return f"_edge/{self.edge}/$management"
-        return f"_topo/0/{self.router}/$management" if self.router else "$management"
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the router to query is not the one at the URL."""
-        return bool(self.edge or self.router)
-
-    @property
-    def shown(self) -> str:
-        """The URL without user and password, fit for error texts."""
-        return _USER.sub("", self.url)
 
 
 def connect(place: Place) -> BlockingConnection:
@@ -101,7 +71,7 @@ def words(error: BaseException) -> str:
     """Return an error's text in one line, without the user and password of a URL in it."""
     text = " ".join(str(error).split()) or type(error).__name__
     found = _CONDITION.search(text)
-    return f"{found[1]}: {found[2]}" if found else _USER.sub("", text)
+    return f"{found[1]}: {found[2]}" if found else without_user(text)
 
 
 def _domain(place: Place) -> SSLDomain | None:

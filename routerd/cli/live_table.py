@@ -1,24 +1,25 @@
 """`routerd table push`, `who` and `ask`: route tables of a running router, through its management agent."""
 
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
+import msgspec
 from rich.console import Console
-from rich.table import Table as Shown
+from rich.table import Table
 
-from core.rmr.tables.border import LOSSLESS, octets_of, stray
-from core.rmr.tables.table import ANY_SUBSCRIPTION
-from routerd.cli.cli_options import asks, examples, place_of
+from core.rmr.tables.border import octets_of, stray
+from routerd.cli import printed
+from routerd.cli.cli_options import Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type
+from routerd.cli.table_options import FILE, pieces, question
 
 PIECE = 1 << 17  # characters of a table per request: far below the agent's limit
+PUSH_SECONDS = 60.0  # the shortest timeout of a push: the router reads all of a table before it answers
 TYPE = long_type("routeTable")
-NAME = click.option("--table", "name", metavar="NAME", help="The route table, if there are several.")
+NAME = click.option("--table", "name", metavar="NAME", help="The route table, if the router has several.")
 
 
 def _table(client: Client, name: str | None) -> str:
@@ -39,40 +40,30 @@ def _names(client: Client, name: str | None) -> list[str]:
     return names
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of a table's text, each with whether it is the last."""
-    for at in range(0, max(1, len(text)), PIECE):
-        yield text[at : at + PIECE], at + PIECE >= len(text)
-
-
 def _sent(text: str) -> str | bytes:
     """Return the text as AMQP can carry it: as binary if it is not UTF-8."""
     return octets_of(text) if stray(text) else text
 
 
 @click.command(
-    short_help="Give a running router a file.",
+    short_help="Load a file into a running router.",
     epilog=examples("routerd table push table.rt", "generate-table | routerd table push -"),
 )
-@click.argument("file", type=click.Path(path_type=Path, readable=False, allow_dash=True))
+@click.argument("file", type=FILE)
 @NAME
 @asks
-def push(file: Path, name: str | None, **place: Any) -> None:
-    """Give a running router the tables and maps in FILE; what is bad leaves the one in use as it is."""
+def push(file: Path, name: str | None, place: Place) -> None:
+    """Load the tables and maps in FILE into a running router. The router keeps what it has in place of a bad one."""
+    text = "".join(pieces(file))
     try:
-        with click.open_file(str(file), encoding="utf-8", errors=LOSSLESS) as stream:
-            text = stream.read()
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        with Client(place_of(place | {"timeout": max(place["timeout"], 60.0)})) as client:
+        with Client(msgspec.structs.replace(place, timeout=max(place.timeout, PUSH_SECONDS))) as client:
             found = _table(client, name)
             answer: Any = {}
-            for number, (piece, last) in enumerate(_pieces(text)):
-                body = {"text": _sent(piece), "first": number == 0, "last": last}
+            for at in range(0, max(1, len(text)), PIECE):
+                body = {"text": _sent(text[at : at + PIECE]), "first": at == 0, "last": at + PIECE >= len(text)}
                 answer = client.call("PUSH", body, type=TYPE, name=found)
     except ClientError as error:
-        raise click.ClickException(f"{file}: {error}") from error
+        raise ClientError(f"{file}: {error}") from error
     for one in answer["outcomes"]:
         table_id = one["table_id"] or "<id-missing>"
         click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
@@ -81,28 +72,22 @@ def push(file: Path, name: str | None, **place: Any) -> None:
 @click.command(short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who"))
 @NAME
 @asks
-def who(name: str | None, **place: Any) -> None:
-    """Show the tables that a running router uses, and who is at each of their endpoints."""
+def who(name: str | None, place: Place) -> None:
+    """Show the tables that a running router uses, and who serves each of their endpoints."""
+    with Client(place) as client:
+        _names(client, name)
+        tables = [row for row in client.query("routeTable") if name in (None, row["name"])]
+        endpoints, managers, applications = (
+            [row for row in client.query(kind) if name in (None, row["table"])]
+            for kind in ("routeTable.endpoint", "routeTable.manager", "routeTable.application")
+        )
+    for line in [*map(_heading, tables), *map(_manager, managers)]:
+        click.echo(line)
+    shown = printed.table("table", "endpoint", "state", "sent", "missed", numbers=("sent", "missed"))
+    for row in endpoints:
+        counts = str(row["deliveryCount"]), str(row["missedCount"])
+        printed.add_row(shown, row["table"], row["endpoint"], _state(row), *counts)
     console = Console(soft_wrap=True)
-    try:
-        with Client(place_of(place)) as client:
-            _names(client, name)
-            for row in client.query("routeTable"):
-                if name is None or row["name"] == name:
-                    console.print(_heading(row), highlight=False)
-            rows, managers, applications = (
-                [row for row in client.query(kind) if name is None or row["table"] == name]
-                for kind in ("routeTable.endpoint", "routeTable.manager", "routeTable.application")
-            )
-    except ClientError as error:
-        raise click.ClickException(str(error)) from error
-    for row in managers:
-        console.print(_manager(row), highlight=False)
-    shown = Shown(box=box.SIMPLE)
-    for column in ("table", "endpoint", "state", "sent", "missed"):
-        shown.add_column(column, justify="right" if column in ("sent", "missed") else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(row["table"], row["endpoint"], _state(row), str(row["deliveryCount"]), str(row["missedCount"]))
     console.print(shown)
     if applications:
         console.print(_applications(applications))
@@ -113,14 +98,12 @@ def _manager(row: dict[str, Any]) -> str:
     return f"{found}: {row.get('tableId') or '<id-missing>'}: {row['reason']}" if row.get("reason") else found
 
 
-def _applications(rows: list[dict[str, Any]]) -> Shown:
+def _applications(rows: list[dict[str, Any]]) -> Table:
     """Return the table of the applications whose Route Manager this router is."""
-    shown = Shown(box=box.SIMPLE)
-    for column in ("table", "application", "control port", "runs", "map", "state", "since", "reason"):
-        shown.add_column(column, overflow="fold")
+    shown = printed.table("table", "application", "control port", "runs", "map", "state", "since", "reason")
     for row in rows:
         names = ("table", "endpoint", "controlIdentity", "tableId", "mapId", "state")
-        shown.add_row(*(row.get(one) or "-" for one in names), _time(row["since"]), row.get("reason") or "")
+        printed.add_row(shown, *(row.get(one) or "-" for one in names), _time(row["since"]), row.get("reason") or "")
     return shown
 
 
@@ -142,22 +125,17 @@ def _state(row: dict[str, Any]) -> str:
 
 
 @click.command(
-    short_help="Say where a running router sends a message.", epilog=examples("routerd table ask --mt 1000 --sid 10")
+    short_help="Show where a running router sends a message.", epilog=examples("routerd table ask --mt 1000 --sid 10")
 )
-@click.option("--mt", type=int, required=True, help="Message type.")
-@click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")
-@click.option("--meid", default="", help="Managed entity.")
-@click.option("--from", "sender", default="", metavar="HOST:PORT", help="The endpoint that sends it.")
+@question
 @NAME
 @asks
-def ask(mt: int, sid: int, meid: str, sender: str, name: str | None, **place: Any) -> None:
-    """Say where a running router sends a message, why, and who is there; status 1 if nowhere."""
-    try:
-        with Client(place_of(place)) as client:
-            body = {"mt": mt, "sid": sid, "meid": _sent(meid), "from": _sent(sender)}
-            answer = client.call("EXPLAIN", body, type=TYPE, name=_table(client, name))
-    except ClientError as error:
-        raise click.ClickException(str(error)) from error
+def ask(name: str | None, place: Place, **message: Any) -> None:
+    """Show where a running router sends a message, why, and who is there. Exit status 1: nowhere."""
+    with Client(place) as client:
+        body = {"mt": message["message_type"], "sid": message["subscription"]}
+        body |= {"meid": _sent(message["meid"]), "from": _sent(message["sender"])}
+        answer = client.call("EXPLAIN", body, type=TYPE, name=_table(client, name))
     for step in answer["steps"]:
         click.echo(step)
     sys.exit(0 if answer["groups"] else 1)

@@ -1,11 +1,13 @@
-"""`routerd manage`: sends single requests to a router's management agent and prints the answers as JSON."""
+"""`routerd manage`: sends one request to a router's management agent and prints the answer as JSON."""
 
-import sys
 from typing import Any
 
+import click
 import msgspec
 
-from routerd.cli.client import NODE, Client, ClientError, Place, long_type
+from routerd.cli.client import NODE, Client, Place, long_type
+from routerd.cli.printed import print_json
+from routerd.config.source import closest
 
 ABOUT_NODE = (
     "get-types", "get-attributes", "get-operations", "get-annotations", "get-mgmt-nodes", "get-schema",
@@ -25,8 +27,26 @@ class Ask(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
-def mistake(ask: Ask) -> str | None:
+def run(place: Place, ask: Ask) -> None:
+    """Send the request and print the answer. Raises click.UsageError or ClientError."""
+    if text := _mistake(ask):
+        raise click.UsageError(text)
+    with Client(place) as client:
+        answer = perform(client, ask)
+        for name in unknown(client, ask, answer):
+            click.echo(f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all", err=True)
+    if isinstance(answer, str):
+        click.echo(answer)
+    elif answer is not None:
+        print_json(answer)
+
+
+def _mistake(ask: Ask) -> str | None:
     """Return what is wrong with a request, found without asking the router; None if nothing is."""
+    if ask.operation not in OPERATIONS:
+        guess = closest(ask.operation, OPERATIONS)
+        instead = f"did you mean {guess}?" if guess else f"give one of {', '.join(OPERATIONS)}"
+        return f"there is no operation {ask.operation!r}; {instead}"
     if ask.operation in ("create", "update"):
         odd = next((one for one in ask.arguments if not one.partition("=")[0] or "=" not in one), None)
         return odd and f"{odd!r} is not understood; give attributes as name=value"
@@ -34,23 +54,6 @@ def mistake(ask: Ask) -> str | None:
         odd = next((one for one in ask.arguments if "=" in one), None)
         return odd and f"query takes names of attributes, and not {odd!r}"
     return f"{ask.operation} takes no {ask.arguments[0]!r}" if ask.arguments else None
-
-
-def run(place: Place, ask: Ask) -> int:
-    """Send the request and print the answer. Return the exit status."""
-    try:
-        with Client(place) as client:
-            answer = perform(client, ask)
-            for name in unknown(client, ask, answer):
-                print(
-                    f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all", file=sys.stderr
-                )
-    except ClientError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if answer is not None:
-        print(answer if isinstance(answer, str) else _json(answer))
-    return 0
 
 
 def perform(client: Client, ask: Ask) -> Any:
@@ -85,14 +88,6 @@ def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
         name, _, text = argument.partition("=")
         try:
             found[name] = msgspec.json.decode(text)
-        except (
-            msgspec.DecodeError,
-            UnicodeEncodeError,
-            RecursionError,
-        ):  # the client reports text that AMQP cannot carry
-            found[name] = text
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            found[name] = text  # the client reports text that AMQP cannot carry
     return found
-
-
-def _json(answer: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(answer, enc_hook=str), indent=2).decode()

@@ -9,11 +9,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import msgspec
 
 from routerd.cli.client import Client, ClientError, Place
@@ -24,11 +25,11 @@ from shm.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
-OVER = "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
+OVER = "All processes are new except the supervisor and the exporter, which a rolling restart keeps."
 _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
 
-class RestartError(Exception):
+class RestartError(click.ClickException):
     """There is no router to restart, or the restart does not go on; the text says why and what to do."""
 
 
@@ -75,25 +76,16 @@ def find(
         pid = _main_pid(unit)
     elif bus is not None:
         pid = _asked(bus)
-    routers = running()
-    if pid is None:
-        if len(routers) == 1:
-            return routers[0]
-        names = ", ".join(f"{one.id} ({one.pid})" for one in routers)
-        text = (
-            f"several routers run here: {names}; give --pid, --pid-file or --unit"
-            if routers
-            else _none("there is no router that")
-        )
-        raise RestartError(text)
-    for one in routers:
-        if one.pid == pid:
-            return one
-    raise RestartError(_none(f"process {pid} is not the supervisor of a router that"))
-
-
-def _none(what: str) -> str:
-    return f"{what} runs here and that this user may look at; run this as root, or as the router's user"
+    found = [one for one in running() if pid in (None, one.pid)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(f"{one.id} ({one.pid})" for one in found)
+        raise RestartError(f"several routers run here: {names}; give --pid, --pid-file or --unit")
+    what = "there is no router" if pid is None else f"process {pid} is not the supervisor of a router"
+    raise RestartError(
+        f"{what} that runs here and that this user may look at; run this as root, or as the router's user"
+    )
 
 
 def _pid_in(file: Path) -> int:
@@ -176,8 +168,9 @@ def _serves(page: Page, before: Page) -> bool:
     return page.generation > before.generation and bool(page.pid) and accepts
 
 
-def rolling(router: Found, timeout: float) -> int:
-    """Replace a router's processes one at a time within `timeout` seconds. Return 0. Raises RestartError."""
+def run(timeout: float, **which: Any) -> None:
+    """Replace the processes of the router that `find` returns, within `timeout` seconds. Raises RestartError."""
+    router = find(**which)
     try:
         view = SharedView(router.prefix)
         follower = Follower(view.pages, time.monotonic)
@@ -186,14 +179,14 @@ def rolling(router: Found, timeout: float) -> int:
         raise RestartError(f"router {router.id}: {error}") from error
     except (PermissionError, ProcessLookupError) as error:
         raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
-    print(f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other", flush=True)
+    click.echo(f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other")
     end = time.monotonic() + timeout
     while True:
         for line in follower.step():
-            print(line, flush=True)
+            click.echo(line)
         if not follower.waiting:
-            print(OVER, flush=True)
-            return 0
+            click.echo(OVER)
+            return
         if not _lives(DIRECTORY / f"{router.prefix[1:]}-control"):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
         if time.monotonic() >= end:
@@ -202,12 +195,3 @@ def rolling(router: Found, timeout: float) -> int:
                 "the others, and tries again: its log says why"
             )
         time.sleep(LOOK_SECONDS)
-
-
-def run(pid: int | None, pid_file: Path | None, unit: str | None, bus: str | None, timeout: float) -> int:
-    """Find the router and replace its processes. Return the exit status: 1 after an error."""
-    try:
-        return rolling(find(pid, pid_file, unit, bus), timeout)
-    except RestartError as error:
-        print(error, file=sys.stderr)
-        return 1

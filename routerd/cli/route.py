@@ -1,6 +1,5 @@
-"""`routerd route`: source routes at the command line."""
+"""`routerd route`: shows what becomes of a message with a source route."""
 
-import json
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -8,59 +7,46 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from routerd.cli.cli_options import asks, examples
-from routerd.cli.cli_options import place_of as place_of_options
+from routerd.cli import cli_options, printed
+from routerd.cli.cli_options import AS_JSON, FILE, asks, examples
+from routerd.cli.config_file import loaded
 from routerd.cli.route_steps import Step
 from routerd.cli.route_steps import explain as steps_of
-from routerd.config import ConfigError, load
 from routerd.config.route_workers import place_of
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_route, show_route
 from routerd.source_routes.place import Place
 
-_CLIENT = "client"
+SOURCES = "user:ID, link:TARGET, listener:NAME, worker:ADDRESS or uplink:CONNECTOR"
 
 
 @click.group()
 def route() -> None:
-    """Source routes: what would become of a message."""
+    """Source routes: what becomes of a message."""
 
 
 @route.command(
     "explain",
-    short_help="Say how a message would go.",
+    short_help="Show how a message would go, by configuration files.",
     epilog=examples("routerd route explain --config router.conf 'D1=>B2'"),
 )
 @click.argument("onward")
 @click.option(
-    "--config",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, readable=False),
-    metavar="FILE",
-    help="A router's configuration; again for each further router on the way.",
+    "--config", "files", multiple=True, type=FILE, help="A router's configuration; one for each router on the way."
 )
-@click.option("--return", "returning", default=_CLIENT, show_default=True, help="The sender's return route.")
-@click.option(
-    "--from",
-    "sources",
-    multiple=True,
-    metavar="SOURCE",
-    help="Who sends: user:ID, link:TARGET, listener:NAME, worker:ADDRESS or uplink:CONNECTOR.",
-)
-@click.option("--reply", is_flag=True, help="Follow the reply, too.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--return", "returning", default="client", show_default=True, metavar="ROUTE", help="The return route.")
+@click.option("--from", "sources", multiple=True, metavar="SOURCE", help=f"Who sends: {SOURCES}.")
+@click.option("--reply", is_flag=True, help="Show the way of the reply, too.")
+@AS_JSON
 def explain(
     onward: str, files: tuple[Path, ...], returning: str, sources: tuple[str, ...], reply: bool, as_json: bool
 ) -> None:
-    """Say how a message with the route ONWARD, such as 'D1=>B2', would go; status 1 if it is refused.
+    """Show how a message with the route ONWARD, such as 'D1=>B2', would go. Exit status 1: a route worker refuses it.
 
-    Nothing is sent, and no router needs to run. It is delivered at an address that is no worker in a FILE.
+    The command sends nothing and needs no running router. A message is delivered at the first address for which
+    no FILE has a route worker.
     """
     way = _asked(onward, "ONWARD"), _asked(returning, "--return")
     places = _places(files)
@@ -69,7 +55,7 @@ def explain(
     if reply:
         parts += _reply(found, places)
     if as_json:
-        click.echo(json.dumps({name: [_record(step) for step in steps] for name, steps in parts}, indent=2))
+        printed.print_json({name: [_record(step) for step in steps] for name, steps in parts})
     else:
         for name, steps in parts:
             _show(name, steps)
@@ -77,25 +63,23 @@ def explain(
 
 
 @route.command(
-    "trace", short_help="Take one live message along a route.", epilog=examples("routerd route trace 'D1=>B2'")
+    "trace", short_help="Send one live message along a route.", epilog=examples("routerd route trace 'D1=>B2'")
 )
 @click.argument("onward")
 @asks
-def trace(onward: str, **options: Any) -> None:
-    """Take one live message along the route ONWARD, up to its last worker; status 1 if it is refused.
+def trace(onward: str, place: cli_options.Place) -> None:
+    """Send one live message along the route ONWARD and report its way. Exit status 1: a route worker refuses it.
 
-    It passes the workers as they run, and comes back here instead of to the last address.
+    The message passes the route workers as they run. From the last one it returns here and does not reach the last
+    address of ONWARD.
     """
     way = _asked(onward, "ONWARD")
     if len(way) < 2:
-        text = "give at least a worker and a destination, such as D1=>B2"
+        text = "give at least a route worker and a destination, such as D1=>B2"
         raise click.BadParameter(text, param_hint="ONWARD")
-    following = import_module("routerd.cli.route_trace")  # loads Proton, which nothing else here needs
-    try:
-        followed = following.follow(place_of_options(options), way)
-    except following.ClientError as error:
-        raise click.ClickException(str(error)) from error
-    for line in following.told(followed, way):
+    route_trace = import_module("routerd.cli.route_trace")  # loads Proton, which nothing else here needs
+    followed = route_trace.follow(place, way)
+    for line in route_trace.told(followed, way):
         click.echo(line)
     sys.exit(1 if followed.refused or followed.lost else 0)
 
@@ -111,8 +95,7 @@ def _source(given: tuple[str, ...]) -> frozenset[str]:
     for one in given:
         kind, _, name = one.partition(":")
         if kind not in KINDS or not name:
-            known = ", ".join(f"{kind}:NAME" for kind in KINDS)
-            raise click.BadParameter(f"{one!r} is no source; give one of {known}", param_hint="--from")
+            raise click.BadParameter(f"{one!r} is no source; give {SOURCES}", param_hint="--from")
     return frozenset(given or (LOCAL,))
 
 
@@ -120,11 +103,7 @@ def _places(files: Iterable[Path]) -> tuple[Place, ...]:
     found: list[Place] = []
     owners: dict[Address, str] = {}
     for file in files:
-        try:
-            config = load(file)
-        except ConfigError as error:
-            click.echo(error, err=True)
-            sys.exit(1)
+        config = loaded(file)
         place = place_of(config.router.id, config.entities)
         for address in place.workers:
             if owners.setdefault(address, str(file)) != str(file):
@@ -165,11 +144,9 @@ def _record(step: Step) -> dict[str, Any]:
 
 
 def _show(name: str, steps: list[Step]) -> None:
-    table = Table(title=name, box=box.SIMPLE, title_justify="left")
-    for column in ("at", "router", "what", "onward", "return", "return is"):
-        table.add_column(column, overflow="fold")
+    table = printed.table("at", "router", "what", "onward", "return", "return is", title=name)
     for step in steps:
         at = f"{step.at} (copy {step.copy})" if step.copy else step.at
         cells = (at, step.router, step.what, show_route(step.onward), show_route(step.returning), step.state)
-        table.add_row(*map(Text, cells), style="red" if step.refused else "")
+        printed.add_row(table, *cells, style="red" if step.refused else "")
     Console().print(table)

@@ -1,10 +1,11 @@
 """`routerd stat`: shows a router's state as tables that fit a terminal, or as JSON."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+import click
 import msgspec
 from rich import box
 from rich.console import Console, Group
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from routerd.cli.client import Client, ClientError, Place, RefusedError
+from routerd.cli.printed import print_json
 from routerd.cli.views import VIEWS, Cell, View, router_rows
 from shm.contract.roles import Role
 
@@ -41,24 +43,18 @@ class Frame(NamedTuple):
     trouble: str
 
 
-def run(place: Place, options: Options, console: Console | None = None) -> int:
-    """Show a view. Return the exit status."""
-    console = console or Console(highlight=False)
+def run(place: Place, options: Options) -> None:
+    """Show a view, with `watch` until interrupted. Raises ClientError."""
+    console = Console(highlight=False)
     view = VIEWS[options.view]
-    try:
-        if options.sort is not None:
-            view.cell(options.sort)
+    if options.sort is not None:
+        view.cell(options.sort)
+    with suppress(KeyboardInterrupt):
         if options.watch is None:
             with Client(place) as client:
                 show(console, options, _look(client, view, options))
         else:
             _watch(frames(place, view, options), view, options, console)
-    except ClientError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass
-    return 0
 
 
 def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
@@ -90,7 +86,7 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
     if options.json or not console.is_terminal:
         for frame in looks:
             if frame.trouble:
-                print(frame.trouble, file=sys.stderr, flush=True)
+                click.echo(frame.trouble, err=True)
             else:
                 show(console, options, frame.rows)
     with Live(console=console, auto_refresh=False, screen=True) as live:
@@ -158,7 +154,7 @@ def _sort_key(value: Any) -> tuple[bool, str | float]:
 def show(console: Console, options: Options, rows: list[dict[str, Any]]) -> None:
     """Print rows as a table or as JSON."""
     if options.json:
-        print(msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode(), flush=True)
+        print_json(rows)
     else:
         console.print(_shown(VIEWS[options.view], rows, console.width))
 

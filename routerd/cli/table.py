@@ -1,27 +1,24 @@
 """`routerd table`: checks, shows and compares route tables in files, and queries those of a router."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
-from rich.table import Table as Shown
 
 from core.rmr.tables import border
 from core.rmr.tables.changes import owner_changes, table_changes
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.parser import Parser, Result
-from core.rmr.tables.table import ANY_SUBSCRIPTION, MeidMap, Table
+from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError, TableWarning
-from routerd.cli.cli_options import examples
+from routerd.cli import printed
+from routerd.cli.cli_options import AS_JSON, examples
 from routerd.cli.live_table import ask, push, who
+from routerd.cli.table_options import COMPAT, FILE, pieces, question
 from shm.contract.text import printable
-
-FILE = click.argument("file", type=click.Path(path_type=Path, readable=False, allow_dash=True))
-PIECE = 1 << 20
 
 
 class Read:
@@ -44,12 +41,8 @@ class Read:
         self.outside = parser.outside
 
     def _parse(self, parser: Parser) -> Iterator[Result]:
-        try:
-            with click.open_file(str(self.path), encoding="utf-8", errors=border.LOSSLESS) as file:
-                while piece := file.read(PIECE):
-                    yield from parser.feed(piece)
-        except OSError as error:
-            raise click.ClickException(f"{self.path} cannot be read: {error.strerror}") from error
+        for piece in pieces(self.path):
+            yield from parser.feed(piece)
         yield from parser.finish()
 
     @property
@@ -69,14 +62,21 @@ class Read:
 
 @click.group()
 def table() -> None:
-    """Route tables: check, show, compare and explain them; push one to a router, and ask it about its own."""
+    """Route tables in files and of a running router."""
 
 
-@table.command(short_help="Say what is odd about a file.", epilog=examples("routerd table check table.rt"))
-@FILE
-@click.option("--compat", is_flag=True, help="Read as the RMR library does, and only warn.")
+for live in (push, who, ask):
+    table.add_command(live)
+
+
+@table.command(short_help="Check the tables in a file.", epilog=examples("routerd table check table.rt"))
+@click.argument("file", type=FILE)
+@COMPAT
 def check(file: Path, compat: bool) -> None:
-    """Say all that is odd about the tables and maps in FILE, each with line and reason."""
+    """Report every mistake in the tables and maps of FILE, each with its line and the reason.
+
+    `-` as FILE is standard input, here and in the other commands about tables.
+    """
     read = Read(file, compat)
     for result, warnings, more in read.results:
         _tell(file, warnings, more)
@@ -115,70 +115,57 @@ def _count(number: int, one: str, more: str = "") -> str:
     return f"{number} {one if number == 1 else more or one + 's'}"
 
 
-@table.command(short_help="Show the entries of a file.", epilog=examples("routerd table show table.rt"))
-@FILE
-@click.option("--compat", is_flag=True, help="Read as the RMR library does.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@table.command(short_help="Show the table in a file.", epilog=examples("routerd table show table.rt"))
+@click.argument("file", type=FILE)
+@COMPAT
+@AS_JSON
 def show(file: Path, compat: bool, as_json: bool) -> None:
-    """Show the entries of a table and the owners of managed entities."""
+    """Show the entries of the table in FILE and the owners of managed entities."""
     read = Read(file, compat)
     used = read.used()
     if as_json:
         rows = [entry._asdict() | {"groups": str(entry.groups)} for entry in used.rows()]
         meids = {printable(meid, border.LONGEST_SHOWN): owner for meid, owner in read.owners.items()}
-        click.echo(json.dumps({"table": used.table_id, "entries": rows, "meids": meids}, indent=2))
+        printed.print_json({"table": used.table_id, "entries": rows, "meids": meids})
         return
-    shown = Shown(title=f"table {used.table_id or '<id-missing>'}", box=box.SIMPLE, title_justify="left")
-    for column in ("mt", "sid", "senders", "groups"):
-        shown.add_column(column, justify="right" if column in ("mt", "sid") else "left", overflow="fold")
+    title = f"table {used.table_id or '<id-missing>'}"
+    shown = printed.table("mt", "sid", "senders", "groups", title=title, numbers=("mt", "sid"))
     for entry in used.rows():
         senders = ",".join(entry.senders) or "all"
-        shown.add_row(str(entry.message_type), str(entry.subscription), senders, str(entry.groups) or "deleted")
-    console = Console()
-    console.print(shown)
+        groups = str(entry.groups) or "deleted"
+        printed.add_row(shown, str(entry.message_type), str(entry.subscription), senders, groups)
+    Console().print(shown)
     if read.owners:
-        console.print(f"{len(read.owners)} managed entities of {len(set(read.owners.values()))} owners")
+        click.echo(f"{len(read.owners)} managed entities of {len(set(read.owners.values()))} owners")
 
 
-@table.command(short_help="Compare two files.", epilog=examples("routerd table diff old.rt new.rt"))
-@click.argument("old", type=click.Path(path_type=Path, readable=False, allow_dash=True))
-@click.argument("new", type=click.Path(path_type=Path, readable=False, allow_dash=True))
-@click.option("--compat", is_flag=True, help="Read as the RMR library does.")
+@table.command(short_help="Compare the tables in two files.", epilog=examples("routerd table diff old.rt new.rt"))
+@click.argument("old", type=FILE)
+@click.argument("new", type=FILE)
+@COMPAT
 def diff(old: Path, new: Path, compat: bool) -> None:
-    """Say what NEW changes against OLD; status 1 if there is anything."""
+    """Show what the file NEW changes against the file OLD. Exit status 1: they differ."""
     before, after = Read(old, compat), Read(new, compat)
-    found = False
-    for change in table_changes(before.used(), after.used()):
-        found = True
+    changes = [*table_changes(before.used(), after.used()), *owner_changes(before.owners, after.owners)]
+    for change in changes:
         click.echo(str(change))
-    for change in owner_changes(before.owners, after.owners):
-        found = True
-        click.echo(str(change))
-    sys.exit(1 if found else 0)
-
-
-table.add_command(push)
-table.add_command(who)
-table.add_command(ask)
+    sys.exit(1 if changes else 0)
 
 
 @table.command(
     "explain",
-    short_help="Say where a message goes by a file.",
+    short_help="Show where the table in a file sends a message.",
     epilog=examples(
         "routerd table explain table.rt --mt 1000 --sid 10", "routerd table explain table.rt --mt 12 --meid e1"
     ),
 )
-@FILE
-@click.option("--mt", type=int, required=True, help="Message type.")
-@click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")
-@click.option("--meid", default="", help="Managed entity.")
-@click.option("--from", "sender", default="", metavar="HOST:PORT", help="The endpoint that sends it.")
-@click.option("--compat", is_flag=True, help="Read as the RMR library does.")
-def explain_(file: Path, mt: int, sid: int, meid: str, sender: str, compat: bool) -> None:
-    """Say where a message goes by the table in FILE, and why; status 1 if nowhere."""
+@click.argument("file", type=FILE)
+@question
+@COMPAT
+def explain_(file: Path, compat: bool, **message: Any) -> None:
+    """Show where the table in FILE sends a message, and why. Exit status 1: it sends the message nowhere."""
     read = Read(file, compat)
-    found = fate(read.used(), read.owners, Question(mt, sid, meid, sender))
+    found = fate(read.used(), read.owners, Question(**message))
     for step in found.steps:
         click.echo(step)
     sys.exit(0 if found.groups else 1)

@@ -322,8 +322,7 @@ ELSEWHERE = {
     "routerd/supervise/pinning.py": "numbers of the kernel",
     "routerd/cli/stat.py": "of the router's answer",
     "routerd/cli/views.py": "the same",
-    "routerd/cli/live_table.py": "decoded without loss (core/rmr/tables/test_border)",
-    "routerd/cli/table.py": "the same (property/test_route_tables)",
+    "routerd/cli/table_options.py": "decoded without loss (core/rmr/tables/test_border)",
 }
 BECOMES = re.compile(
     r"\.decode\(|json\.loads|raw_decode|Decoder\(|(?<![\w.])int\((?!time|1e9)[a-z_]|(?<![\w.])float\([a-z_]|surrogateescape"

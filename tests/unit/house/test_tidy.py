@@ -68,8 +68,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/reload": f"{SHM} routerd/config routerd/log routerd/supervise routerd/translate",
         "routerd/supervise": f"{SHM} routerd routerd/cli routerd/config routerd/log routerd/reload"
         " routerd/translate workers/control",
-        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/source_routes routerd/supervise"
-        " routerd/translate workers/source_routes",
+        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/log routerd/source_routes"
+        " routerd/supervise routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/exporter routerd/log routerd/recorder"
         " routerd/supervise pipeline workers",
         "pipeline": "shm/contract pipeline/generate",

@@ -78,9 +78,9 @@ def test_examples_in_the_help_are_understood() -> None:
         (["stat", "--bus", "http://a"], "no URL of a router; give one such as amqp://127.0.0.1:5672"),
         (["stat", "--timeout", "0"], "0.0 is not in the range"),
         (["stat", "--watch", "0"], "0.0 is not in the range"),
-        (["stat", "--ssl-key", "a"], "give that with --ssl-certificate"),
+        (["stat", "--ssl-key", "a"], "needs the certificate of that key; give it with --ssl-certificate"),
         (["stat", "--ssl-trustfile", "a"], "give --bus a URL that begins with amqps://"),
-        (["stat", "--sasl-password-file", "a"], "give that with --sasl-username"),
+        (["stat", "--sasl-password-file", "a"], "needs a user; give one with --sasl-username"),
         (["stat", "-r", "A", "-d", "B"], "--router and --edge-router name two routers"),
         (["restart", "--rolling", "--pid", "7", "--unit", "a"], "each say which router; give one of them"),
     ],
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, option: str, more: list[str]
     """Named, with its option, before anybody is connected to."""
     file = str(tmp_path / "none")
     told = asked("stat", "--bus", "amqps://127.0.0.1:1", option, file, *more)
-    assert told == (1, f"{option}: {file} cannot be read (No such file or directory)")
+    assert told == (1, f"Error: {option}: {file} cannot be read (No such file or directory)")
 
 
 def test_files_that_are_no_certificates() -> None:

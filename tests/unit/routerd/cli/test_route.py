@@ -298,7 +298,7 @@ def test_very_many_steps_are_not_all_shown(tmp_path: Path) -> None:
     [
         (["A=>"], "Invalid value for ONWARD: address '' has no name; give addresses such as D1=>B2"),
         (["A", "--return", "1#"], "Invalid value for --return"),
-        (["A", "--from", "me"], "'me' is no source; give one of worker:NAME"),
+        (["A", "--from", "me"], "'me' is no source; give user:ID, link:TARGET"),
     ],
 )
 def test_what_cannot_be_explained(tmp_path: Path, arguments: list[str], why: str) -> None:

@@ -83,3 +83,10 @@ def test_a_bad_table_explains_nothing(run):
     result = run("explain", "--mt", "1", "a", a="newrt|start\n")
     assert result.exit_code == 1
     assert "table not complete" in result.output
+
+
+def test_show_takes_no_endpoint_for_markup(run):
+    """An IPv6 address stands in brackets, as rich's markup does."""
+    result = run("show", "a", a="newrt|start|[red]\nmse|7|-1|[fe80::1]:4560\nnewrt|end|1\n")
+    assert "[fe80::1]:4560" in result.output
+    assert "table [red]" in result.output

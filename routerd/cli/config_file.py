@@ -1,0 +1,25 @@
+"""Reads a configuration for a command: mistakes and warnings go to standard error."""
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from routerd.config import Config, ConfigError, load
+from routerd.log.journald import for_stderr
+
+
+def loaded(file: Path) -> Config:
+    """Return the configuration in a file; with a mistake in it, end the program with status 1."""
+    try:
+        return load(file)
+    except ConfigError as error:
+        click.echo(for_stderr(str(error), logging.ERROR), err=True)
+        sys.exit(1)
+
+
+def warn(config: Config) -> None:
+    """Report the warnings about a configuration."""
+    for warning in config.warnings:
+        click.echo(for_stderr(str(warning), logging.WARNING), err=True)
