@@ -72,7 +72,7 @@ def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split(" is new")[0] for line in lines[1:-1]] == ["worker-0", "worker-1", "core", "recorder"], lines
-    assert lines[-1].startswith("All processes are new, but for the supervisor")
+    assert lines[-1].startswith("All processes are new except the supervisor")
     assert product(router) == "the next one"
     assert "next core started" in router.log
     file = code / "pid"
