@@ -40,7 +40,7 @@ static size_t plain_message(uint8_t *to)
     return (size_t) (p - to) + 100;
 }
 
-static enum scan_result take(pump *p, uint32_t head, size_t size, const wconn *conn)
+static enum scan_result take(pump *p, uint32_t head, size_t size, const worker_connection *conn)
 {
     arena_content *c = arena_content_of(&p->arena.view, head);
     scan_found found;
@@ -54,9 +54,9 @@ static enum scan_result take(pump *p, uint32_t head, size_t size, const wconn *c
     return result;
 }
 
-static void pass_on(pump *p, uint32_t head, size_t size, wlink *k)
+static void pass_on(pump *p, uint32_t head, size_t size, worker_link *k)
 {
-    wout o = { .link = k };
+    out_delivery o = { .link = k };
     chain_open(&o.reader, head);
     used = 0;
     if (rewrite_due(k, arena_content_of(&p->arena.view, head)) && !rewrite_begin(p, k, &o, size)) abort();
@@ -72,8 +72,8 @@ static void measure(pump *p, uint32_t head, uint8_t form, long routers, long rou
 {
     uint8_t *bytes = (uint8_t *) (arena_content_of(&p->arena.view, head) + 1);
     arena_content *c = arena_content_of(&p->arena.view, head);
-    wconn conn = { .heeded = annotations_form_bit((enum content_annotations) form), .annotations = form };
-    wlink link = { .conn = &conn };
+    worker_connection conn = { .trusted = annotations_form_bit((enum content_annotations) form), .annotations = form };
+    worker_link link = { .conn = &conn };
     size_t plain = plain_message(bytes), size = plain;
     for (long i = 0; i < routers; i++) {
         atomic_store(&c->length, size);

@@ -160,7 +160,7 @@ class Bed:
         self.routes.use_table(native, array("I"))
         self.routes.bind(0, -1, endpoint)
         self.forwarder.add_link(RECEIVER, 0, 1, LinkTerms(True, endpoint, 250))
-        self.forwarder.add_link(SENDER, 0, 1, LinkTerms(False, table, 250, keyed=True))
+        self.forwarder.add_link(SENDER, 0, 1, LinkTerms(False, table, 250, to_table=True))
 
     def _deliveries(self, segment: mmap.mmap) -> "array[int]":
         s = self.scenario

@@ -12,7 +12,7 @@
 
 enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
 
-typedef struct {               /* the flow extract, valid if the message's record has F_DIGEST; offset 0: absent */
+typedef struct {               /* the flow extract, valid if the message's record has F_EXTRACT; offset 0: absent */
     uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: there is none */
     uint32_t body;             /* offset of the first body section; 0: it has not arrived yet */
     uint32_t trace;            /* text of a W3C traceparent */
@@ -20,7 +20,7 @@ typedef struct {               /* the flow extract, valid if the message's recor
     uint32_t onward, back;     /* onward and return route, as lists */
     uint16_t delivery_count;   /* of the header, at most INT16_MAX */
     uint16_t reserved;
-} content_digest;
+} content_extract;
 
 typedef struct {               /* stands at the start of a head block's data */
     _Atomic uint64_t length;   /* bytes published */
@@ -48,7 +48,7 @@ typedef struct {               /* stands at the start of a head block's data */
     uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: absent */
     uint32_t trace, trace_length, trace_count; /* encoded entries of the trace list */
     uint32_t tail, tail_length, tail_count;    /* encoded fields of a section after the known ones */
-    content_digest digest;
+    content_extract extract;
 } arena_content;
 
 enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATIONS_SECTION = 2,

@@ -125,14 +125,14 @@ static inline void flow_fill_message(flow_columns *c, const flow_rows *rows)
     FLOW_FILL(pieces, m->pieces);
     FLOW_FILL(worker, m->worker);
     FLOW_FILL(hops, m->hops);
-    FLOW_FILL(deliveries, m->known & KNOWN_DIGEST ? m->delivery_count : -1);
+    FLOW_FILL(deliveries, m->known & KNOWN_EXTRACT ? m->delivery_count : -1);
     FLOW_FILL(kind, m->kind);
     FLOW_FILL(outcome, m->outcome);
     FLOW_FILL(treatment, m->treatment);
     FLOW_FILL(priority, m->priority);
     FLOW_FILL(settled, m->presettled != 0);
     FLOW_FILL(known, m->known & INT8_MAX);
-    FLOW_FILL(message, m->known & KNOWN_DIGEST && m->message ? (int64_t) (m->message & INT64_MAX) : -1);
+    FLOW_FILL(message, m->known & KNOWN_EXTRACT && m->message ? (int64_t) (m->message & INT64_MAX) : -1);
     FLOW_FILL(body, m->known & KNOWN_BODY && r->bytes >= m->front ? (int64_t) (r->bytes - m->front) : -1);
     FLOW_FILL(delivery, m->delivery & INT64_MAX);
 }

@@ -97,7 +97,7 @@ enum routerd_record_flag {
     F_BRIEF = 64,              /* DELIVER: the record itself is the flow extract: `delivery` is the hash of the
                                   message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
                                   Never on a keyed link */
-    F_DIGEST = 128             /* DELIVER: the content header has the flow extract */
+    F_EXTRACT = 128             /* DELIVER: the content header has the flow extract */
 };
 
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
@@ -137,8 +137,8 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_CLOSE = 6,               /* core -> worker: close a connection */
     C_OPEN_LINK = 7,           /* core -> worker: attach a link to a peer */
     C_LINK_REFUSED = 8,        /* worker -> core: the link cannot be opened */
-    C_LOOK = 9,                /* core -> worker: a poll of links */
-    C_SEEN = 10,               /* worker -> core: the answer to C_LOOK */
+    C_POLL = 9,                /* core -> worker: a poll of links */
+    C_SEEN = 10,               /* worker -> core: the answer to C_POLL */
     C_DENIED = 11,             /* worker -> core: a vhost's policy denied something */
     C_TRACE = 12,              /* core -> worker: log the frames of a connection or do not */
     C_CONNECTOR = 13,          /* worker -> core: the state of a connector */

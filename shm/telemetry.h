@@ -80,7 +80,7 @@ typedef struct {
 } telemetry_record;
 
 enum telemetry_known {         /* the optional values of a record that are valid */
-    KNOWN_DIGEST = 1,          /* message, delivery_count */
+    KNOWN_EXTRACT = 1,         /* message, delivery_count */
     KNOWN_BODY = 2,            /* front */
     KNOWN_TRACE = 4,           /* in `more`: trace and span */
     KNOWN_TRANSACTION = 8,

@@ -197,7 +197,7 @@ class Worker:
 
     def _digest(self, flow: FlowSetup) -> None:
         """Tell the pump what the flow log records of each message, if there is a flow log."""
-        self._pump.digest(flow.sampling > 0, flow.transactions)
+        self._pump.extract(flow.sampling > 0, flow.transactions)
 
     def _protect(self, place: int, listener: ListenerSetup) -> None:
         """Set up a listener's place in the pump: TLS, SASL and protocol."""

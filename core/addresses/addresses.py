@@ -179,12 +179,12 @@ def _begins(key: str, heads: tuple[str, ...]) -> bool:
 
 
 class Address(msgspec.Struct):
-    """An address in the forwarder's table. ``ours`` means that the core itself receives from it."""
+    """An address in the forwarder's table. ``to_core`` means that the core itself receives from it."""
 
     key: str
     handle: int
     rule: Rule
-    ours: bool = False
+    to_core: bool = False
 
 
 class Scopes(Protocol):

@@ -180,7 +180,7 @@ class Downlinks(Edges):
         elif rights is not None and not (rights.allow(f"_edge/{name}") or rights.allow(name)):
             what, error = "connected an edge router that its user group does not list: ", NOT_LISTED
         else:
-            return self._at(f"H{name}", through=True)
+            return self._at(f"H{name}", wants_override=True)
         self._complain(edge.opened, what, repr(name))
         return error
 
@@ -198,9 +198,9 @@ class Downlinks(Edges):
             return ONE_WAY
         return NO_EDGE if name == LOOKUP else self._at(f"L{HEARTBEAT}", capacity=BEATS)
 
-    def _at(self, key: str, through: bool = False, capacity: int = 250) -> Place:
+    def _at(self, key: str, wants_override: bool = False, capacity: int = 250) -> Place:
         address = self._addresses.of_key(key)
-        return Place(address, address.handle, through, capacity)
+        return Place(address, address.handle, wants_override, capacity)
 
     def attached(self, link: Link) -> None:
         """Count a link of an edge router or of another peer."""

@@ -34,13 +34,13 @@ class Complain(Protocol):
 class Place(msgspec.Struct, frozen=True):
     """Where a link of an edge connection leads.
 
-    ``address`` is None if messages name their own; ``handle`` is its handle now. ``through``: the peer asks
+    ``address`` is None if messages name their own; ``handle`` is its handle now. ``wants_override``: the peer asks
     messages where they go. ``capacity`` bounds the link's credit.
     """
 
     address: Address | None = None
     handle: int = 0
-    through: bool = False
+    wants_override: bool = False
     capacity: int = 250
 
 

@@ -108,7 +108,7 @@ class Uplink(Edges):
         self._encode = msgspec.msgpack.Encoder().encode
         self._interiors: dict[Key, Interior] = {}
         self.active: Interior | None = None
-        self._wishes: dict[int, Place | Proxy] = {}  # links requested, by request
+        self._requested: dict[int, Place | Proxy] = {}  # links requested, by request
         self._proxies: dict[Side, Proxy] = {}
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
@@ -155,7 +155,7 @@ class Uplink(Edges):
         self.active = None
         self.lookup.end()
         self.route_proxies.end()
-        self._wishes.clear()
+        self._requested.clear()
         self._proxies.clear()
         self._by_name.clear()
         self._beyond.clear()
@@ -183,7 +183,7 @@ class Uplink(Edges):
         LOGGER.info("edge connection to %s is active", interior.peer)
         heard = self._addresses.resolve(HEARD_AT)
         beaten = self._addresses.resolve(BEATEN_AT)
-        self._open(True, None, Place(self._exit, self._exit.handle, through=True))
+        self._open(True, None, Place(self._exit, self._exit.handle, wants_override=True))
         self._open(False, self._me.router_id, Place(), [DOWNLINK])
         self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
         self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
@@ -202,7 +202,7 @@ class Uplink(Edges):
         """Request a link on the active connection. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
         request = self._names.request()
-        self._wishes[request] = what
+        self._requested[request] = what
         opened = self.active.opened
         name = f"qdlink.{self._names.discriminator()}"
         link = OpenLink(
@@ -223,7 +223,7 @@ class Uplink(Edges):
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
         """Return where a link of an edge connection leads, or None if it is treated as a client's."""
-        what = self._wishes.pop(attach.request, None) if attach.request else None
+        what = self._requested.pop(attach.request, None) if attach.request else None
         if attach.restored or (attach.request and what is None):
             return AGAIN
         if not isinstance(what, Proxy):
@@ -235,7 +235,7 @@ class Uplink(Edges):
 
     def refused(self, refused: LinkRefused) -> None:
         """Forget a requested link that the interior router refused or whose connection is gone."""
-        what = self._wishes.pop(refused.request, None)
+        what = self._requested.pop(refused.request, None)
         if what is None or self.active is None:
             return
         if isinstance(what, Proxy):

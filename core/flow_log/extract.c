@@ -86,14 +86,15 @@ static uint32_t flow_route(core_router *c, core_flow *f, const core_in *in, uint
     return length ? flow_name(f, text, length) : 0;
 }
 
-__attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note)
+__attribute__((noinline)) static void flow_note_extract(core_router *c, core_flow *f, const core_in *in,
+                                                        core_note *note)
 {
     const arena_view *v = &c->arena[in->arena];
     const arena_content *content = arena_content_of(v, in->block);
     uint8_t trace[TRACEPARENT];
     if (!content) return;
-    const content_digest d = content->digest;
-    note->of.known = (uint8_t) (KNOWN_DIGEST | (d.body ? KNOWN_BODY : 0));
+    const content_extract d = content->extract;
+    note->of.known = (uint8_t) (KNOWN_EXTRACT | (d.body ? KNOWN_BODY : 0));
     note->of.message = d.message;
     note->of.front = d.body;
     note->of.delivery_count = d.delivery_count;
@@ -109,14 +110,15 @@ __attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, 
 }
 
 /* What a message's worker has found of it: most messages' records say all, so that nothing of the message is read. */
-PRIVATE inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
+PRIVATE inline void flow_note_report(core_router *c, core_flow *f, const core_in *in, core_note *note,
+                                     const routerd_record *r)
 {
     if (__builtin_expect(r->flags & F_BRIEF, F_BRIEF)) {
-        note->of.known = (uint8_t) (KNOWN_DIGEST | (r->credit ? KNOWN_BODY : 0));
+        note->of.known = (uint8_t) (KNOWN_EXTRACT | (r->credit ? KNOWN_BODY : 0));
         note->of.message = r->delivery;
         note->of.front = r->credit;
         note->of.delivery_count = (uint16_t) r->extra;
-    } else if (r->flags & F_DIGEST) {
-        flow_digest(c, f, in, note);
+    } else if (r->flags & F_EXTRACT) {
+        flow_note_extract(c, f, in, note);
     }
 }

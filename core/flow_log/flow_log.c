@@ -156,9 +156,9 @@ static inline void flow_ahead(const core_router *c, const core_link *l)
     uint64_t at = k->next + FLOW_AHEAD;
     if (!k->ring || at >= k->head_seen) return;
     const routerd_record *r = &k->ring->slot[at & (k->capacity - 1)];
-    if (r->type != A_DELIVER || !(r->flags & F_DIGEST)) return;
+    if (r->type != A_DELIVER || !(r->flags & F_EXTRACT)) return;
     const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
-    if (content) __builtin_prefetch(&content->digest);
+    if (content) __builtin_prefetch(&content->extract);
 }
 
 static bool flow_note_room(core_router *c, core_flow *f)
@@ -229,7 +229,7 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
     flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
     note->of.treatment = flow_class(l, a);
     flow_ahead(c, l);
-    flow_told(c, f, in, note, r);
+    flow_note_report(c, f, in, note, r);
     if (l->annotated) flow_path(c, f, in, note);
     if (r->state == KEY_FOUND) flow_key(c, f, in, note, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra);
 }

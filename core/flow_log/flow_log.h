@@ -52,6 +52,7 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
 GLUE void flow_publish(core_flow *f);
 GLUE void flow_close(core_flow *f);
 PRIVATE int64_t flow_address(amqp_value address, uint8_t *to);
-PRIVATE void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r);
+PRIVATE void flow_note_report(core_router *c, core_flow *f, const core_in *in, core_note *note,
+                              const routerd_record *r);
 
 #endif

@@ -28,7 +28,7 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
         deliver_to_pair(c, l, r);
         return true;
     }
-    if (__builtin_expect(l->keyed, 0)) {
+    if (__builtin_expect(l->to_table, 0)) {
         deliver_keyed(c, l, r);
         return true;
     }
@@ -177,7 +177,7 @@ static void action_waits(core_router *c, uint32_t w, const routerd_record *r)
         count_stale(c);
         return;
     }
-    out->in->flags |= IN_LOOSE;
+    out->in->flags |= IN_HOLDS_NOBODY;
     in_forwarded(c, out->in);
 }
 

@@ -41,7 +41,7 @@ typedef struct core_text {
     uint8_t bytes[];
 } core_text;
 
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN,
+enum core_route { ROUTE_FOUND, ROUTE_UNROUTABLE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN,
     ROUTE_KEYLESS, ROUTE_RESERVED };
 
 /* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the
@@ -147,7 +147,7 @@ PRIVATE core_in *deliver_in(core_router *c, core_link *l, const routerd_record *
 PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state,
                                const core_text *text);
 PRIVATE uint8_t deliver_priority(const core_address *a, uint8_t priority);
-PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
+PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
                              const core_address *a);
 PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
                                core_provenance *provenance);

@@ -19,12 +19,12 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
 {
     uint32_t length = content_to(&c->arena[l->worker], block, c->text);
     if (!length) return ROUTE_NO_ADDRESS;
-    if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
+    if (length > CORE_MAX_TEXT) return ROUTE_UNROUTABLE;
     core_alias *known = alias_find(&c->aliases, scope, c->text, length);
     if (!known) {
         c->text_length = length, c->text_scope = scope;
         /* what is no AMQP string is nobody's address */
-        return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_NOWHERE;
+        return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_UNROUTABLE;
     }
     *address = known->address && __builtin_expect(known->agent & l->bounded, 0) ? c->agent : known->address;
     return *address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
@@ -47,9 +47,9 @@ PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, ui
     }
     if (a->treatment >= T_UNAVAILABLE) {
         if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
-        if (!provenance->control) return ROUTE_NOWHERE;
+        if (!provenance->control) return ROUTE_UNROUTABLE;
     }
-    return address_leads(a, l) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_NOWHERE;
+    return address_leads(a, l) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_UNROUTABLE;
 }
 
 /* Of a message that may say where it goes and where it has been. */
@@ -61,7 +61,7 @@ PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, cons
     provenance->control = l->kind == LINK_CONTROL;
     provenance->known = true;
     if (content->annotations != ANNOTATIONS_NONE) {
-        if (link_trunk(l) && content->trace_count > c->network.radius + 1) return ROUTE_NOWHERE;
+        if (link_inter_router(l) && content->trace_count > c->network.radius + 1) return ROUTE_UNROUTABLE;
         provenance->known = false;
         provenance->content = content;
         provenance->block = r->block;
@@ -105,7 +105,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
     if (!from || !from->annotated || from->worker == c->workers) return;
     const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
     if (content->annotations != ANNOTATIONS_NONE) s->time = content->section_end;
-    if (link_trunk(from)) s->credit = from->neighbour + 1u;
+    if (link_inter_router(from)) s->credit = from->neighbour + 1u;
 }
 
 /* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
@@ -155,7 +155,7 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
 {
     bool aside = to->streams && state & SEND_STREAM;
     core_text *text = NULL;
-    if ((to->through || aside) && !transit_text(c, in->link, a, provenance, &text)) return NULL;
+    if ((to->wants_override || aside) && !transit_text(c, in->link, a, provenance, &text)) return NULL;
     core_link *stream = aside ? stream_link(c, to->streams) : NULL;
     core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {
@@ -172,7 +172,7 @@ static inline core_out *deliver_here(core_router *c, core_in *in, core_address *
 {
     if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, provenance);
     core_out *out = deliver_copy(c, in, to, priority, state, NULL);
-    if (__builtin_expect(link_trunk(in->link), 0) && out) provenance_count(c, in->link, to, provenance);
+    if (__builtin_expect(link_inter_router(in->link), 0) && out) provenance_count(c, in->link, to, provenance);
     return out;
 }
 
@@ -270,17 +270,17 @@ PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
            : ROUTERD_PRIORITIES - 1;
 }
 
-PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
+PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
                              const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);
-    core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
+    core_outcome o = outcome_plain(why == ROUTE_UNROUTABLE ? S_RELEASED : S_REJECTED, 0);
     if (in->flags & IN_PRESETTLED) {
         o.state = S_RELEASED;
         l->counts.dropped++;
         stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
-    } else if (why != ROUTE_NOWHERE) {
+    } else if (why != ROUTE_UNROUTABLE) {
         o.detail = route_reason(c, why);
         o.arena = (uint8_t) c->workers;
     }
@@ -369,7 +369,7 @@ PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_r
     if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)
         stats_add(c->stats, N_PRESETTLED, 1);
     if (route != ROUTE_FOUND) {
-        deliver_nowhere(c, l, r, route, a);
+        deliver_unroutable(c, l, r, route, a);
         return;
     }
     if (__builtin_expect(a->redirects, 0) && a->routes) {
@@ -379,7 +379,7 @@ PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_r
     uint8_t priority = deliver_priority(a, r->priority);
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, a, priority, r);
-    a->ingress += !link_trunk(l);
+    a->ingress += !link_inter_router(l);
     if (__builtin_expect(l->container, 0)) {
         a->from_containers++;
         c->from_containers++;

@@ -239,8 +239,8 @@ cdef class Forwarder:
         cdef bytes text = terms.text
         t.address = self.address(address) if address else NULL
         t.outgoing, t.capacity, t.granted, t.settles = terms.outgoing, terms.capacity, terms.granted, terms.settles
-        t.scope, t.edge, t.annotated, t.through = terms.scope, terms.edge, terms.annotated, terms.through
-        t.fallback, t.container, t.keyed = terms.fallback, terms.container, terms.keyed
+        t.scope, t.edge, t.annotated, t.wants_override = terms.scope, terms.edge, terms.annotated, terms.wants_override
+        t.fallback, t.container, t.to_table = terms.fallback, terms.container, terms.to_table
         cdef core_link *l = link_add(self.core, worker, link, generation, &t)
         if l is not NULL and text is not None:
             l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))

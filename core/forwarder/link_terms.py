@@ -7,7 +7,7 @@ class LinkTerms(msgspec.Struct, frozen=True):
     """The terms of a link, of a worker or of the core itself. ``outgoing``: its peer receives.
 
     ``annotated``: its messages may name their destination and path. ``container``: it belongs to a broker.
-    ``through``: its peer asks messages where they go. ``fallback``: its messages come from a fallback
+    ``wants_override``: its peer asks messages where they go. ``fallback``: its messages come from a fallback
     destination and never go to one.
     """
 
@@ -20,7 +20,7 @@ class LinkTerms(msgspec.Struct, frozen=True):
     annotated: bool = False
     text: bytes | None = None  # its address as other routers get it
     edge: int = 0  # number of its edge router's connection, or 0
-    through: bool = False
+    wants_override: bool = False
     fallback: bool = False
     container: bool = False
-    keyed: bool = False  # its worker reports keys for a route table
+    to_table: bool = False  # its worker reports keys for a route table

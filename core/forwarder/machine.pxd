@@ -93,14 +93,14 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
     ctypedef struct route_owners:
         route_endpoints endpoints
     const int ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER
-    ctypedef struct core_nowhere:
+    ctypedef struct core_unroutable:
         int32_t type, subscription
     ctypedef struct core_routes:
         core_address *address
         const route_table *former
         bint skip_dead, closed
         uint64_t routed, no_entry, no_endpoint, no_owner, refused
-        core_nowhere *nowhere
+        core_unroutable *unroutable
     route_table *route_build(const route_columns *, uint32_t)
     void route_table_free(route_table *)
     route_slot *route_slot_of(const route_table *, int32_t, int32_t)
@@ -153,9 +153,9 @@ cdef extern from "core/forwarder/api.h" nogil:
         core_address *address
         int64_t granted
         uint32_t capacity, scope, edge
-        bint outgoing, settles, annotated, through, fallback, container, keyed
+        bint outgoing, settles, annotated, wants_override, fallback, container, to_table
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, bounded, leaving, through, container, keyed
+        bint outgoing, draining, annotated, bounded, leaving, wants_override, container, to_table
         core_link *next
         core_address *address
         core_link *pair

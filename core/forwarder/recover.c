@@ -94,9 +94,9 @@ GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t gen
     l->fallback = t->fallback;
     l->scope = t->scope;
     l->annotated = t->annotated;
-    l->through = t->through;
+    l->wants_override = t->wants_override;
     l->container = t->container;
-    l->keyed = t->keyed && a && a->routes && !outgoing;
+    l->to_table = t->to_table && a && a->routes && !outgoing;
     l->address = a;
     l->edge = t->edge;
     if (t->edge) l->kind = LINK_EDGE;
@@ -177,7 +177,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
     core_address *a = l->address;
     l->leaving = true;
     pair_part(l);
-    if (link_trunk(l)) neighbour_drop_link(c, l);
+    if (link_inter_router(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
         if (a) {
             address_drop_out(a, l);

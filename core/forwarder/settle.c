@@ -75,7 +75,7 @@ PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 PRIVATE inline bool in_eager(const core_in *in)
 {
     return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED
-           && (!in->link->address || (in->flags & (IN_MULTICAST | IN_LOOSE)));
+           && (!in->link->address || (in->flags & (IN_MULTICAST | IN_HOLDS_NOBODY)));
 }
 
 /* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */

@@ -61,7 +61,7 @@ typedef struct core_address {
     uint64_t deliveries;       /* forwarded to it */
     uint64_t ingress;          /* received for it from clients */
     uint64_t to_core, from_core;   /* of these the core's own */
-    uint64_t counted, score;   /* busiest.c: deliveries at its last look, and how busy that makes it */
+    uint64_t counted, score;       /* busiest.c: deliveries at its last poll, and how busy that makes it */
     bool unlisted;             /* nobody's name, so never shown among the busiest */
     uint32_t flow;             /* its name in the flow log; 0: it has none */
     core_mask remotes;         /* routers that have receivers */
@@ -84,7 +84,7 @@ enum core_in_flag {
     IN_COMPLETE = 4,
     IN_ABORTED = 8,
     IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
-    IN_LOOSE = 32,             /* arrived settled, and its receiver takes none at present: it holds up nobody */
+    IN_HOLDS_NOBODY = 32,      /* arrived settled, and its receiver takes none at present: it holds up nobody */
     IN_LATE = 64               /* only its last transfers said that it is settled: counted as one that arrived so */
 };
 
@@ -156,11 +156,11 @@ typedef struct core_link {
     bool settles;              /* outgoing: the receiver wants everything presettled */
     bool draining;             /* incoming: W_DRAIN is not answered yet */
     uint8_t kind;              /* enum core_link_kind */
-    bool keyed;                /* incoming, to a route table: its worker tells a key with each message */
+    bool to_table;             /* incoming, to a route table: its worker tells a key with each message */
     uint8_t neighbour;         /* between routers: which connection */
     bool leaving;              /* it is being removed */
     bool annotated;            /* incoming: its messages may say where they go and have been */
-    bool through;              /* outgoing: the peer asks its messages where they go */
+    bool wants_override;       /* outgoing: the peer asks its messages where they go */
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
     uint64_t streams;  /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
     bool container;            /* of a broker's connection: counted apart */
@@ -182,9 +182,9 @@ typedef struct core_link {
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
-    uint32_t stuck;            /* stall.c: deliveries on it for long, at the last look */
+    uint32_t stuck;                /* stall.c: deliveries on it for long, at the last poll */
     uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
-    uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
+    uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
     struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
     union {
         struct core_memo *memo;    /* incoming: where its last message had been */
@@ -193,7 +193,7 @@ typedef struct core_link {
     };
 } core_link;
 
-typedef struct {               /* stall.c: where the look at all links has got to, and what the last one found */
+typedef struct {               /* stall.c: where the poll of all links has got to, and what the last one found */
     uint32_t next, stuck, blocked, stuck_so_far, blocked_so_far;
 } core_stall;
 
@@ -217,7 +217,7 @@ typedef struct {               /* of a link that begins, as LinkTerms in link_te
     core_address *address;
     int64_t granted;
     uint32_t capacity, scope, edge;
-    bool outgoing, settles, annotated, through, fallback, container, keyed;
+    bool outgoing, settles, annotated, wants_override, fallback, container, to_table;
 } core_link_terms;
 
 typedef struct core_alias {    /* an address as senders spell it */
@@ -291,7 +291,7 @@ static inline bool core_constant(const core_router *c, uint32_t block)
 }
 
 /* Between interior routers, all of whose messages come over such links. */
-static inline bool link_trunk(const core_link *l) { return l->kind - 1u < 3u; }
+static inline bool link_inter_router(const core_link *l) { return l->kind - 1u < 3u; }
 
 /* ---- finding what a record names ---- */
 

@@ -46,7 +46,7 @@ class Neighbour:
         return self.dialect == SKUPPER
 
     @property
-    def ours(self) -> bool:
+    def is_routerd(self) -> bool:
         """Whether it is a routerd."""
         return self.dialect == OURS
 

@@ -105,7 +105,7 @@ class Network:
             self._choose_link(known.router)
 
     def _greet(self, one: Neighbour) -> None:
-        self._port.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
+        self._port.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.is_routerd else 0), one.number)
 
     def neighbour_lost(self, neighbour: int) -> None:
         """Forget a connection whose control link is gone."""
@@ -179,7 +179,7 @@ class Network:
             return
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance
-        if neighbour.ours and message.cost:
+        if neighbour.is_routerd and message.cost:
             neighbour.told_cost = message.cost
         self._greeter.heard(message.router, now)
         if first:
@@ -197,7 +197,7 @@ class Network:
             neighbour.since = now
         neighbour.confirmed = now
         self._choose_link(message.router)
-        if new and neighbour.ours:
+        if new and neighbour.is_routerd:
             for update in self._topology.states(self._instance):
                 self._port.send(NEXT_ROUTER, update.encode(NEXT_ROUTER), neighbour.number)
 
@@ -261,7 +261,7 @@ class Network:
         """
         content = update.encode(NEXT_ROUTER)
         for neighbour in self._neighbours:
-            if neighbour.ours and neighbour.up and neighbour is not source:
+            if neighbour.is_routerd and neighbour.up and neighbour is not source:
                 self._port.send(NEXT_ROUTER, content, neighbour.number)
 
     def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
@@ -340,7 +340,7 @@ class Network:
     def _introducing(self, now: float) -> bool:
         """Whether a neighbour that is no routerd has come up within the last second."""
         return any(
-            neighbour.up and not neighbour.ours and now - neighbour.since < INTRODUCTION
+            neighbour.up and not neighbour.is_routerd and now - neighbour.since < INTRODUCTION
             for neighbour in self._neighbours
         )
 

@@ -16,7 +16,7 @@ NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
 
 def address_of(attach: Attach, tenant: str) -> str:
     """Return the address for finding a link route; empty: the link has none."""
-    if attach.restored or attach.ours:
+    if attach.restored or attach.router_initiated:
         return ""
     if attach.coordinator:
         return COORDINATOR

@@ -26,7 +26,7 @@ class Link(msgspec.Struct):
     kind: int = 0  # enum core_link_kind of core/forwarder/tables.h
     priority: int = 0  # of a link between routers
     edge: int = 0  # the number of its edge connection, or 0
-    ours: bool = False  # this router began the link
+    router_initiated: bool = False  # this router began the link
     routed: str = ""  # the address of a link route's link
 
     @property
@@ -39,7 +39,7 @@ class Link(msgspec.Struct):
     @property
     def feeds(self) -> bool:
         """Whether messages arrive by it as an auto link of this router."""
-        return self.ours and not (self.outgoing or self.kind)
+        return self.router_initiated and not (self.outgoing or self.kind)
 
     @property
     def type(self) -> str:

@@ -111,7 +111,7 @@ class Links:
         edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
         if self._special(worker, attach, connection, edge):
             return
-        if attach.ours and connection is not None and not edge:
+        if attach.router_initiated and connection is not None and not edge:
             self._attach_auto(worker, attach, connection)
             return
         guarded = self._admissions.guarded((worker, attach.connection))
@@ -264,15 +264,15 @@ class Links:
     ) -> bool:
         address, terminus, place = lead.address, lead.terminus, lead.place
         # a link that this router began gets no answer, so its worker looks for no keys
-        keyed = address is not None and address.key in self._addresses.tables and not attach.ours
+        to_table = address is not None and address.key in self._addresses.tables and not attach.router_initiated
         capacity, told = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
         # The answer goes first, so the link is open before credit or messages reach it.
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            answer = Attached(attach.link, attach.generation, generated, keyed=keyed, capacity=told)
+            answer = Attached(attach.link, attach.generation, generated, to_table=to_table, capacity=told)
             self._post(worker, C_ATTACHED, answer)
         scope = 0
-        tenant = connection.tenant if connection and not attach.ours else ""
+        tenant = connection.tenant if connection and not attach.router_initiated else ""
         if address is None and (guarded is not None or tenant):
             scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
         handle = 0 if address is None else address.handle
@@ -286,10 +286,10 @@ class Links:
             annotated=place is not None or (connection is not None and connection.annotations != 0),
             text=told_text(attach, address, terminus),
             edge=lead.edge,
-            through=place is not None and place.through,
+            wants_override=place is not None and place.wants_override,
             fallback=lead.fallback,
             container=connection is not None and connection.role == CONTAINER_ROLE,
-            keyed=keyed,
+            to_table=to_table,
         )
         if not self._forwarder.add_link(worker, attach.link, attach.generation, terms):
             if scope:
@@ -331,7 +331,7 @@ class Links:
             kind=kind,
             priority=priority,
             edge=edge,
-            ours=attach.ours,
+            router_initiated=attach.router_initiated,
         )
         how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
         what = TYPES[kind] if kind else "anonymous" if address is None else address.key

@@ -103,7 +103,7 @@ class Local:
         """
         address = self._addresses.resolve(text)
         link = self._add_link(True, address.handle)
-        address.ours = True
+        address.to_core = True
         self._heard[link] = address
         self._receivers[link] = hear
         self._limits[link] = limit
@@ -120,7 +120,7 @@ class Local:
         self._forwarder.remove_link(self._place, link, GENERATION)
         del self._receivers[link]
         if address := self._heard.pop(link, None):
-            address.ours = False
+            address.to_core = False
         self._limits.pop(link, None)
         self._unused.append(link)
 

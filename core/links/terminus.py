@@ -75,7 +75,7 @@ def denied(address: Address, attach: Attach, tables: Container[str], role: str, 
     outgoing = attach.outgoing
     if outgoing and (address.key[0] in ELSEWHERE or address.key == BEYOND):
         return NOT_HERE
-    if outgoing and address.ours and (role != EDGE or not shared(address.key)):
+    if outgoing and address.to_core and (role != EDGE or not shared(address.key)):
         return OURS
     if address.rule.distribution == "unavailable":
         return NOT_FOUND

@@ -32,7 +32,7 @@ from shm.contract.administering import READ
 from shm.contract.control import ChangeReply, ChangeRequest, Setup
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.management import Delta, Management
-from shm.contract.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
+from shm.contract.payloads import C_POLL, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
 from shm.stats import COUNTERS
 
@@ -296,5 +296,5 @@ class Service:
 
     def _ask_workers(self, questions: Sequence[tuple[int, bytes]]) -> None:
         for worker, question in questions:
-            self._core.forwarder.post_control(worker, C_LOOK, question)
+            self._core.forwarder.post_control(worker, C_POLL, question)
         self._core.forwarder.publish()

@@ -105,7 +105,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     The core answers a restored link only to refuse it. A restored link's ``address`` may be generated, and
     ``granted`` is the credit that its sender still has; it is negative if the sender has overrun it.
     ``request`` is that of the ``OpenLink`` that the peer's attach answers, or 0. The router has initiated a
-    link with ``ours``; its ``address`` and ``capabilities`` are those of the terminus at the peer.
+    link with ``router_initiated``; its ``address`` and ``capabilities`` are those of the terminus at the peer.
     """
 
     link: int
@@ -123,7 +123,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     restored: bool = False
     granted: int = 0
     request: int = 0
-    ours: bool = False
+    router_initiated: bool = False
     routed: bool = False  # it belongs to a link-route pair
     termini: Termini | None = None
     session: int = 0  # the session's number, unique in the connection
@@ -133,7 +133,7 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACHED, core -> worker: the answer to C_ATTACH. With ``error``, attach a null terminus and detach.
 
     ``address`` is the generated address of a dynamic terminus. ``termini`` is the far end's answer for a link
-    of a link-route pair. A ``keyed`` link's sender sends to a route table, so the worker reports the route
+    of a link-route pair. A link ``to_table``'s sender sends to a route table, so the worker reports the route
     key of each message (record.h, ``deliver_key``). ``capacity`` is the sender's credit in deliveries, if its
     address grants less than its listener; 0: the listener's.
     """
@@ -143,7 +143,7 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     address: str | None = None
     error: Error | None = None
     termini: Termini | None = None
-    keyed: bool = False
+    to_table: bool = False
     capacity: int = 0
 
 
@@ -213,7 +213,7 @@ SEEN_LINK: Final = Struct("=IiQ")
 
 
 class Look(msgspec.Struct, array_like=True, frozen=True):
-    """C_LOOK, core -> worker: a poll of receivers' links, a LOOK_LINK each; ``Seen`` answers it."""
+    """C_POLL, core -> worker: a poll of receivers' links, a LOOK_LINK each; ``Seen`` answers it."""
 
     number: int
     links: bytes
@@ -313,7 +313,7 @@ C_DETACH: Final = 5
 C_CLOSE: Final = 6
 C_OPEN_LINK: Final = 7
 C_LINK_REFUSED: Final = 8
-C_LOOK: Final = 9
+C_POLL: Final = 9
 C_SEEN: Final = 10
 C_DENIED: Final = 11
 C_TRACE: Final = 12
@@ -327,7 +327,7 @@ C_PRESENTED: Final = 29
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened, C_CONNECTION_CLOSED: ConnectionClosed, C_ATTACH: Attach,
     C_ATTACHED: Attached, C_DETACH: Detach, C_CLOSE: Close, C_OPEN_LINK: OpenLink,
-    C_LINK_REFUSED: LinkRefused, C_LOOK: Look, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
+    C_LINK_REFUSED: LinkRefused, C_POLL: Look, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
     C_CONNECTOR: ConnectorState, C_COST: Cost, C_ROUTE_REACH: RouteReach, C_ROUTE_COUNTS: RouteCounts,
     C_PRESENTED: Presented, C_ENDPOINT: Endpoint,
 }  # fmt: skip

@@ -64,7 +64,7 @@ static routerd_record some_record(const arena_view *arenas, uint32_t w, const ui
     if (!below(8)) return r;
     r.type = types[below(sizeof types)];
     r.arena = below(8) ? (uint8_t) w : (uint8_t) below(WORKERS + 2);
-    if (below(2)) r.flags &= F_SETTLED | F_COMPLETE | F_DIGEST;
+    if (below(2)) r.flags &= F_SETTLED | F_COMPLETE | F_EXTRACT;
     r.link = below(8) ? below(12) : (uint32_t) any();
     r.link_gen = below(8) ? 1 : (uint32_t) any();
     r.block = some_block(&arenas[below(8) ? w : below(WORKERS + 1)]);
@@ -111,8 +111,8 @@ static void damage(const arena_view *v)
         c->message_annotations = below(2) ? ARENA_NO_OFFSET : below(40);
         c->body = below(4) ? 0 : below(600);
         if (!c->body) memcpy(c + 1, key, sizeof key < size - sizeof *c ? sizeof key : 0);
-        uint8_t *digest = (uint8_t *) &c->digest;
-        for (uint32_t i = 0; i < sizeof c->digest; i++)
+        uint8_t *digest = (uint8_t *) &c->extract;
+        for (uint32_t i = 0; i < sizeof c->extract; i++)
             digest[i] = below(3) ? (uint8_t) (i % 4 ? 0 : any()) : (uint8_t) any();
     } else {
         b->data[below(size)] = (uint8_t) any();
@@ -213,8 +213,9 @@ static void control_plane(core_router *c, core_address **addresses, core_address
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
     if (!known && !below(12)) {
-        /* not keyed: the core looks for the key of what comes */
-        link_add(c, w, link, 1, &(core_link_terms) { .address = table, .capacity = 1 + below(20), .keyed = link % 4 });
+        /* not to_table: the core looks for the key of what comes */
+        link_add(c, w, link, 1, &(core_link_terms) { .address = table, .capacity = 1 + below(20),
+                                                    .to_table = link % 4 });
         return;
     }
     if (!known && !below(3)) inter_router(c, w, link, outgoing);

@@ -11,12 +11,12 @@ int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found)
     return scan_message(bytes, size, complete != 0, found);
 }
 
-int digest(const uint8_t *bytes, size_t size, content_digest *found);
+int digest(const uint8_t *bytes, size_t size, content_extract *found);
 
-int digest(const uint8_t *bytes, size_t size, content_digest *found)
+int digest(const uint8_t *bytes, size_t size, content_extract *found)
 {
     scan_found sections;
     if (scan_message(bytes, size, true, &sections) != SCAN_DONE) return 0;
-    digest_read(found, bytes, size, true, &sections, DIGEST_MESSAGES | DIGEST_TRANSACTIONS);
+    extract_read(found, bytes, size, true, &sections, EXTRACT_MESSAGES | EXTRACT_TRANSACTIONS);
     return 1;
 }

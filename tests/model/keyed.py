@@ -97,7 +97,7 @@ class KeyedSite(Site):
             return
         if kind == C_ATTACHED:
             attached = msgspec.msgpack.decode(payload, type=Attached)
-            self.keyed[attached.link] = attached.keyed
+            self.keyed[attached.link] = attached.to_table
         if kind == C_DETACH:
             detach = msgspec.msgpack.decode(payload, type=Detach)
             self.detached.append(detach.link)

@@ -129,7 +129,7 @@ class RoutedSite(Site):
             link.outgoing,
             terminus.address,
             request=request,
-            ours=request != 0,
+            router_initiated=request != 0,
             termini=said,
         )
 

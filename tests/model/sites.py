@@ -387,6 +387,6 @@ class Site:
             C_ATTACH,
             Attach(
                 link.index, 1, link.connection, link.name, link.outgoing, None,
-                capabilities=capabilities, request=link.request, ours=True,
+                capabilities=capabilities, request=link.request, router_initiated=True,
             ),
         )  # fmt: skip

@@ -179,7 +179,7 @@ static hop_terms some_terms(void)
 {
     static const char *ids[] = { "0/A", "", "0/a-router-with-a-rather-long-name" };
     static const uint8_t to[300] = "somewhere/else";
-    hop_terms t = { .heeded = (uint8_t) below(16), .form = (uint8_t) below(4), .state = (uint8_t) below(64),
+    hop_terms t = { .trusted = (uint8_t) below(16), .form = (uint8_t) below(4), .state = (uint8_t) below(64),
         .id = ids[below(3)], .to = to };
     t.to_length = below(2) ? 0 : below(4) ? 14 : 300;
     return t;
@@ -206,12 +206,12 @@ static void check_next(const hop_terms *t, const text *m)
 {
     hop_terms next = *t;
     arena_content before = h->content;
-    next.heeded = annotations_form_bit((enum content_annotations) t->form);
+    next.trusted = annotations_form_bit((enum content_annotations) t->form);
     next.to_length = 0;
     next.state = 0;
     CHECK(pass(&next, m), "form %u as we write it is refused: %s", t->form, h->why);
     const arena_content *c = &h->content;
-    CHECK(!(c->routed & ROUTED_IGNORED), "something was left in it that is not heeded");
+    CHECK(!(c->routed & ROUTED_IGNORED), "something was left in it that is not trusted");
     if (t->form == ANNOTATIONS_NONE) { CHECK(c->annotations == ANNOTATIONS_NONE, "something was left"); return; }
     bool afresh = !before.annotations || (t->state & SEND_AFRESH);
     uint32_t traced = !*t->id ? 0 : 1 + (afresh ? 0 : before.trace_count);
@@ -229,7 +229,7 @@ static void check_lies(const hop_terms *t, const text *m)
 {
     static uint8_t bytes[LONGEST + 90000];                 /* with a body that a lie can point into */
     hop_terms in = *t;
-    in.heeded = 0x0e;
+    in.trusted = 0x0e;
     memcpy(bytes, m->byte, m->size);
     uint32_t head = hop_take(h, &in, bytes, m->size + (below(2) ? 90000 : 0));
     if (head == ROUTERD_NIL) return;

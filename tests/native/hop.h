@@ -19,7 +19,7 @@ enum { HOP_SMALL = 4096, HOP_LARGE = 96, HOP_CORE = 64, HOP_ROOM = 3 << 20 };
 typedef struct { size_t used; uint8_t bytes[HOP_ROOM]; } hop_output;
 
 typedef struct {                           /* how the routers on both sides are spoken with, and what the core says */
-    uint8_t heeded, form, state;           /* masks and forms of annotations.h; enum send_routed and the phase */
+    uint8_t trusted, form, state;          /* masks and forms of annotations.h; enum send_routed and the phase */
     const char *id;                        /* of this router, `area/id`; empty: an edge router */
     const uint8_t *to;
     size_t to_length;                      /* 0: no override */
@@ -77,9 +77,9 @@ static inline void hop_free(hop *h)
 /* The chain of a message that is taken, or ROUTERD_NIL. */
 static inline uint32_t hop_take(hop *h, const hop_terms *t, const uint8_t *bytes, size_t size)
 {
-    wconn conn = { .heeded = t->heeded };
-    wlink link = { .conn = &conn };
-    win s = { .link = &link };
+    worker_connection conn = { .trusted = t->trusted };
+    worker_link link = { .conn = &conn };
+    in_delivery s = { .link = &link };
     scan_found found = { .why = NULL };
     enum scan_result result = SCAN_MORE;
     enum arena_class want = t->small ? ARENA_SMALL : ARENA_LARGE;
@@ -111,9 +111,9 @@ static inline bool hop_send(hop *h, const hop_terms *t, uint32_t head, uint32_t 
 {
     const arena_view *v = &h->p.views[0];
     const arena_content *c = arena_content_of(v, head);
-    wconn conn = { .annotations = t->form };
-    wlink link = { .conn = &conn, .engine = (pn_link_t *) &h->out };
-    wout o = { .override = override, .routed = t->state };
+    worker_connection conn = { .annotations = t->form };
+    worker_link link = { .conn = &conn, .engine = (pn_link_t *) &h->out };
+    out_delivery o = { .override = override, .routed = t->state };
     uint64_t length = chain_length(c);
     chain_open(&o.reader, head);
     h->p.identity.length = (uint8_t) strlen(t->id);

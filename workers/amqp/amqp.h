@@ -16,7 +16,8 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-enum digest_wish { DIGEST_NOTHING = 0, DIGEST_MESSAGES = 1, DIGEST_TRANSACTIONS = 2 };    /* pump.digests, a mask */
+enum extract_parts { EXTRACT_NOTHING = 0, EXTRACT_MESSAGES = 1, EXTRACT_TRANSACTIONS = 2 };    /* pump.extracts, a mask
+                                                                                                  */
 
 #define MESSAGE_SEEN_BYTES 4096u       /* properties and application properties beyond are not told */
 
@@ -41,92 +42,94 @@ PRIVATE void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r);
 PRIVATE void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r);
 
 /* initial_state.c */
-PRIVATE void early_drop(pump *p, wout *o);
-PRIVATE void early_keep(pump *p, wout *o, const routerd_record *r);
-PRIVATE void early_tell(pump *p, wout *o);
+PRIVATE void initial_state_drop(pump *p, out_delivery *o);
+PRIVATE void initial_state_keep(pump *p, out_delivery *o, const routerd_record *r);
+PRIVATE void initial_state_send(pump *p, out_delivery *o);
 
 /* content_header.c */
 PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_t now);
-PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found,
+PRIVATE enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
+                                       scan_found *found,
     enum scan_result result, bool *moved);
 PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
     scan_found *found, rmr_key *key);
 PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size);
-PRIVATE enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key);
+PRIVATE enum scan_result intake_scan(pump *p, in_delivery *s, bool complete, scan_found *found, rmr_key *key);
 
 /* rewrite.c */
-PRIVATE bool rewrite_due(const wlink *k, const arena_content *c);
-PRIVATE bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length);
+PRIVATE bool rewrite_due(const worker_link *k, const arena_content *c);
+PRIVATE bool rewrite_begin(const pump *p, const worker_link *k, out_delivery *o, uint64_t length);
 
 /* flow_extract.c */
-PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
-    uint8_t wishes);
+PRIVATE void extract_read(content_extract *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
+    uint8_t parts);
 
 /* message_log.c */
-PRIVATE void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent);
+PRIVATE void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent);
 
 /* incoming.c */
-PRIVATE void win_link(wlink *k, win *s);
-PRIVATE void win_free(pump *p, win *s);
-PRIVATE win *win_new(pump *p, wlink *k, pn_delivery_t *d);
-PRIVATE void intake_stall(pump *p, wlink *k);
+PRIVATE void win_link(worker_link *k, in_delivery *s);
+PRIVATE void win_free(pump *p, in_delivery *s);
+PRIVATE in_delivery *win_new(pump *p, worker_link *k, pn_delivery_t *d);
+PRIVATE void intake_stall(pump *p, worker_link *k);
 PRIVATE bool intake_complains(pump *p, const char *why);
-PRIVATE void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition);
-PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority,
+PRIVATE void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition);
+PRIVATE routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
     uint64_t length, uint8_t flags);
-PRIVATE routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d);
-PRIVATE uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found);
-PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found,
-    content_digest *d);
-PRIVATE void digest_post(const content_digest *d, routerd_record *r);
+PRIVATE routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, pn_delivery_t *d);
+PRIVATE uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found);
+PRIVATE uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
+                              const scan_found *found,
+    content_extract *d);
+PRIVATE void extract_post(const content_extract *d, routerd_record *r);
 
 /* link_routes.c */
 extern GLUE const char routed_unfit[];
-PRIVATE enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found);
-PRIVATE bool routed_begin(pump *p, win *s);
-PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size);
-PRIVATE bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length);
-PRIVATE bool routed_credit(pump *p, wlink *k);
-PRIVATE void routed_flow(pump *p, wlink *k);
-PRIVATE void routed_drained(pump *p, wlink *k);
+PRIVATE enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found);
+PRIVATE bool routed_begin(pump *p, in_delivery *s);
+PRIVATE bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size);
+PRIVATE bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length);
+PRIVATE bool routed_credit(pump *p, worker_link *k);
+PRIVATE void routed_flow(pump *p, worker_link *k);
+PRIVATE void routed_drained(pump *p, worker_link *k);
 
 /* source_routes.c */
 extern GLUE const char route_broken[];
 PRIVATE uint32_t route_counter_of(uint8_t reason);
 PRIVATE void route_counted(pump *p);
-PRIVATE bool route_sender_known(pump *p, wlink *k);
+PRIVATE bool route_sender_known(pump *p, worker_link *k);
 PRIVATE void route_forget(pump *p, arena_content *c);
 PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found);
 PRIVATE void route_describe(pump *p, arena_content *c, uint32_t offset, uint32_t length);
-PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was);
-PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
+PRIVATE void route_post_copies(pump *p, worker_link *k, const uint8_t *start, const scan_found *was);
+PRIVATE enum scan_result route_whole(pump *p, worker_link *k, uint32_t *head, size_t *size, scan_found *found,
     uint8_t *origin);
-PRIVATE enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found);
-PRIVATE int route_receive(pump *p, wlink *k, win *s, size_t pending);
+PRIVATE enum scan_result route_streamed(pump *p, worker_link *k, in_delivery *s, bool complete, scan_found *found);
+PRIVATE int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pending);
 
 /* intake.c */
-PRIVATE void intake_discard(win *s, bool refund);
-PRIVATE void post_continue(pump *p, win *s, uint8_t flags);
+PRIVATE void intake_discard(in_delivery *s, bool refund);
+PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
 PRIVATE void intake_flush(pump *p);
-PRIVATE void intake_grown(pump *p, win *s);
-PRIVATE void intake_event(pump *p, wlink *k, pn_delivery_t *d);
-PRIVATE void intake_resume(pump *p, wlink *k);
-PRIVATE void intake_consumed(pump *p, win *s, uint64_t length);
-PRIVATE void intake_lost(pump *p, wlink *k);
+PRIVATE void intake_grown(pump *p, in_delivery *s);
+PRIVATE void intake_event(pump *p, worker_link *k, pn_delivery_t *d);
+PRIVATE void intake_resume(pump *p, worker_link *k);
+PRIVATE void intake_consumed(pump *p, in_delivery *s, uint64_t length);
+PRIVATE void intake_lost(pump *p, worker_link *k);
 
 /* egress.c */
-PRIVATE void out_free(pump *p, wout *o);
-PRIVATE routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags);
-PRIVATE routerd_record *post_update(pump *p, const wout *o);
-PRIVATE void out_abort(pump *p, wout *o);
-PRIVATE void out_waits(pump *p, wlink *k);
+PRIVATE void out_free(pump *p, out_delivery *o);
+PRIVATE routerd_record *post_done(pump *p, const worker_link *k, uint64_t core, uint8_t flags);
+PRIVATE routerd_record *post_update(pump *p, const out_delivery *o);
+PRIVATE void out_abort(pump *p, out_delivery *o);
+PRIVATE void out_waits(pump *p, worker_link *k);
 PRIVATE void egress_accept(pump *p, const routerd_record *r);
-PRIVATE void egress_drained(pump *p, wlink *k);
-PRIVATE enum serve_result egress_turn(pump *p, wconn *c);
-PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d);
+PRIVATE void egress_drained(pump *p, worker_link *k);
+PRIVATE enum serve_result egress_turn(pump *p, worker_connection *c);
+PRIVATE void egress_updated(pump *p, worker_link *k, pn_delivery_t *d);
 PRIVATE void egress_update(pump *p, const routerd_record *r);
 PRIVATE void egress_continue(pump *p, const routerd_record *r);
-GLUE void egress_flow(pump *p, wlink *k);
-PRIVATE void egress_lost(pump *p, wlink *k);
+GLUE void egress_flow(pump *p, worker_link *k);
+PRIVATE void egress_lost(pump *p, worker_link *k);
 
 #endif

@@ -92,7 +92,7 @@ PRIVATE void put_shortest_items_head(annotations_writer *w, uint8_t short_code, 
 
 /* annotations_in.c */
 PRIVATE enum annotations_key annotations_key_of(amqp_value v);
-PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
     enum scan_result result, bool *moved);
 
 /* annotations_out.c */

@@ -14,9 +14,9 @@ cdef class AnnotatingPump:
         memcpy(self.p.identity.id, <const char *> name, len(name))
         self.p.identity.length = len(name)
 
-    def digest(self, bint messages, bint transactions):
+    def extract(self, bint messages, bint transactions):
         """Set what the worker extracts from each message for the flow log."""
-        self.p.digests = (DIGEST_MESSAGES if messages else 0) | (DIGEST_TRANSACTIONS if messages and transactions else 0)
+        self.p.extracts = (EXTRACT_MESSAGES if messages else 0) | (EXTRACT_TRANSACTIONS if messages and transactions else 0)
 
     def connection_annotations(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):
         """Set the form (content.h, enum content_annotations) of router annotations on a connection.
@@ -24,8 +24,8 @@ cdef class AnnotatingPump:
         With ``strip_in`` the router ignores those of received messages; with ``strip_out`` it sends none. From a
         peer that uses message-annotations, the router also accepts skupper-router's section.
         """
-        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
-        c.heeded = 0 if strip_in else annotations_form_bit(form)
+        cdef worker_connection *c = <worker_connection *> pool_at(&self.p.conns, index)
+        c.trusted = 0 if strip_in else annotations_form_bit(form)
         if not strip_in and form == ANNOTATIONS_MAP:
-            c.heeded |= annotations_form_bit(ANNOTATIONS_SKUPPER)
+            c.trusted |= annotations_form_bit(ANNOTATIONS_SKUPPER)
         c.annotations = ANNOTATIONS_NONE if strip_out else form

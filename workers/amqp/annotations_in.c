@@ -1,6 +1,7 @@
 /* Received router annotations: from an arriving message's bytes into its content header.
  *
- * The scan is DONE before, so the sections are complete and in one piece.  `heeded` is the mask of the sender's trusted
+ * The scan is DONE before, so the sections are complete and in one piece.  `trusted` is the mask of the sender's
+ * trusted
  * forms.  Annotations of another form are marked as ignored and removed, but a message with a section of routerd's own
  * form, which no client may send, is refused (docs/network.md, Two dialects, and the border between them).
  *
@@ -228,14 +229,14 @@ static enum scan_result annotations_bad(scan_found *found, const char *why)
 }
 
 /* DONE, or BAD with `why` and `condition`.  `start`: where the message begins, as far as it was scanned. */
-static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
                                          bool *moved)
 {
     const char *why = NULL;
-    bool map = heeded & annotations_form_bit(ANNOTATIONS_MAP);
+    bool map = trusted & annotations_form_bit(ANNOTATIONS_MAP);
     if (found->section_end) {
         c->section_end = found->section_end;
-        if (heeded & 1u << found->section) {
+        if (trusted & 1u << found->section) {
             why = annotations_section(c, start, found);
             map = false;                                                   /* one voice is enough */
         } else if (found->section == ANNOTATIONS_SECTION) {
@@ -251,9 +252,9 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
 }
 
 /* After a scan that is DONE: nothing to do for most messages. */
-PRIVATE inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+PRIVATE inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
                                            enum scan_result result, bool *moved)
 {
     if (result != SCAN_DONE || (found->message_annotations == SCAN_ABSENT && !found->section_end)) return result;
-    return annotations_read(c, start, found, heeded, moved);
+    return annotations_read(c, start, found, trusted, moved);
 }

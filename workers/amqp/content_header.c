@@ -27,10 +27,11 @@ PRIVATE inline void content_describe(arena_content *c, const scan_found *found, 
 }
 
 /* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
-PRIVATE inline enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found,
+PRIVATE inline enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
+                                              scan_found *found,
                                        enum scan_result result, bool *moved)
 {
-    result = annotations_check(c, bytes, found, conn->heeded, result, moved);
+    result = annotations_check(c, bytes, found, conn->trusted, result, moved);
     return security_user_id(conn, bytes, found, result);
 }
 
@@ -43,15 +44,15 @@ PRIVATE inline enum scan_result content_key(const uint8_t *bytes, size_t size, b
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
 }
 
-/* What is to be there of a message before it can be posted, from where its scan got. `loose`: it may be to a route
+/* What is to be there of a message before it can be posted, from where its scan got. `anonymous`: it may be to a route
  * table, or to anything else, so the core looks for its key and needs the application properties; malformed ones are
  * for their reader. */
-static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose,
+static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool to_table, bool anonymous,
                                       enum scan_result result, scan_found *found)
 {
     scan_found more = *found;
-    if (result != SCAN_DONE || !(keyed || loose)) return result;
-    if (keyed) return rmr_key_there(bytes, size, complete, found);
+    if (result != SCAN_DONE || !(to_table || anonymous)) return result;
+    if (to_table) return rmr_key_there(bytes, size, complete, found);
     return rmr_key_there(bytes, size, complete, &more) == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
 }
 
@@ -87,31 +88,31 @@ PRIVATE inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_
 
 /* Scan what there is of a long message: in its first block, or gathered when the sections reach further. `key`: of one
  * to a route table. */
-PRIVATE inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
+PRIVATE inline enum scan_result intake_scan(pump *p, in_delivery *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
-    bool moved = false, keyed = s->link->keyed, loose = s->link->loose && !complete;
+    bool moved = false, to_table = s->link->to_table, anonymous = s->link->anonymous && !complete;
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true), there = size < first ? (uint32_t) size : first;
     bool all = complete && size <= first;
     enum scan_result result = scan_message(bytes, there, all, found);
-    result = content_there(bytes, there, all, keyed, loose, result, found);
+    result = content_there(bytes, there, all, to_table, anonymous, result, found);
     if (result != SCAN_MORE || size <= first) {
         result = content_check(s->link->conn, c, bytes, found, result, &moved);
-        return keyed ? content_key(bytes, there, all, result, found, key) : result;
+        return to_table ? content_key(bytes, there, all, result, found, key) : result;
     }
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = chain_gather(v, s->writer.head, size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
     all = complete && size == s->writer.written;
     result = scan_message(gathered, size, all, found);
-    result = content_there(gathered, size, all, keyed, loose, result, found);
+    result = content_there(gathered, size, all, to_table, anonymous, result, found);
     if (result == SCAN_MORE && size == SCAN_LIMIT)
         result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     result = content_check(s->link->conn, c, gathered, found, result, &moved);
-    if (keyed) result = content_key(gathered, size, all, result, found, key);
+    if (to_table) result = content_key(gathered, size, all, result, found, key);
     if (moved) content_return(v, s->writer.head, gathered, size);
     if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
         /* `to` lies across blocks: keep a copy in one piece for the core */

@@ -19,7 +19,7 @@
 #include "workers/state/pool.h"
 #include "workers/state/pump.h"
 
-static void out_queue(wlink *k, wout *o)
+static void out_queue(worker_link *k, out_delivery *o)
 {
     o->next = NULL;
     o->previous = k->queue_last;
@@ -31,7 +31,7 @@ static void out_queue(wlink *k, wout *o)
     if (k->queued == 1 || o->priority > k->queue_priority) k->queue_priority = o->priority;
 }
 
-static void out_unlink(wlink *k, wout *o)
+static void out_unlink(worker_link *k, out_delivery *o)
 {
     if (o->next) o->next->previous = o->previous;
     else if (!o->sent) k->queue_last = o->previous;
@@ -43,7 +43,7 @@ static void out_unlink(wlink *k, wout *o)
     k->queued_settled -= o->droppable;
 }
 
-static void out_sent(wlink *k, wout *o)
+static void out_sent(worker_link *k, out_delivery *o)
 {
     out_unlink(k, o);
     o->sent = true;
@@ -53,17 +53,17 @@ static void out_sent(wlink *k, wout *o)
     k->unsettled_first = o;
 }
 
-PRIVATE inline void out_free(pump *p, wout *o)
+PRIVATE inline void out_free(pump *p, out_delivery *o)
 {
     out_unlink(o->link, o);
-    if (__builtin_expect(o->early != NULL, 0)) early_drop(p, o);
+    if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_drop(p, o);
     if (o->engine) pn_delivery_set_context(o->engine, NULL);
     pool_give(&p->outs, o);
     p->unsettled--;
 }
 
 /* The one record that ends a delivery without an outcome. */
-PRIVATE inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
+PRIVATE inline routerd_record *post_done(pump *p, const worker_link *k, uint64_t core, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DONE, k);
     r->delivery = core;
@@ -71,7 +71,7 @@ PRIVATE inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core,
     return r;
 }
 
-PRIVATE inline routerd_record *post_update(pump *p, const wout *o)
+PRIVATE inline routerd_record *post_update(pump *p, const out_delivery *o)
 {
     routerd_record *r = post_link(p, A_UPDATE, o->link);
     r->delivery = o->core;
@@ -80,7 +80,7 @@ PRIVATE inline routerd_record *post_update(pump *p, const wout *o)
     return r;
 }
 
-PRIVATE inline void out_abort(pump *p, wout *o)
+PRIVATE inline void out_abort(pump *p, out_delivery *o)
 {
     if (o->engine) {
         pn_delivery_t *d = o->engine;
@@ -88,7 +88,7 @@ PRIVATE inline void out_abort(pump *p, wout *o)
         o->engine = NULL;
         pn_delivery_abort(d);
     }
-    wlink *k = o->link;
+    worker_link *k = o->link;
     post_done(p, k, o->core, F_DROPPED);
     mark_dirty(p, k->conn);
     out_free(p, o);
@@ -96,11 +96,11 @@ PRIVATE inline void out_abort(pump *p, wout *o)
 }
 
 /* Drops all queued presettled messages of a slow receiver but the first, once they fill its list. */
-static void drop_presettled(pump *p, wlink *k)
+static void drop_presettled(pump *p, worker_link *k)
 {
-    wout *o = k->queue_first ? k->queue_first->next : NULL;
+    out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
-        wout *next = o->next;
+        out_delivery *next = o->next;
         if (o->droppable && !o->engine) {
             post_done(p, k, o->core, F_DROPPED);
             stats_add(p->stats, N_DROPPED_PRESETTLED_OUT, 1);
@@ -112,9 +112,9 @@ static void drop_presettled(pump *p, wlink *k)
 
 /* Marks deliveries to a receiver that takes none at present: presettled ones no longer hold up their senders, and are
  * dropped if the list fills up before they are sent.  Only deliveries queued since the last call are checked. */
-PRIVATE inline void out_waits(pump *p, wlink *k)
+PRIVATE inline void out_waits(pump *p, worker_link *k)
 {
-    for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
+    for (out_delivery *o = k->queue_last; o && !o->waits; o = o->previous) {
         o->waits = true;
         if (o->droppable) post_link(p, A_WAITS, k)->delivery = o->core;
     }
@@ -123,9 +123,10 @@ PRIVATE inline void out_waits(pump *p, wlink *k)
 /* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
 PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
-    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k || !k->outgoing) return;
-    wout *o = r->arena <= p->workers && arena_at(&p->views[r->arena], r->block) ? (wout *) pool_take(&p->outs) : NULL;
+    out_delivery *o = r->arena <= p->workers && arena_at(&p->views[r->arena],
+                                                         r->block) ? (out_delivery *) pool_take(&p->outs) : NULL;
     if (!o) {
         stats_add(p->stats, N_BAD_RECORDS, 1);
         post_done(p, k, r->peer, F_DROPPED);
@@ -151,21 +152,21 @@ PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 }
 
 /* The delivery a record of the core names: by our handle, or by the core's own before it knows ours. */
-static wout *egress_find(pump *p, const routerd_record *r)
+static out_delivery *egress_find(pump *p, const routerd_record *r)
 {
     if (r->delivery) {
-        wout *o = (wout *) pool_find(&p->outs, r->delivery);
+        out_delivery *o = (out_delivery *) pool_find(&p->outs, r->delivery);
         return o && o->core == r->peer ? o : NULL;
     }
-    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k) return NULL;
-    for (wout *o = k->queue_first; o; o = o->next) if (o->core == r->peer) return o;
-    for (wout *o = k->unsettled_first; o; o = o->next) if (o->core == r->peer) return o;
+    for (out_delivery *o = k->queue_first; o; o = o->next) if (o->core == r->peer) return o;
+    for (out_delivery *o = k->unsettled_first; o; o = o->next) if (o->core == r->peer) return o;
     return NULL;
 }
 
 /* Everything of the message that is there has been written. */
-static void egress_finish(pump *p, wlink *k, wout *o)
+static void egress_finish(pump *p, worker_link *k, out_delivery *o)
 {
     pn_delivery_t *d = o->engine;
     stats_add(p->stats, N_DELIVERIES_OUT, 1);
@@ -181,7 +182,7 @@ static void egress_finish(pump *p, wlink *k, wout *o)
 }
 
 /* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
-static bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
+static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
@@ -194,7 +195,7 @@ static bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uin
 
 /* Write one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * engine holds enough for now. */
-static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *session)
+static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, pn_session_t *session)
 {
     const arena_view *v = &p->views[o->arena];
     const arena_content *c = arena_content_of(v, o->reader.head);
@@ -208,7 +209,7 @@ static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *
         out_abort(p, o);
         return SERVE_EMPTY;
     }
-    if (__builtin_expect(o->early != NULL, 0)) early_tell(p, o);
+    if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_send(p, o);
     while (o->reader.position < length) {
         uint32_t n;
         const uint8_t *from = chain_read(v, &o->reader, length, &n);
@@ -233,7 +234,7 @@ static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *
     return SERVE_EMPTY;
 }
 
-PRIVATE inline void egress_drained(pump *p, wlink *k)
+PRIVATE inline void egress_drained(pump *p, worker_link *k)
 {
     if (!k->drain_ready || k->queue_first) return;
     if (k->routed) { routed_drained(p, k); return; }
@@ -242,12 +243,12 @@ PRIVATE inline void egress_drained(pump *p, wlink *k)
     mark_dirty(p, k->conn);
 }
 
-static enum serve_result egress_serve(pump *p, wlink *k)
+static enum serve_result egress_serve(pump *p, worker_link *k)
 {
     pn_session_t *session = pn_link_session(k->engine);
     enum serve_result result = SERVE_EMPTY;
     while (k->queue_first) {
-        wout *o = k->queue_first;
+        out_delivery *o = k->queue_first;
         if (!o->engine && pn_link_credit(k->engine) <= 0) {
             if (k->queued_settled) out_waits(p, k);
             if (!k->starved_since) k->starved_since = p->now_ns;
@@ -272,14 +273,14 @@ static bool session_shut(pn_session_t *session)
 /* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
  * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try
  * again before something has been read. */
-PRIVATE inline enum serve_result egress_turn(pump *p, wconn *c)
+PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 {
     enum serve_result result = SERVE_EMPTY;
     for (uint32_t mask = c->work_mask; mask;) {
         uint32_t q = 31u - (uint32_t) __builtin_clz(mask), index = c->work_first[q];
         mask &= ~(1u << q);
         while (index != ROUTERD_NIL) {
-            wlink *k = (wlink *) pool_at(&p->links, index);
+            worker_link *k = (worker_link *) pool_at(&p->links, index);
             index = k->work_next;
             if (!k->open || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
             if (session_shut(pn_link_session(k->engine))) { result = SERVE_BLOCKED; continue; }
@@ -295,7 +296,7 @@ PRIVATE inline enum serve_result egress_turn(pump *p, wconn *c)
 }
 
 /* The receiver said something of a delivery that went with an earlier core: it has its way, and nobody is told. */
-static void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
+static void egress_forgotten(pump *p, worker_link *k, pn_delivery_t *d)
 {
     bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
     pn_delivery_clear(d);
@@ -305,16 +306,16 @@ static void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* The receiver said something of a delivery. */
-PRIVATE inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline void egress_updated(pump *p, worker_link *k, pn_delivery_t *d)
 {
-    wout *o = (wout *) pn_delivery_get_context(d);
+    out_delivery *o = (out_delivery *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
     if (!pn_delivery_updated(d)) return;
     if (!o) { egress_forgotten(p, k, d); return; }
     if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
     disposition_read(p, d, r);
-    o->told = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
+    o->outcome_known = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
         || r->state == S_TRANSACTIONAL;
     pn_delivery_clear(d);
     if (!settled) return;
@@ -334,12 +335,12 @@ PRIVATE inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
  * the receiver's outcome was. */
 PRIVATE inline void egress_update(pump *p, const routerd_record *r)
 {
-    wout *o = egress_find(p, r);
+    out_delivery *o = egress_find(p, r);
     if (!o) {
         if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
         return;
     }
-    if (!o->engine && r->state && !(r->flags & F_SETTLED)) { early_keep(p, o, r); return; }
+    if (!o->engine && r->state && !(r->flags & F_SETTLED)) { initial_state_keep(p, o, r); return; }
     if (o->engine && r->state) {
         disposition_write(p, o->engine, r);
         pn_delivery_update(o->engine, r->state);
@@ -349,14 +350,14 @@ PRIVATE inline void egress_update(pump *p, const routerd_record *r)
     if (!(r->flags & F_SETTLED)) return;
     if (!o->sent) { o->settled = true; return; }                /* still to be written: it goes out settled */
     pn_delivery_t *d = o->engine;
-    if (!o->told) out_times(o, post_done(p, o->link, o->core, 0));
+    if (!o->outcome_known) out_times(o, post_done(p, o->link, o->core, 0));
     out_free(p, o);
     pn_delivery_settle(d);
 }
 
 PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
 {
-    wout *o = egress_find(p, r);
+    out_delivery *o = egress_find(p, r);
     if (!o) return;
     if (r->flags & F_ABORTED) o->aborted = true;
     if (o->aborted && !o->sent && o != o->link->queue_first) { out_abort(p, o); return; }
@@ -364,7 +365,7 @@ PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
 }
 
 /* PN_LINK_FLOW on an outgoing link. */
-GLUE void egress_flow(pump *p, wlink *k)
+GLUE void egress_flow(pump *p, worker_link *k)
 {
     if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
     if (__builtin_expect(k->routed, 0)) {
@@ -377,9 +378,9 @@ GLUE void egress_flow(pump *p, wlink *k)
 
 /* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver
  * that is still there is told that the rest of it will not come. */
-PRIVATE inline void egress_lost(pump *p, wlink *k)
+PRIVATE inline void egress_lost(pump *p, worker_link *k)
 {
-    wout *o;
+    out_delivery *o;
     bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
     work_remove(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {

@@ -14,7 +14,7 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
-PRIVATE inline void win_link(wlink *k, win *s)
+PRIVATE inline void win_link(worker_link *k, in_delivery *s)
 {
     s->link = k;
     s->next = k->in_first;
@@ -23,9 +23,9 @@ PRIVATE inline void win_link(wlink *k, win *s)
     k->in_first = s;
 }
 
-PRIVATE inline void win_free(pump *p, win *s)
+PRIVATE inline void win_free(pump *p, in_delivery *s)
 {
-    wlink *k = s->link;
+    worker_link *k = s->link;
     if (s->previous) s->previous->next = s->next;
     else k->in_first = s->next;
     if (s->next) s->next->previous = s->previous;
@@ -36,9 +36,9 @@ PRIVATE inline void win_free(pump *p, win *s)
     p->unsettled--;
 }
 
-PRIVATE inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline in_delivery *win_new(pump *p, worker_link *k, pn_delivery_t *d)
 {
-    win *s = (win *) pool_take(&p->ins);
+    in_delivery *s = (in_delivery *) pool_take(&p->ins);
     if (!s) return NULL;
     s->engine = d;
     s->writer.head = ROUTERD_NIL;
@@ -50,7 +50,7 @@ PRIVATE inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
 
 /* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind
  * it. */
-PRIVATE inline void intake_stall(pump *p, wlink *k)
+PRIVATE inline void intake_stall(pump *p, worker_link *k)
 {
     if (k->stalled) return;
     k->stalled = true;
@@ -71,7 +71,7 @@ PRIVATE inline bool intake_complains(pump *p, const char *why)
     return false;
 }
 
-PRIVATE inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
+PRIVATE inline void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
     pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition
@@ -84,7 +84,7 @@ PRIVATE inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const cha
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
-PRIVATE inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority,
+PRIVATE inline routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
                                      uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
@@ -99,7 +99,7 @@ PRIVATE inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, u
 }
 
 /* Posts the sender's state of an unsettled delivery, which a transfer may also carry (AMQP 1.0 part 2.7.5). */
-PRIVATE inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
+PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, pn_delivery_t *d)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);
     r->delivery = s->core;
@@ -111,30 +111,31 @@ PRIVATE inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_del
 }
 
 /* Of a chain that is about to be posted: the flag that its record gets. */
-PRIVATE inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
+PRIVATE inline uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete,
+                                     const scan_found *found)
 {
-    if (__builtin_expect(!p->digests, 1)) return 0;
+    if (__builtin_expect(!p->extracts, 1)) return 0;
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint32_t first = arena_capacity(&p->arena.view, head, true);
-    digest_read(&c->digest, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found,
-                p->digests);
-    return F_DIGEST;
+    extract_read(&c->extract, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found,
+                p->extracts);
+    return F_EXTRACT;
 }
 
-/* The same of one that is whole in its block. Of most messages all goes into the record (digest_post): to fetch a line
+/* The same of one that is whole in its block. Of most messages all goes into the record (extract_post): to fetch a line
  * of theirs that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
-PRIVATE inline uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size,
+PRIVATE inline uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
                                     const scan_found *found,
-                             content_digest *d)
+                             content_extract *d)
 {
-    if (__builtin_expect(!p->digests, 1)) return 0;
-    digest_read(d, (const uint8_t *) (c + 1), size, true, found, p->digests);
-    if (__builtin_expect(!(k->keyed || d->trace | d->transaction | d->onward | d->back), 1)) return F_BRIEF;
-    c->digest = *d;
-    return F_DIGEST;
+    if (__builtin_expect(!p->extracts, 1)) return 0;
+    extract_read(d, (const uint8_t *) (c + 1), size, true, found, p->extracts);
+    if (__builtin_expect(!(k->to_table || d->trace | d->transaction | d->onward | d->back), 1)) return F_BRIEF;
+    c->extract = *d;
+    return F_EXTRACT;
 }
 
-PRIVATE inline void digest_post(const content_digest *d, routerd_record *r)
+PRIVATE inline void extract_post(const content_extract *d, routerd_record *r)
 {
     r->delivery = d->message;
     r->credit = d->body;

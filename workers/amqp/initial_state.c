@@ -10,24 +10,24 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-PRIVATE inline void early_drop(pump *p, wout *o)
+PRIVATE inline void initial_state_drop(pump *p, out_delivery *o)
 {
-    if (o->early->extra & D_PAYLOAD) payload_done(p, o->early->arena, o->early->block);
-    free(o->early);
-    o->early = NULL;
+    if (o->initial_state->extra & D_PAYLOAD) payload_done(p, o->initial_state->arena, o->initial_state->block);
+    free(o->initial_state);
+    o->initial_state = NULL;
 }
 
-PRIVATE inline void early_keep(pump *p, wout *o, const routerd_record *r)
+PRIVATE inline void initial_state_keep(pump *p, out_delivery *o, const routerd_record *r)
 {
-    if (o->early) early_drop(p, o);
-    o->early = (routerd_record *) malloc(sizeof *r);
-    if (o->early) *o->early = *r;
+    if (o->initial_state) initial_state_drop(p, o);
+    o->initial_state = (routerd_record *) malloc(sizeof *r);
+    if (o->initial_state) *o->initial_state = *r;
     else if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
 }
 
-PRIVATE inline void early_tell(pump *p, wout *o)
+PRIVATE inline void initial_state_send(pump *p, out_delivery *o)
 {
-    disposition_write(p, o->engine, o->early);
-    pn_delivery_update(o->engine, o->early->state);
-    early_drop(p, o);
+    disposition_write(p, o->engine, o->initial_state);
+    pn_delivery_update(o->engine, o->initial_state->state);
+    initial_state_drop(p, o);
 }

@@ -26,7 +26,7 @@
 #include "workers/transport/transport.h"
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
-static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
@@ -44,12 +44,12 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     bool settled = pn_delivery_settled(d), moved = false;
     uint8_t origin = 0;
     enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
-    if (__builtin_expect(k->keyed, 0)) result = content_key(bytes, size, true, result, &found, &key);
+    if (__builtin_expect(k->to_table, 0)) result = content_key(bytes, size, true, result, &found, &key);
     else if (__builtin_expect(p->routes != NULL, 0) && result == SCAN_DONE) {
         result = route_whole(p, k, &head, &size, &found, &origin);
         c = arena_content_of(&p->arena.view, head);
     }
-    win *s = NULL;
+    in_delivery *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
         intake_refuse(p, k, d, result != SCAN_DONE ? found.why
@@ -65,13 +65,13 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
     message_log(p, k, &p->arena.view, head, false);
-    content_digest digest;
+    content_extract extract;
     uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)
-                               | (__builtin_expect(origin, 0) ? digest_chain(p, head, size, true, &found)
-                                   : digest_whole(p, k, c, size, &found, &digest)));
+                               | (__builtin_expect(origin, 0) ? extract_chain(p, head, size, true, &found)
+                                   : extract_whole(p, k, c, size, &found, &extract)));
     routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, flags);
-    if (flags & F_BRIEF) digest_post(&digest, r);
-    if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
+    if (flags & F_BRIEF) extract_post(&extract, r);
+    if (__builtin_expect(k->to_table, 0)) rmr_key_post(&key, r);
     if (__builtin_expect(origin, 0)) r->state = origin;
     if (settled) pn_delivery_settle(d);
     else if (__builtin_expect(pn_delivery_remote_state(d) != 0, 0)) post_said(p, k, s, d);
@@ -80,7 +80,7 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 
 /* Discards the rest of a message, which is still read so that the session window stays correct.
  * `refund`: the core does not know the delivery, so its credit is returned here. */
-PRIVATE inline void intake_discard(win *s, bool refund)
+PRIVATE inline void intake_discard(in_delivery *s, bool refund)
 {
     s->discard = true;
     s->refund = refund;
@@ -89,7 +89,7 @@ PRIVATE inline void intake_discard(win *s, bool refund)
 }
 
 /* More has come of a message that nobody needs. */
-static void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
+static void intake_wasted(in_delivery *s, pn_delivery_t *d, uint64_t size)
 {
     s->wasted += size;
     if (!s->outcome || s->wasted < HOLD_HIGH) return;
@@ -98,7 +98,7 @@ static void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
 }
 
 /* The last byte (or an abort) has come, and the link moves on to its next delivery. */
-static void intake_finish(pump *p, wlink *k, win *s)
+static void intake_finish(pump *p, worker_link *k, in_delivery *s)
 {
     pn_delivery_t *d = s->engine;
     bool settled = s->settled || s->discard;
@@ -115,7 +115,7 @@ static void intake_finish(pump *p, wlink *k, win *s)
     }
 }
 
-PRIVATE inline void post_continue(pump *p, win *s, uint8_t flags)
+PRIVATE inline void post_continue(pump *p, in_delivery *s, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_CONTINUE, s->link);
     r->delivery = s->core;
@@ -129,13 +129,13 @@ PRIVATE inline void post_continue(pump *p, win *s, uint8_t flags)
 PRIVATE inline void intake_flush(pump *p)
 {
     for (uint32_t i = 0; i < p->grown_count; i++) {
-        win *s = (win *) pool_find(&p->ins, p->grown[i]);
+        in_delivery *s = (in_delivery *) pool_find(&p->ins, p->grown[i]);
         if (s && s->grown) post_continue(p, s, 0);
     }
     p->grown_count = 0;
 }
 
-PRIVATE inline void intake_grown(pump *p, win *s)
+PRIVATE inline void intake_grown(pump *p, in_delivery *s)
 {
     if (s->grown) return;
     if (p->grown_count == GROWN_BATCH) intake_flush(p);
@@ -144,7 +144,7 @@ PRIVATE inline void intake_grown(pump *p, win *s)
 }
 
 /* Rejects a message larger than the policy allows and closes its link; Python closes the connection. */
-static void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_too_large(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
 {
     if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
         pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
@@ -169,7 +169,7 @@ static void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
     p->on_event(p->self, EV_MESSAGE_DENIED, k->conn, k, k->engine, NULL);
 }
 
-static void intake_aborted(pump *p, wlink *k, win *s)
+static void intake_aborted(pump *p, worker_link *k, in_delivery *s)
 {
     stats_add(p->stats, N_ABORTED_IN, 1);
     if (s->posted && !s->discard) {
@@ -183,20 +183,20 @@ static void intake_aborted(pump *p, wlink *k, win *s)
     intake_finish(p, k, s);
 }
 
-/* What is to be known of a message before it can be posted. */
-static enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
+/* Finds what the core needs to know of a message before it can be posted. */
+static enum scan_result intake_known(pump *p, worker_link *k, in_delivery *s, bool all, scan_found *found, rmr_key *key)
 {
-    if (k->routed) return routed_scan(p, s, complete, found);
-    if (__builtin_expect(s->wants_whole, 0) && !complete && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
+    if (k->routed) return routed_scan(p, s, all, found);
+    if (__builtin_expect(s->wants_whole, 0) && !all && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
     if (__builtin_expect(s->passed && s->origin, 0))
-        return route_rescan(p, s->writer.head, s->writer.written, complete, found);
-    enum scan_result result = intake_scan(p, s, complete, found, key);
-    return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result
-           : route_streamed(p, k, s, complete, found);
+        return route_rescan(p, s->writer.head, s->writer.written, all, found);
+    enum scan_result result = intake_scan(p, s, all, found, key);
+    if (result != SCAN_DONE || k->to_table || __builtin_expect(!p->routes, 1)) return result;
+    return route_streamed(p, k, s, all, found);
 }
 
 /* After new bytes: publish, post.  False: the message was refused. */
-static void intake_post(pump *p, wlink *k, win *s, bool complete)
+static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
 {
     uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
     chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
@@ -225,18 +225,18 @@ static void intake_post(pump *p, wlink *k, win *s, bool complete)
         if (s->settled) flags |= F_SETTLED;
         if (!k->routed) {
             message_log(p, k, &p->arena.view, s->writer.head, false);
-            flags |= digest_chain(p, s->writer.head, s->writer.written, complete, &found);
+            flags |= extract_chain(p, s->writer.head, s->writer.written, complete, &found);
         }
         r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority,
                          s->writer.written, flags);
-        if (k->keyed) rmr_key_post(&key, r);
+        if (k->to_table) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;
         if (!s->settled && !k->routed && pn_delivery_remote_state(s->engine)) post_said(p, k, s, s->engine);
     }
 }
 
 /* A transfer says more than goes through a routed link: it is refused before anything of it was posted. */
-static void intake_unfit(pump *p, wlink *k, win *s)
+static void intake_unfit(pump *p, worker_link *k, in_delivery *s)
 {
     arena_free_chain(&p->arena, s->writer.head);
     intake_refuse(p, k, s->engine, routed_unfit, NULL);
@@ -244,7 +244,7 @@ static void intake_unfit(pump *p, wlink *k, win *s)
 }
 
 /* The rest of a payload that a worker opens makes no sense. */
-static void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_broken(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
 {
     bool posted = s->posted;
     if (posted) {
@@ -260,7 +260,7 @@ static void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
 }
 
 /* The long way: receives all bytes that have arrived, unless blocks run out or the readers are too far behind. */
-static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_stream(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
 {
     char scratch[4096];
     bool grew = false;
@@ -311,9 +311,9 @@ static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     if (complete) intake_finish(p, k, s);
 }
 
-static void intake_read(pump *p, wlink *k, pn_delivery_t *d)
+static void intake_read(pump *p, worker_link *k, pn_delivery_t *d)
 {
-    win *s = k->current;
+    in_delivery *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (k->held || k->stalled) return;
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
@@ -343,9 +343,9 @@ static void intake_read(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* The sender changed or settled a delivery that it had sent unsettled. */
-static void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
+static void intake_updated(pump *p, worker_link *k, pn_delivery_t *d)
 {
-    win *s = (win *) pn_delivery_get_context(d);
+    in_delivery *s = (in_delivery *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
     if (!s || !s->posted || s->discard || s->settled || (!settled && !pn_delivery_remote_state(d))) {
         pn_delivery_clear(d);
@@ -363,11 +363,11 @@ static void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
     }
 }
 
-PRIVATE inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline void intake_event(pump *p, worker_link *k, pn_delivery_t *d)
 {
     if (k->conn->denied) return;
     if (pn_delivery_readable(d)) {
-        win *s = k->current;
+        in_delivery *s = k->current;
         if (s && s->posted && !s->settled && !pn_delivery_aborted(d) && pn_delivery_settled(d)) intake_updated(p, k, d);
         intake_read(p, k, d);
     } else if (pn_delivery_updated(d)) {
@@ -376,10 +376,10 @@ PRIVATE inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* A link that had to wait goes on. */
-PRIVATE inline void intake_resume(pump *p, wlink *k)
+PRIVATE inline void intake_resume(pump *p, worker_link *k)
 {
     pn_delivery_t *d;
-    if (k->plain) { mark_dirty(p, k->conn); return; }
+    if (k->framed) { mark_dirty(p, k->conn); return; }
     while (!k->held && !k->stalled && !k->conn->denied && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
         if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
         intake_read(p, k, d);
@@ -389,7 +389,7 @@ PRIVATE inline void intake_resume(pump *p, wlink *k)
 }
 
 /* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
-PRIVATE inline void intake_consumed(pump *p, win *s, uint64_t length)
+PRIVATE inline void intake_consumed(pump *p, in_delivery *s, uint64_t length)
 {
     if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to)
         return;
@@ -404,10 +404,10 @@ PRIVATE inline void intake_consumed(pump *p, win *s, uint64_t length)
 }
 
 /* The link is going: what is half received is aborted, the rest is the core's to forget. */
-PRIVATE inline void intake_lost(pump *p, wlink *k)
+PRIVATE inline void intake_lost(pump *p, worker_link *k)
 {
     while (k->in_first) {
-        win *s = k->in_first;
+        in_delivery *s = k->in_first;
         if (!s->complete && s->posted && !s->discard) {
             chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
             post_continue(p, s, F_ABORTED);

@@ -58,7 +58,8 @@ static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
 }
 
 /* A message's first bytes: that there is one, its priority, and in whose name it speaks if that counts. */
-static enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t size, bool complete, scan_found *found)
+static enum scan_result routed_scan_part(const worker_connection *c, const uint8_t *bytes, size_t size, bool complete,
+                                         scan_found *found)
 {
     enum scan_result result = scan_message(bytes, size, complete && (c->user || !size), found);
     if (result == SCAN_BAD && (c->user || !size)) return SCAN_BAD;
@@ -71,29 +72,29 @@ static enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t
 }
 
 /* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
-PRIVATE inline enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
+PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
-    const wconn *c = s->link->conn;
+    const worker_connection *c = s->link->conn;
     const uint8_t *bytes = (const uint8_t *) arena_content_of(v, s->writer.head) + sizeof(arena_content);
     uint16_t front;
     memcpy(&front, bytes, 2);
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true);
     enum scan_result result =
-        routed_look(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
+        routed_scan_part(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
     if (result != SCAN_MORE || size <= first) return result;
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = chain_gather(v, s->writer.head, size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
-    result = routed_look(c, gathered + front, size - front, complete && size == s->writer.written, found);
+    result = routed_scan_part(c, gathered + front, size - front, complete && size == s->writer.written, found);
     free(gathered);
     return result == SCAN_MORE && size == SCAN_LIMIT
            ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
 
 /* The chain of a delivery has just begun.  False: it says too much. */
-PRIVATE inline bool routed_begin(pump *p, win *s)
+PRIVATE inline bool routed_begin(pump *p, in_delivery *s)
 {
     uint8_t front[ROUTED_FRONT_MAX];
     uint32_t size = routed_front(s->engine, front);
@@ -101,7 +102,7 @@ PRIVATE inline bool routed_begin(pump *p, win *s)
 }
 
 /* As intake_whole(). */
-PRIVATE inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
@@ -119,8 +120,8 @@ PRIVATE inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t siz
     memcpy(bytes, front, before);
     if (size) pn_link_recv(k->engine, (char *) bytes + before, size);
     bool settled = pn_delivery_settled(d);
-    enum scan_result result = routed_look(k->conn, bytes + before, size, true, &found);
-    win *s = NULL;
+    enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
+    in_delivery *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
         intake_refuse(p, k, d, result != SCAN_DONE ? found.why
@@ -143,7 +144,7 @@ PRIVATE inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t siz
 /* ---- out ---- */
 
 /* Begin a delivery as its sender has begun it.  False: what stands in front makes no sense. */
-PRIVATE inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
+PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
 {
     uint32_t room;
     uint16_t size, tag;
@@ -167,7 +168,7 @@ PRIVATE inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t lengt
 }
 
 /* What the receiver has given and the sender has not been given yet, or has given back unused. */
-PRIVATE inline bool routed_credit(pump *p, wlink *k)
+PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 {
     int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
     if (free <= k->promised) return false;
@@ -177,7 +178,7 @@ PRIVATE inline bool routed_credit(pump *p, wlink *k)
 }
 
 /* The receiver said something of its credit. */
-PRIVATE inline void routed_flow(pump *p, wlink *k)
+PRIVATE inline void routed_flow(pump *p, worker_link *k)
 {
     bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
     if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
@@ -186,7 +187,7 @@ PRIVATE inline void routed_flow(pump *p, wlink *k)
 }
 
 /* The sender has given credit back; once what it sent before is through, the receiver's drain is answered. */
-PRIVATE inline void routed_drained(pump *p, wlink *k)
+PRIVATE inline void routed_drained(pump *p, worker_link *k)
 {
     if (k->promised > 0) return;
     k->drain_ready = k->drain_asked = false;

@@ -9,7 +9,7 @@
 #include "workers/state/pump.h"
 
 /* As much of the message in a chain as is there, from its beginning. */
-static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)
 {
     message_seen m = { .sent = sent };
     const arena_content *c = arena_content_of(v, head);
@@ -28,7 +28,7 @@ static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, 
 }
 
 /* A message has come, or begins to be sent. */
-PRIVATE inline void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+PRIVATE inline void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)
 {
     if (__builtin_expect(k->conn->messages_logged, 0)) message_tell(p, k, v, head, sent);
 }

@@ -20,7 +20,7 @@ static void rewrite_give(void *link, const uint8_t *bytes, size_t size)
 }
 
 /* Whether an outgoing message must be looked at. */
-PRIVATE inline bool rewrite_due(const wlink *k, const arena_content *c)
+PRIVATE inline bool rewrite_due(const worker_link *k, const arena_content *c)
 {
     return annotations_touch(c, k->conn->annotations);
 }
@@ -41,7 +41,7 @@ static bool rewrite_describe(annotations_writer *w)
 
 /* The text that the core wants as to-override: a payload in its own arena, whose reference is the delivery's. False:
  * there is none. */
-static bool rewrite_override(const pump *p, const wout *o, annotations_wanted *want, uint8_t *room)
+static bool rewrite_override(const pump *p, const out_delivery *o, annotations_wanted *want, uint8_t *room)
 {
     const arena_view *v = &p->views[p->workers];
     const arena_content *c = o->override ? arena_content_of(v, o->override - 1) : NULL;
@@ -62,7 +62,7 @@ static bool rewrite_override(const pump *p, const wout *o, annotations_wanted *w
 }
 
 /* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery makes no sense. */
-PRIVATE inline bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length)
+PRIVATE inline bool rewrite_begin(const pump *p, const worker_link *k, out_delivery *o, uint64_t length)
 {
     const arena_view *v = &p->views[o->arena];
     annotations_writer w;

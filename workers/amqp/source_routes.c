@@ -44,7 +44,7 @@ PRIVATE inline void route_counted(pump *p)
 }
 
 /* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
-PRIVATE inline bool route_sender_known(pump *p, wlink *k)
+PRIVATE inline bool route_sender_known(pump *p, worker_link *k)
 {
     route_sender *s = k->sender;
     if (__builtin_expect(!s, 0) && !(s = k->sender = (route_sender *) calloc(1, sizeof *s))) return false;
@@ -75,7 +75,7 @@ static enum scan_result route_no_room(pump *p, scan_found *found)
 }
 
 /* A new chain: what was composed, and the rest.  False: there is no room for it. */
-static bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_writer *w)
+static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, arena_writer *w)
 {
     const route_out *o = &p->routes->out;
     uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
@@ -133,7 +133,7 @@ PRIVATE inline void route_describe(pump *p, arena_content *c, uint32_t offset, u
 }
 
 /* The copies of a tee: each is a message of its own, settled, whose credit nobody gave. */
-PRIVATE inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
+PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *start, const scan_found *was)
 {
     route_engine *e = p->routes;
     stats_add(p->stats, N_ROUTE_COPIES_LOST, e->run.copies_lost);
@@ -153,7 +153,7 @@ PRIVATE inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, c
         content_describe(c, &found, p->now_ns);
         route_describe(p, c, (uint32_t) e->first.offset, e->first.length);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
-        uint8_t digest = digest_chain(p, w.head, w.written, true, &found);
+        uint8_t digest = extract_chain(p, w.head, w.written, true, &found);
         routerd_record *r =
             post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
         r->state = DELIVER_OF_WORKER | DELIVER_COPY;
@@ -169,7 +169,7 @@ static enum scan_result route_nonsense(pump *p, scan_found *found)
 }
 
 /* The message as the workers leave it takes the place of the one that came. */
-static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes,
+static enum scan_result route_rewritten(pump *p, worker_link *k, in_delivery *s, bool complete, const uint8_t *bytes,
                                         const scan_found *was, scan_found *found)
 {
     route_engine *e = p->routes;
@@ -201,7 +201,7 @@ static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete
 /* ---- a message that came in one piece ---- */
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
-PRIVATE inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
+PRIVATE inline enum scan_result route_whole(pump *p, worker_link *k, uint32_t *head, size_t *size, scan_found *found,
                                      uint8_t *origin)
 {
     route_engine *e = p->routes;
@@ -241,7 +241,8 @@ PRIVATE inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, s
 
 /* Takes a scanned message through the workers.  MORE: one of them has to see more of it; DONE: `found` says what it has
  * become, or the same as before. */
-PRIVATE inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
+PRIVATE inline enum scan_result route_streamed(pump *p, worker_link *k, in_delivery *s, bool complete,
+                                               scan_found *found)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;
@@ -255,7 +256,7 @@ PRIVATE inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool c
         if (!(bytes = gathered = chain_gather(v, s->writer.head, size))) return route_no_room(p, found);
         arena_content now = { .key_block = ROUTERD_NIL };                   /* places in what was gathered */
         bool moved = false;
-        annotations_check(&now, bytes, &there, k->conn->heeded, scan_message(bytes, size, complete, &there), &moved);
+        annotations_check(&now, bytes, &there, k->conn->trusted, scan_message(bytes, size, complete, &there), &moved);
     }
     switch (route_take(e, k->sender, c, bytes, size, complete, &there)) {
     case ROUTE_PASS: s->passed = true; break;
@@ -270,7 +271,7 @@ PRIVATE inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool c
 
 /* The next piece of a payload that was opened or wrapped on its way. 1: it is in the chain; 0: nothing came; -1: it
  * makes no sense, or there is no room for it. */
-PRIVATE inline int route_receive(pump *p, wlink *k, win *s, size_t pending)
+PRIVATE inline int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
     ssize_t n = pn_link_recv(k->engine, (char *) piece, pending < sizeof piece ? pending : sizeof piece);

@@ -82,27 +82,27 @@ cdef class Coupler:
 
         The result is False if the connection is gone.
         """
-        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
         cdef bytes b = name.encode("utf-8", "surrogateescape")
         return c != NULL and dial_taken(c, session, b, outgoing)
 
-    def open_link(self, wish):
+    def open_link(self, opening):
         """Attach with an OpenLink's termini; return False if the connection is gone or there is no room.
 
         The peer's answer goes to the handler with the same ``request``.
         """
-        cdef wlink *k = begin_link(self.pump, wish)
+        cdef worker_link *k = begin_link(self.pump, opening)
         if k == NULL:
             return False
         k.routed = True
-        put_termini(k.engine, wish.termini)
+        put_termini(k.engine, opening.termini)
         pn_link_open(k.engine)
         mark_dirty(&self.pump.p, k.conn)
         return True
 
     def answer(self, uint32_t index, uint32_t generation, given):
         """Answer an attach with the far peer's answer; return False if the link is gone."""
-        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         if k == NULL:
             return False
         put_termini(k.engine, given)
@@ -115,7 +115,7 @@ cdef class Coupler:
 
     def detach(self, uint32_t index, uint32_t generation, error=None):
         """Detach an end without closing it, after the other end; the pump calls the handler's link_lost."""
-        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         cdef pn_link_t *engine
         if k == NULL:
             return

@@ -91,7 +91,7 @@ class Handler:
             Presented: lambda _: self._pump.go_on(),
             RouteReach: senders.reached,
         }
-        self._wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
+        self._trace_settings: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self._complaints = Complaints(ACCEPT_TELL_SECONDS)
 
     # ---- connections ----
@@ -143,8 +143,8 @@ class Handler:
 
     def _trace(self, message: Trace) -> None:
         if message.connection in self._passed:
-            self._wishes[message.connection] = message.on
-        self.tracing.wish(message.connection, message.generation, message.on)
+            self._trace_settings[message.connection] = message.on
+        self.tracing.set(message.connection, message.generation, message.on)
 
     def connection_present(self, index: int, generation: int) -> None:
         """Present an open connection to a new core, unless the connection was denied and is closing."""
@@ -176,7 +176,7 @@ class Handler:
             tls_cipher=passed.tls_cipher,
             tls_strength=passed.tls_strength,
             admission=passed.admission,
-            trace=self._wishes.get(index),
+            trace=self._trace_settings.get(index),
             tenant=tenant_of(terms, hostname, passed),
             connector=connector.name if connector else "",
             cost=terms.cost,
@@ -199,7 +199,7 @@ class Handler:
         """Forget a connection whose socket is closed and whose links have been reported lost."""
         number = self._registry.number(index)
         del self._registry.numbers[index]
-        self._wishes.pop(index, None)
+        self._trace_settings.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
         connector = self._dialled_by.pop(index, None)
@@ -273,7 +273,7 @@ class Handler:
         """Tell the core that a link it wanted was refused."""
         self._registry.link_refused(request, error)
 
-    # ---- the core's answers and wishes ----
+    # ---- the core's answers and orders ----
 
     def control(self, kind: int, payload: bytes) -> bool:
         """A control record of the core. False: it made no sense and was dropped."""
@@ -291,7 +291,7 @@ class Handler:
             self._link_requests.answer(message, message.termini)
         elif message.error is None:
             where = message.link, message.generation
-            self._pump.link_open(*where, message.address, message.keyed, message.capacity)
+            self._pump.link_open(*where, message.address, message.to_table, message.capacity)
         else:
             error = message.error
             self._pump.link_refuse(message.link, message.generation, error.condition, error.description)
@@ -311,6 +311,6 @@ class Handler:
         seen = self._pump.links_seen(message.links, time.monotonic_ns())
         self._registry.post(C_SEEN, Seen(message.number, seen))
 
-    def _open_link(self, wish: OpenLink) -> None:
-        if wish.connection not in self._passed or not self._link_requests.open_link(wish):
-            self._registry.link_refused(wish.request, GONE)
+    def _open_link(self, opening: OpenLink) -> None:
+        if opening.connection not in self._passed or not self._link_requests.open_link(opening):
+            self._registry.link_refused(opening.request, GONE)

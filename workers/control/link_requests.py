@@ -11,7 +11,7 @@ class Coupler(Protocol):
     """The part of workers.loop.pump.Coupler that link requests use."""
 
     def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool: ...
-    def open_link(self, wish: OpenLink) -> bool: ...
+    def open_link(self, opening: OpenLink) -> bool: ...
     def answer(self, index: int, generation: int, given: Termini) -> bool: ...
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
 
@@ -41,28 +41,28 @@ class LinkRequests:
 
     def step(self) -> None:
         """Attach the first waiting link of each name that has become free."""
-        for key, wishes in list(self._waiting.items()):
-            if self._coupler.taken(*key, wishes[0].session):
+        for key, openings in list(self._waiting.items()):
+            if self._coupler.taken(*key, openings[0].session):
                 continue
-            wish = wishes.pop(0)
-            if not wishes:
+            opening = openings.pop(0)
+            if not openings:
                 del self._waiting[key]
-            if not self._coupler.open_link(wish):
-                self._refuse(wish.request, GONE)
+            if not self._coupler.open_link(opening):
+                self._refuse(opening.request, GONE)
 
     def forget(self) -> None:
         """Drop all requests of a dead core."""
         self._waiting.clear()
 
-    def open_link(self, wish: OpenLink) -> bool:
+    def open_link(self, opening: OpenLink) -> bool:
         """Attach a link, with the far end's termini for a link-route pair; return False if that fails."""
-        if wish.termini is not None:
-            key = wish.connection, wish.generation, wish.name, wish.outgoing
-            if key in self._waiting or self._coupler.taken(*key, wish.session):
-                self._waiting.setdefault(key, []).append(wish)
+        if opening.termini is not None:
+            key = opening.connection, opening.generation, opening.name, opening.outgoing
+            if key in self._waiting or self._coupler.taken(*key, opening.session):
+                self._waiting.setdefault(key, []).append(opening)
                 return True
-            return self._coupler.open_link(wish)
-        return self._dialler.open_link(wish)
+            return self._coupler.open_link(opening)
+        return self._dialler.open_link(opening)
 
     def answer(self, message: Attached, termini: Termini) -> None:
         """Answer an attach as the other end of the link-route pair was answered."""

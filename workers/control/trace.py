@@ -24,7 +24,7 @@ class Frames(Protocol):
     """The part of workers.loop.pump.Trace that the protocol trace uses."""
 
     def all(self, tracing: bool) -> None: ...
-    def one(self, index: int, generation: int, wish: bool | None) -> None: ...
+    def one(self, index: int, generation: int, setting: bool | None) -> None: ...
 
 
 class Tracing:
@@ -38,7 +38,7 @@ class Tracing:
         """Apply the log's current level to all connections without a setting of their own."""
         self._frames.all(PROTOCOL.isEnabledFor(TRACE))
 
-    def wish(self, index: int, generation: int, on: bool) -> None:
+    def set(self, index: int, generation: int, on: bool) -> None:
         """Trace a connection or do not, regardless of the log's level."""
         self._frames.one(index, generation, on)
 

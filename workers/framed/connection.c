@@ -21,9 +21,9 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
-#define PLAIN_CONNECT_MS 10000         /* until a connection that we make is there */
+#define FRAMED_CONNECT_MS 10000         /* until a connection that we make is there */
 
-PRIVATE inline void plain_free(plain_conn *x)
+PRIVATE inline void framed_free(framed_connection *x)
 {
     free(x->in);
     free(x->rest);
@@ -34,13 +34,13 @@ PRIVATE inline void plain_free(plain_conn *x)
 }
 
 /* A connection on an accepted socket, or on one that is being connected; NULL: no room for it. */
-GLUE wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
+GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dialled)
 {
     int one = 1;
-    const plain_protocol *speaks = p->listeners[listener].plain->speaks;
-    plain_conn *x = (plain_conn *) calloc(1, sizeof *x);
-    uint8_t *in = (uint8_t *) malloc(PLAIN_BUFFER);
-    wconn *c = x && in && plain_prepare(p, speaks) ? (wconn *) pool_take(&p->conns) : NULL;
+    const framed_protocol *speaks = p->listeners[listener].framed->speaks;
+    framed_connection *x = (framed_connection *) calloc(1, sizeof *x);
+    uint8_t *in = (uint8_t *) malloc(FRAMED_BUFFER);
+    worker_connection *c = x && in && framed_prepare(p, speaks) ? (worker_connection *) pool_take(&p->conns) : NULL;
     if (!c) {
         free(in);
         free(x);
@@ -48,85 +48,85 @@ GLUE wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     x->in = in;
-    x->room = PLAIN_BUFFER;
+    x->room = FRAMED_BUFFER;
     x->speaks = speaks;
     x->connecting = dialled;
-    c->plain = x;
+    c->framed = x;
     c->fd = fd;
     c->listener = listener;
     c->link_first = ROUTERD_NIL;
     c->dialled = c->want_write = dialled;
     c->opened = !dialled;
-    if (dialled) c->deadline = p->now_ms + PLAIN_CONNECT_MS;
+    if (dialled) c->deadline = p->now_ms + FRAMED_CONNECT_MS;
     else stats_add(p->stats, N_CONNECTIONS_ACCEPTED, 1);
     for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
     trace_apply(p, c);
-    plain_watch(p, c);
+    framed_watch(p, c);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
     return c;
 }
 
 /* Whether the socket that was being connected is; if not, the connection is over. */
-static void plain_connected(pump *p, wconn *c)
+static void framed_connected(pump *p, worker_connection *c)
 {
     int why = 0;
     socklen_t size = sizeof why;
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0) why = errno;
-    if (why) { plain_close(p, c, strerror(why)); return; }
+    if (why) { framed_close(p, c, strerror(why)); return; }
     size = sizeof c->peer;
     getpeername(c->fd, (struct sockaddr *) &c->peer, &size);
-    c->plain->connecting = false;
+    c->framed->connecting = false;
     c->opened = true;
     c->deadline = 0;
-    p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
+    p->on_event(p->self, EV_FRAMED_OPEN, c, NULL, NULL, NULL);
 }
 
-PRIVATE inline void plain_event(pump *p, wconn *c, uint32_t events)
+PRIVATE inline void framed_event(pump *p, worker_connection *c, uint32_t events)
 {
     if (c->failed) return;
     mark_dirty(p, c);
-    if (c->plain->connecting) {
+    if (c->framed->connecting) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
             c->want_write = false;
-            plain_connected(p, c);
-            plain_watch(p, c);
+            framed_connected(p, c);
+            framed_watch(p, c);
         }
         return;
     }
     if (events & EPOLLOUT) {
         c->want_write = false;
-        plain_watch(p, c);
+        framed_watch(p, c);
     }
     if (c->reading && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-        for (int i = 0; i < READ_TURNS && plain_read(p, c); i++) continue;
+        for (int i = 0; i < READ_TURNS && framed_read(p, c); i++) continue;
     } else if (events & EPOLLERR) {
-        plain_close(p, c, "the connection is broken");
+        framed_close(p, c, "the connection is broken");
     }
 }
 
 /* A turn of a connection that something has happened to. */
-PRIVATE inline void plain_serve(pump *p, wconn *c)
+PRIVATE inline void framed_serve(pump *p, worker_connection *c)
 {
-    if (c->failed || c->plain->connecting) return;
-    if (!c->reading) plain_input(p, c);
-    if (!c->failed) plain_output(p, c);
+    if (c->failed || c->framed->connecting) return;
+    if (!c->reading) framed_input(p, c);
+    if (!c->failed) framed_output(p, c);
 }
 
-PRIVATE inline void plain_sweep(pump *p, wconn *c)
+PRIVATE inline void framed_sweep(pump *p, worker_connection *c)
 {
     if (!c->deadline || p->now_ms < c->deadline) return;
     c->deadline = 0;
-    plain_close(p, c, "no answer in time");
+    framed_close(p, c, "no answer in time");
 }
 
 /* ---- links ---- */
 
 /* NULL: no room. */
-GLUE wlink *plain_link(pump *p, wconn *c, bool outgoing)
+GLUE worker_link *framed_link(pump *p, worker_connection *c, bool outgoing)
 {
-    wlink *k = link_begin(p, c, outgoing);
+    worker_link *k = link_begin(p, c, outgoing);
     if (!k) return NULL;
-    k->plain = true;
+    k->framed = true;
     k->known = true;
     return k;
 }
@@ -134,12 +134,12 @@ GLUE wlink *plain_link(pump *p, wconn *c, bool outgoing)
 /* ---- the core's word ---- */
 
 /* What became of a frame: its sender cannot be told, so it is counted. */
-PRIVATE inline void plain_outcome(pump *p, win *s, const routerd_record *r)
+PRIVATE inline void framed_outcome(pump *p, in_delivery *s, const routerd_record *r)
 {
     if (r->peer) s->core = r->peer;
-    if (r->state > S_ACCEPTED && r->state <= S_MODIFIED && !s->told) {
-        s->told = true;
-        stats_add(p->stats, s->link->conn->plain->speaks->undelivered, 1);
+    if (r->state > S_ACCEPTED && r->state <= S_MODIFIED && !s->outcome_sent) {
+        s->outcome_sent = true;
+        stats_add(p->stats, s->link->conn->framed->speaks->undelivered, 1);
     }
     if (!(r->flags & F_SETTLED)) return;
     mark_dirty(p, s->link->conn);
@@ -147,7 +147,7 @@ PRIVATE inline void plain_outcome(pump *p, win *s, const routerd_record *r)
     else intake_discard(s, false);
 }
 
-PRIVATE inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
+PRIVATE inline void framed_flow(pump *p, worker_link *k, const routerd_record *r)
 {
     if (k->outgoing) return;
     if (r->type == W_FLOW) {
@@ -160,10 +160,10 @@ PRIVATE inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
 }
 
 /* The core that knew of it is dead.  A frame that is still arriving is read to its end, and forgotten. */
-PRIVATE inline void plain_forgotten(pump *p, win *s)
+PRIVATE inline void framed_forgotten(pump *p, in_delivery *s)
 {
     if (s->discard) return;
-    stats_add(p->stats, s->link->conn->plain->speaks->undelivered, !s->told);
+    stats_add(p->stats, s->link->conn->framed->speaks->undelivered, !s->outcome_sent);
     if (s->complete) win_free(p, s);
     else intake_discard(s, false);
 }

@@ -5,7 +5,7 @@
  *   a frame         at hand --> message begun, posted --payload--> complete --core settles--> gone
  *
  * This file, out.c and connection.c have the common part: buffer, back pressure, sent frames, links.  The connection's
- * plain_protocol defines frames.  Frames are posted unsettled, and the socket is read only while there are credit and
+ * framed_protocol defines frames.  Frames are posted unsettled, and the socket is read only while there are credit and
  * blocks: no frame is dropped, the sender's socket fills up.  A malformed frame ends its connection.
  */
 #include <errno.h>
@@ -26,18 +26,18 @@
 #include "workers/transport/transport.h"
 
 /* large blocks that a frame may need at once: what a buffer holds, and its front */
-#define PLAIN_BLOCKS 8u
+#define FRAMED_BLOCKS 8u
 
-PRIVATE inline const plain_terms *plain_terms_of(const pump *p, const wconn *c)
+PRIVATE inline const framed_terms *framed_terms_of(const pump *p, const worker_connection *c)
 {
-    return p->listeners[c->listener].plain;
+    return p->listeners[c->listener].framed;
 }
 
 /* ---- the socket ---- */
 
-PRIVATE inline void plain_watch(pump *p, wconn *c)
+PRIVATE inline void framed_watch(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     bool wanted = e.events != 0;       /* epoll would go on telling of a peer that is gone, whose frames still have to
@@ -47,31 +47,31 @@ PRIVATE inline void plain_watch(pump *p, wconn *c)
     x->watched = wanted;
 }
 
-static void plain_read_on(pump *p, wconn *c, bool reading)
+static void framed_read_on(pump *p, worker_connection *c, bool reading)
 {
     if (c->reading == reading) return;
     c->reading = reading;
-    plain_watch(p, c);
+    framed_watch(p, c);
 }
 
-GLUE void plain_close(pump *p, wconn *c, const char *why)
+GLUE void framed_close(pump *p, worker_connection *c, const char *why)
 {
-    if (!c->failed) c->plain->why = why;
+    if (!c->failed) c->framed->why = why;
     c->failed = true;
     mark_dirty(p, c);
 }
 
-PRIVATE inline void plain_malformed(pump *p, wconn *c, enum counter counter, const char *why)
+PRIVATE inline void framed_malformed(pump *p, worker_connection *c, enum counter counter, const char *why)
 {
     stats_add(p->stats, counter, 1);
-    plain_close(p, c, why);
+    framed_close(p, c, why);
 }
 
 /* ---- what the core hears of a frame ---- */
 
-PRIVATE inline win *plain_win(pump *p, wlink *k)
+PRIVATE inline in_delivery *framed_in(pump *p, worker_link *k)
 {
-    win *s = (win *) pool_take(&p->ins);
+    in_delivery *s = (in_delivery *) pool_take(&p->ins);
     if (!s) return NULL;
     s->writer.head = ROUTERD_NIL;
     win_link(k, s);
@@ -80,19 +80,19 @@ PRIVATE inline win *plain_win(pump *p, wlink *k)
 }
 
 /* May a frame be taken on this link now?  If not, something will wake its connection up. */
-PRIVATE inline bool plain_may(pump *p, wlink *k)
+PRIVATE inline bool framed_may(pump *p, worker_link *k)
 {
     if (k->held || k->stalled || k->credit <= 0 || p->withhold) return false;
-    if (!p->resting && blocks_left(p) && p->arena.free_count[1] >= PLAIN_BLOCKS && !over_share(p, k)) return true;
+    if (!p->resting && blocks_left(p) && p->arena.free_count[1] >= FRAMED_BLOCKS && !over_share(p, k)) return true;
     intake_stall(p, k);
     return false;
 }
 
 /* All of the frame's payload is there, or passed over. */
-static void plain_finish(pump *p, wconn *c, win *s)
+static void framed_finish(pump *p, worker_connection *c, in_delivery *s)
 {
-    wlink *k = c->plain->into;
-    c->plain->into = NULL;
+    worker_link *k = c->framed->into;
+    c->framed->into = NULL;
     if (s->refund) k->credit++;
     if (!s->discard) {
         chain_publish(&p->arena, &s->writer, CONTENT_COMPLETE);
@@ -105,10 +105,10 @@ static void plain_finish(pump *p, wconn *c, win *s)
 }
 
 /* Where the next bytes of the payload go; NULL: nowhere now. */
-static uint8_t *plain_room(pump *p, wconn *c, uint32_t *room)
+static uint8_t *framed_room(pump *p, worker_connection *c, uint32_t *room)
 {
-    wlink *k = c->plain->into;
-    win *s = k->current;
+    worker_link *k = c->framed->into;
+    in_delivery *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; return NULL; }
     uint8_t *to = blocks_left(p) ? chain_room(&p->arena, &s->writer, ARENA_LARGE, room) : NULL;
@@ -118,92 +118,92 @@ static uint8_t *plain_room(pump *p, wconn *c, uint32_t *room)
 }
 
 /* So many bytes of the payload have been written there. */
-static void plain_wrote(pump *p, wconn *c, uint32_t size)
+static void framed_wrote(pump *p, worker_connection *c, uint32_t size)
 {
-    plain_conn *x = c->plain;
-    win *s = x->into->current;
+    framed_connection *x = c->framed;
+    in_delivery *s = x->into->current;
     chain_wrote(&s->writer, size);
     x->left -= size;
-    if (!x->left) { plain_finish(p, c, s); return; }
+    if (!x->left) { framed_finish(p, c, s); return; }
     chain_publish(&p->arena, &s->writer, CONTENT_RECEIVING);
     intake_grown(p, s);
 }
 
 /* The payload of the frame being received, from the buffer. */
-static enum plain_step plain_fill(pump *p, wconn *c)
+static enum framed_step framed_fill(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     if (x->into->current->discard) {
         x->skip += x->left;
         x->left = 0;
-        plain_finish(p, c, x->into->current);
-        return PLAIN_ON;
+        framed_finish(p, c, x->into->current);
+        return FRAMED_ON;
     }
     while (x->left && x->first < x->end) {
         uint32_t room, size = x->end - x->first;
-        uint8_t *to = x->into->held || x->into->stalled ? NULL : plain_room(p, c, &room);
-        if (!to) return PLAIN_WAIT;
+        uint8_t *to = x->into->held || x->into->stalled ? NULL : framed_room(p, c, &room);
+        if (!to) return FRAMED_WAIT;
         if (size > room) size = room;
         if (size > x->left) size = (uint32_t) x->left;
         memcpy(to, x->in + x->first, size);
         x->first += size;
-        plain_wrote(p, c, size);
+        framed_wrote(p, c, size);
     }
-    return x->left ? PLAIN_MORE : PLAIN_ON;
+    return x->left ? FRAMED_MORE : FRAMED_ON;
 }
 
 /* Whatever the buffer holds, as far as it goes. */
-static enum plain_step plain_take(pump *p, wconn *c)
+static enum framed_step framed_take(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     for (;;) {
-        enum plain_step step = PLAIN_ON;
-        if (c->failed) return PLAIN_WAIT;
-        if (x->left) step = plain_fill(p, c);
+        enum framed_step step = FRAMED_ON;
+        if (c->failed) return FRAMED_WAIT;
+        if (x->left) step = framed_fill(p, c);
         else if (x->skip) {
             uint32_t size = x->end - x->first;
             if (size > x->skip) size = (uint32_t) x->skip;
             x->first += size;
             x->skip -= size;
-            if (x->skip) step = PLAIN_MORE;
+            if (x->skip) step = FRAMED_MORE;
         } else step = x->speaks->next(p, c);
-        if (step != PLAIN_ON) return step;
+        if (step != FRAMED_ON) return step;
     }
 }
 
 /* Take what can be taken, and read on or not. */
-PRIVATE inline void plain_input(pump *p, wconn *c)
+PRIVATE inline void framed_input(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     if (!x->other || !x->other->open || (x->data && !x->data->open) || c->failed) return;
-    x->waiting = plain_take(p, c) == PLAIN_WAIT;
+    x->waiting = framed_take(p, c) == FRAMED_WAIT;
     if (x->ended && !x->waiting)
-        plain_close(p, c, x->left || x->skip || x->first != x->end ? "it ended inside a frame" : NULL);
-    else plain_read_on(p, c, !x->waiting && !x->ended);
+        framed_close(p, c, x->left || x->skip || x->first != x->end ? "it ended inside a frame" : NULL);
+    else framed_read_on(p, c, !x->waiting && !x->ended);
 }
 
 /* All of the buffer was taken; one that had to grow for a long frame is small again. */
-static void plain_buffer_empty(plain_conn *x)
+static void framed_buffer_empty(framed_connection *x)
 {
     x->first = x->end = 0;
-    uint8_t *in = x->room > PLAIN_BUFFER ? (uint8_t *) realloc(x->in, PLAIN_BUFFER) : NULL;
+    uint8_t *in = x->room > FRAMED_BUFFER ? (uint8_t *) realloc(x->in, FRAMED_BUFFER) : NULL;
     if (!in) return;
     x->in = in;
-    x->room = PLAIN_BUFFER;
+    x->room = FRAMED_BUFFER;
 }
 
 /* Read once; true if there may be more. */
-PRIVATE inline bool plain_read(pump *p, wconn *c)
+PRIVATE inline bool framed_read(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     uint32_t room = 0;
     uint8_t *to = NULL;
     bool direct = x->left && x->first == x->end && !x->into->current->discard && !x->into->held && !x->into->stalled;
-    if (direct && !(to = plain_room(p, c, &room))) { x->waiting = true; plain_read_on(p, c, false); return false; }
+    if (direct && !(to = framed_room(p, c, &room))) { x->waiting = true; framed_read_on(p, c, false); return false; }
     if (direct && room > x->left) room = (uint32_t) x->left;
     if (!direct) {
-        if (x->first == x->end) plain_buffer_empty(x);
-        else if (x->room - x->end < PLAIN_READ_MIN) {
+        if (x->first == x->end) framed_buffer_empty(x);
+        else if (x->room - x->end < FRAMED_READ_MIN) {
             memmove(x->in, x->in + x->first, x->end - x->first);
             x->end -= x->first;
             x->first = 0;
@@ -213,13 +213,13 @@ PRIVATE inline bool plain_read(pump *p, wconn *c)
     }
     ssize_t n = read(c->fd, to, room);
     if (n < 0) {
-        if (errno != EAGAIN && errno != EINTR) plain_close(p, c, strerror(errno));
+        if (errno != EAGAIN && errno != EINTR) framed_close(p, c, strerror(errno));
         return false;
     }
     if (n == 0) x->ended = true;
-    else if (direct) plain_wrote(p, c, (uint32_t) n);
+    else if (direct) framed_wrote(p, c, (uint32_t) n);
     else x->end += (uint32_t) n;
     stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
-    plain_input(p, c);
+    framed_input(p, c);
     return (uint32_t) n == room && c->reading;
 }

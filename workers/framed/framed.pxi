@@ -1,13 +1,13 @@
 """Framed connections: their events for Python, and the native functions that RMR and Ockam share."""
 
 
-cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k, void *obj) except -1:
+cdef bint framed_dispatch(Pump pump, int event, uint32_t index, worker_connection *c, worker_link *k, void *obj) except -1:
     """Pass an event to the protocol's handler; return False if the pump handles it as for AMQP."""
     cdef frame_seen *seen
     cdef message_seen *message
-    handler = pump.plain[c.plain.speaks.number]
-    if event == EV_PLAIN_OPEN:
-        if not pump.p.away:   # otherwise tell_all() reports it with the others
+    handler = pump.framed[c.framed.speaks.number]
+    if event == EV_FRAMED_OPEN:
+        if not pump.p.detached:   # otherwise tell_all() reports it with the others
             c.known = True
             handler.opened(index, c.slot.generation)
         return True
@@ -15,7 +15,7 @@ cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *
         handler.asked(index, pool_index(&pump.p.links, k), k.slot.generation)
         return True
     if event == EV_CONNECTION_GONE:
-        handler.gone(index, c.slot.generation, c.opened, text(c.plain.why))
+        handler.gone(index, c.slot.generation, c.opened, text(c.framed.why))
         return True
     if event == EV_TRACE:
         seen = <frame_seen *> obj
@@ -28,7 +28,7 @@ cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *
     return False
 
 
-cdef class PlainTransport:
+cdef class FramedTransport:
     """The native side of one pump's connections of one protocol. Whom it serves is told ``opened(index, generation)``, ``gone(index,
     generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
     logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
@@ -41,10 +41,10 @@ cdef class PlainTransport:
 
     def dial(self, int place, int fd):
         """Take over a connecting socket; return the connection's index and generation, or None if there is no room."""
-        cdef wconn *c
+        cdef worker_connection *c
         self.pump.listener(place)
         self.pump.p.now_ms = clock_ns() // 1000000
-        c = plain_new(&self.pump.p, fd, place, True)
+        c = framed_new(&self.pump.p, fd, place, True)
         return None if c == NULL else (pool_index(&self.pump.p.conns, c), c.slot.generation)
 
     def attach(self, uint32_t index, uint32_t number, int which):
@@ -53,27 +53,27 @@ cdef class PlainTransport:
         ``which`` is 0 for the link to the table, 1 for an anonymous one, 2 for the one from the endpoint's address,
         and 3 for the one from the connection's own address.
         """
-        cdef wconn *c = <wconn *> pool_at(&self.pump.p.conns, index)
-        cdef wlink *k = plain_link(&self.pump.p, c, which >= 2)
+        cdef worker_connection *c = <worker_connection *> pool_at(&self.pump.p.conns, index)
+        cdef worker_link *k = framed_link(&self.pump.p, c, which >= 2)
         if k == NULL:
             return None
-        c.plain.number = number
-        if which == 0: c.plain.data = k
-        elif which == 1: c.plain.other = k
-        elif which == 2: c.plain.out = k
-        else: c.plain.back = k
+        c.framed.number = number
+        if which == 0: c.framed.data = k
+        elif which == 1: c.framed.other = k
+        elif which == 2: c.framed.out = k
+        else: c.framed.back = k
         return pool_index(&self.pump.p.links, k), k.slot.generation, k.capacity
 
-    def link_open(self, uint32_t index, uint32_t generation, bint keyed):
+    def link_open(self, uint32_t index, uint32_t generation, bint to_table):
         """Open a link that the core has accepted."""
-        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         if k != NULL:
-            k.open, k.keyed = True, keyed
+            k.open, k.to_table = True, to_table
             mark_dirty(&self.pump.p, k.conn)
 
     def close(self, uint32_t index, uint32_t generation):
         """End a connection."""
-        close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)
+        close_connection(self.pump, <worker_connection *> pool_find2(&self.pump.p.conns, index, generation), None)
 
     def end_round(self):
         """Let `Pump.run` return after this turn."""

@@ -33,12 +33,12 @@ NAMES = ("data", "other", "endpoint", "back")
 
 
 class Transport(Protocol):
-    """The part of workers.loop.pump.PlainTransport that framed connections use."""
+    """The part of workers.loop.pump.FramedTransport that framed connections use."""
 
-    def serve(self, handler: "PlainConnections") -> None: ...
+    def serve(self, handler: "FramedConnections") -> None: ...
     def dial(self, place: int, fd: int) -> Name | None: ...
     def attach(self, index: int, number: int, which: int) -> tuple[int, int, int] | None: ...
-    def link_open(self, index: int, generation: int, keyed: bool) -> None: ...
+    def link_open(self, index: int, generation: int, to_table: bool) -> None: ...
     def close(self, index: int, generation: int) -> None: ...
     def end_round(self) -> None: ...
 
@@ -70,7 +70,7 @@ class Peer(msgspec.Struct):
         return self.opened.host
 
 
-class PlainConnections:
+class FramedConnections:
     """All connections of this worker that speak one protocol; ``role`` is its name."""
 
     role = ""
@@ -219,11 +219,11 @@ class PlainConnections:
     def _trace(self, message: Trace) -> None:
         peer = self._peers[message.connection]
         peer.opened = msgspec.structs.replace(peer.opened, trace=message.on)
-        self._tracing.wish(message.connection, message.generation, message.on)
+        self._tracing.set(message.connection, message.generation, message.on)
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:
-            self._transport.link_open(message.link, message.generation, message.keyed)
+            self._transport.link_open(message.link, message.generation, message.to_table)
         else:
             self._refused(message, message.error.description or message.error.condition)
 

@@ -17,9 +17,9 @@
 #include "workers/transport/transport.h"
 
 /* Terms for connections that a connector makes; NULL: there is no place. */
-GLUE wlistener *dial_place(pump *p)
+GLUE worker_listener *dial_place(pump *p)
 {
-    wlistener *l = listener_new(p);
+    worker_listener *l = listener_new(p);
     if (!l) return NULL;
     l->fd = -1;
     l->dials = true;
@@ -27,10 +27,11 @@ GLUE wlistener *dial_place(pump *p)
 }
 
 /* A connection on a socket that is being connected; NULL: no room.  Its OPEN is still to be written. */
-GLUE wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user, const char *password)
+GLUE worker_connection *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user,
+                             const char *password)
 {
     p->now_ms = (int64_t) (clock_ns() / 1000000u);       /* the last turn may be long ago */
-    wconn *c = conn_begin(p, fd, place);
+    worker_connection *c = conn_begin(p, fd, place);
     if (!c) return NULL;
     c->dialled = true;
     pn_connection_set_hostname(c->engine, hostname);
@@ -41,7 +42,7 @@ GLUE wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const ch
 }
 
 /* Why a socket cannot be connected, for whoever asks the transport. */
-PRIVATE inline void dial_failed(wconn *c)
+PRIVATE inline void dial_failed(worker_connection *c)
 {
     int why = 0;
     socklen_t size = sizeof why;
@@ -51,7 +52,7 @@ PRIVATE inline void dial_failed(wconn *c)
     pn_condition_set_description(error, strerror(why));
 }
 
-PRIVATE inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+PRIVATE inline bool session_router_initiated(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
 #define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
@@ -60,7 +61,7 @@ PRIVATE inline bool session_ours(pn_session_t *session) { return pn_session_get_
 /* The session of a connection that has this number, begun if it is not there. Links that are routed through begin none
  * while one has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their
  * frames. Where the peer has no channel left they share one. */
-GLUE pn_session_t *dial_session(wconn *c, uint32_t number)
+GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
     pn_session_t *routed = NULL, *idle = NULL;
@@ -87,7 +88,7 @@ GLUE pn_session_t *dial_session(wconn *c, uint32_t number)
 /* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not
  * said so? The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was
  * there. */
-GLUE bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
+GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
     void *session = (void *) ((uintptr_t) number + 1);
     for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
@@ -99,7 +100,7 @@ GLUE bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
 }
 
 /* Is a session without links kept for the next ones? */
-static bool dial_kept(const wconn *c, pn_session_t *session)
+static bool dial_kept(const worker_connection *c, pn_session_t *session)
 {
     if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED)
         return false;
@@ -110,10 +111,10 @@ static bool dial_kept(const wconn *c, pn_session_t *session)
 }
 
 /* A link that we had attached is gone, and its session with it if it was the last one there. */
-PRIVATE inline void dial_done(pump *p, wconn *c, pn_session_t *session)
+PRIVATE inline void dial_done(pump *p, worker_connection *c, pn_session_t *session)
 {
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
-        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        const worker_link *k = (const worker_link *) pool_at(&p->links, index);
         if (pn_link_session(k->engine) == session) return;
         index = k->next;
     }

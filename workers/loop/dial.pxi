@@ -4,10 +4,10 @@
 cdef bint tell_all(Pump pump) except -1:
     """Present connections, then links, to a new core; return False if blocks run out."""
     cdef uint32_t i
-    cdef wconn *c
-    cdef wlink *k
+    cdef worker_connection *c
+    cdef worker_link *k
     for i in range(pump.p.conns.high):
-        c = <wconn *> pool_at(&pump.p.conns, i)
+        c = <worker_connection *> pool_at(&pump.p.conns, i)
         if c.slot.next_free != SLOT_USED or c.known or not c.opened:
             continue
         if c.relay != NULL and c.dialled:
@@ -15,20 +15,20 @@ cdef bint tell_all(Pump pump) except -1:
         if not blocks_left(&pump.p):
             return False
         c.known = True
-        if c.plain != NULL:
-            pump.plain[c.plain.speaks.number].present(i, c.slot.generation)
+        if c.framed != NULL:
+            pump.framed[c.framed.speaks.number].present(i, c.slot.generation)
         else:
             pump.handler.connection_present(i, c.slot.generation)
     for k_order, i in sorted(untold(&pump.p)):
-        k = <wlink *> pool_at(&pump.p.links, i)
+        k = <worker_link *> pool_at(&pump.p.links, i)
         if not blocks_left(&pump.p):
             return False
-        if k.plain:
+        if k.framed:
             k.known = True
-            pump.plain[k.conn.plain.speaks.number].link_present(i)
+            pump.framed[k.conn.framed.speaks.number].link_present(i)
             continue
         pump.tell(k)
-        away_told(&pump.p, k)
+        resync_link(&pump.p, k)
     return blocks_left(&pump.p)       # the caller still has to post C_PRESENTED
 
 
@@ -36,12 +36,12 @@ cdef enum:
     CLOSE_WAIT_MS = 5000      # time for the peer's answer to CLOSE
 
 
-cdef close_connection(Pump pump, wconn *c, error):
+cdef close_connection(Pump pump, worker_connection *c, error):
     """Close a connection with an AMQP error (name, description) or None; no-op for NULL."""
     if c == NULL:
         return
-    if c.plain != NULL:
-        plain_close(&pump.p, c, NULL)
+    if c.framed != NULL:
+        framed_close(&pump.p, c, NULL)
         return
     if error is not None:
         set_condition(pn_connection_condition(c.engine), error[0], error[1])
@@ -53,7 +53,7 @@ cdef close_connection(Pump pump, wconn *c, error):
     mark_dirty(&pump.p, c)
 
 
-cdef contained(Pump pump, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
+cdef contained(Pump pump, int event, worker_connection *c, worker_link *k, void *obj, const routerd_record *r):
     """Pass an event to the handler; an exception ends only the connection of the peer that caused it.
 
     An exception at the loss of a link or connection is raised, because the core's state would be wrong from
@@ -74,10 +74,10 @@ cdef contained(Pump pump, int event, wconn *c, wlink *k, void *obj, const router
 
 cdef list untold(const native_pump *p):
     """Return order and index of the links that the core does not know."""
-    cdef const wlink *k
+    cdef const worker_link *k
     out = []
     for i in range(p.links.high):
-        k = <const wlink *> pool_at(&p.links, i)
+        k = <const worker_link *> pool_at(&p.links, i)
         if k.slot.next_free == SLOT_USED and not k.known:
             out.append((k.order, i))
     return out
@@ -85,10 +85,10 @@ cdef list untold(const native_pump *p):
 
 cdef unask(native_pump *p):
     """Close the links that a dead core has requested and no peer has answered yet."""
-    cdef wlink *k
+    cdef worker_link *k
     cdef pn_link_t *engine
     for i in range(p.links.high):
-        k = <wlink *> pool_at(&p.links, i)
+        k = <worker_link *> pool_at(&p.links, i)
         if k.slot.next_free == SLOT_USED and k.asked:
             engine = k.engine
             mark_dirty(p, k.conn)
@@ -108,20 +108,20 @@ cdef set_terminus(pn_terminus_t *t, address, list capabilities):
         put_symbols(pn_terminus_capabilities(t), capabilities)
 
 
-cdef wlink *begin_link(Pump pump, wish) except? NULL:
+cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     """Create the link of an OpenLink without attaching it; NULL if the connection is gone or there is no room."""
-    cdef wconn *c = <wconn *> pool_find2(&pump.p.conns, wish.connection, wish.generation)
-    cdef uint32_t request = wish.request
-    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, wish.session)
-    cdef bytes b = wish.name.encode("utf-8", "surrogateescape")
+    cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
+    cdef uint32_t request = opening.request
+    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, opening.session)
+    cdef bytes b = opening.name.encode("utf-8", "surrogateescape")
     cdef pn_link_t *engine
-    cdef wlink *k
+    cdef worker_link *k
     if s == NULL:
         return NULL
-    engine = pn_sender(s, b) if wish.outgoing else pn_receiver(s, b)
+    engine = pn_sender(s, b) if opening.outgoing else pn_receiver(s, b)
     k = NULL if engine == NULL else link_new(&pump.p, c, engine)
     if k != NULL:
-        k.ours = k.known = True
+        k.router_initiated = k.known = True
         k.asked = request
     return k
 
@@ -136,7 +136,7 @@ cdef class Dialler:
 
     def add_place(self, *terms):
         """Add a connector with the terms of `Pump.add_listener`; return its place. Raises ValueError."""
-        cdef wlistener *l = dial_place(&self.pump.p)
+        cdef worker_listener *l = dial_place(&self.pump.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
         listener_terms(l, terms)
@@ -155,7 +155,7 @@ cdef class Dialler:
         cdef bytes h = hostname.encode()
         cdef bytes u = user.encode()
         cdef bytes w = password.encode()
-        cdef wconn *c
+        cdef worker_connection *c
         self.pump.listener(place)
         c = dial(&self.pump.p, fd, place, h, u, w)
         if c == NULL:
@@ -166,20 +166,20 @@ cdef class Dialler:
         """Let `Pump.run` return after this turn."""
         self.pump.p.woken = True
 
-    def open_link(self, wish):
+    def open_link(self, opening):
         """Attach the link of an OpenLink; return False if the connection is gone or there is no room.
 
         The peer's answer goes to the handler with the same ``request``.
         """
-        cdef wlink *k = begin_link(self.pump, wish)
+        cdef worker_link *k = begin_link(self.pump, opening)
         if k == NULL:
             return False
-        k.capacity = wish.capacity or k.capacity
-        set_terminus(pn_link_source(k.engine), wish.source, wish.source_capabilities)
-        set_terminus(pn_link_target(k.engine), wish.target, wish.target_capabilities)
-        pn_terminus_set_dynamic(pn_link_source(k.engine), wish.dynamic_source)
-        pn_link_set_snd_settle_mode(k.engine, wish.snd_settle_mode)
-        pn_link_set_rcv_settle_mode(k.engine, wish.rcv_settle_mode)
+        k.capacity = opening.capacity or k.capacity
+        set_terminus(pn_link_source(k.engine), opening.source, opening.source_capabilities)
+        set_terminus(pn_link_target(k.engine), opening.target, opening.target_capabilities)
+        pn_terminus_set_dynamic(pn_link_source(k.engine), opening.dynamic_source)
+        pn_link_set_snd_settle_mode(k.engine, opening.snd_settle_mode)
+        pn_link_set_rcv_settle_mode(k.engine, opening.rcv_settle_mode)
         pn_link_open(k.engine)
         mark_dirty(&self.pump.p, k.conn)
         return True

@@ -27,9 +27,9 @@
 
 /* ---- links ---- */
 
-GLUE wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
+GLUE worker_link *link_new(pump *p, worker_connection *c, pn_link_t *engine)
 {
-    wlink *k = link_begin(p, c, pn_link_is_sender(engine));
+    worker_link *k = link_begin(p, c, pn_link_is_sender(engine));
     if (!k) return NULL;
     k->engine = engine;
     pn_link_set_context(engine, k);
@@ -37,23 +37,23 @@ GLUE wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
 }
 
 /* Answer for everything the link still had, then forget it.  The engine's link stays: its owner closes it. */
-GLUE void link_free(pump *p, wlink *k)
+GLUE void link_free(pump *p, worker_link *k)
 {
-    wconn *c = k->conn;
+    worker_connection *c = k->conn;
     if (k->outgoing) egress_lost(p, k);
     else intake_lost(p, k);
     if (k->stalled) {
         uint32_t *at = &p->stalled_first, index = pool_index(&p->links, k);
-        while (*at != ROUTERD_NIL && *at != index) at = &((wlink *) pool_at(&p->links, *at))->stalled_next;
+        while (*at != ROUTERD_NIL && *at != index) at = &((worker_link *) pool_at(&p->links, *at))->stalled_next;
         if (*at == index) *at = k->stalled_next;
     }
     if (k->previous == ROUTERD_NIL) c->link_first = k->next;
-    else ((wlink *) pool_at(&p->links, k->previous))->next = k->next;
-    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = k->previous;
+    else ((worker_link *) pool_at(&p->links, k->previous))->next = k->next;
+    if (k->next != ROUTERD_NIL) ((worker_link *) pool_at(&p->links, k->next))->previous = k->previous;
     if (k->outgoing) c->links_out--;
     else c->links_in--;
     if (k->engine) pn_link_set_context(k->engine, NULL);
-    if (k->ours) dial_done(p, c, pn_link_session(k->engine));
+    if (k->router_initiated) dial_done(p, c, pn_link_session(k->engine));
     if (k->sender) free(k->sender->reach);
     free(k->sender);
     pool_give(&p->links, k);
@@ -61,7 +61,7 @@ GLUE void link_free(pump *p, wlink *k)
 }
 
 /* Python posts the DETACH (its callback runs first in the ring's order: UPDATEs were posted by egress_lost). */
-GLUE void link_lost(pump *p, wlink *k, int event)
+GLUE void link_lost(pump *p, worker_link *k, int event)
 {
     if (k->outgoing) egress_lost(p, k);
     else intake_lost(p, k);
@@ -69,17 +69,17 @@ GLUE void link_lost(pump *p, wlink *k, int event)
     link_free(p, k);
 }
 
-static void links_lost(pump *p, wconn *c)
+static void links_lost(pump *p, worker_connection *c)
 {
-    while (c->link_first != ROUTERD_NIL) link_lost(p, (wlink *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+    while (c->link_first != ROUTERD_NIL) link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
 }
 
 static void session_lost(pump *p, pn_session_t *session)
 {
-    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+    worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     uint32_t index = c ? c->link_first : ROUTERD_NIL;
     while (index != ROUTERD_NIL) {
-        wlink *k = (wlink *) pool_at(&p->links, index);
+        worker_link *k = (worker_link *) pool_at(&p->links, index);
         index = k->next;
         if (pn_link_session(k->engine) == session) link_lost(p, k, EV_LINK_LOST);
     }
@@ -89,7 +89,7 @@ static void session_lost(pump *p, pn_session_t *session)
 
 static void event_link_closed(pump *p, pn_link_t *engine, bool closed)
 {
-    wlink *k = (wlink *) pn_link_get_context(engine);
+    worker_link *k = (worker_link *) pn_link_get_context(engine);
     if (k) link_lost(p, k, EV_DETACH);
     if (pn_link_state(engine) & PN_LOCAL_UNINIT) pn_link_open(engine);
     if (closed) pn_link_close(engine);
@@ -101,14 +101,14 @@ static void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
         session_lost(p, session);
-        wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
-        if (c && c->sessions && !session_ours(session)) c->sessions--;
+        worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
+        if (c && c->sessions && !session_router_initiated(session)) c->sessions--;
         pn_session_close(session);
         pn_session_free(session);
         return;
     }
-    if (session_ours(session)) return;
-    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+    if (session_router_initiated(session)) return;
+    worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (c && !security_session(p, c)) return;
     if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     pn_session_open(session);
@@ -116,11 +116,11 @@ static void event_session(pump *p, pn_session_t *session, bool open)
 
 static void event_connection(pump *p, pn_connection_t *engine, bool open)
 {
-    wconn *c = (wconn *) pn_connection_get_context(engine);
+    worker_connection *c = (worker_connection *) pn_connection_get_context(engine);
     if (!c) return;
     if (open) {
         c->opened = true;
-        c->known = !p->away;
+        c->known = !p->detached;
         c->deadline = 0;
         c->tick_at = p->now_ms;
     }
@@ -138,7 +138,7 @@ GLUE bool terminus_there(pn_terminus_t *t)
  * not tell a source without an address from none: where we have named no address, the detach alone counts. Who answers
  * without the address that we have named has not made it its own, as clients do that open whatever comes; if links are
  * routed through, that is for the far peer to judge: it gets such an answer, and the detach that may follow. */
-static bool attach_refused(const wlink *k)
+static bool attach_refused(const worker_link *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
     pn_terminus_t *there = k->outgoing ? pn_link_remote_target(k->engine) : pn_link_remote_source(k->engine);
@@ -153,8 +153,9 @@ enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection clo
 /* A peer attaches, or answers our attach. */
 static void event_attach(pump *p, pn_link_t *engine)
 {
-    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
-    wlink *k = (wlink *) pn_link_get_context(engine);
+    worker_connection *c = (worker_connection *)
+        pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
+    worker_link *k = (worker_link *) pn_link_get_context(engine);
     if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
     if (!attach_sound(engine)) {
         pn_condition_t *error = pn_connection_condition(c->engine);
@@ -175,18 +176,18 @@ static void event_attach(pump *p, pn_link_t *engine)
 
 static void event_handle(pump *p, int type, void *object)
 {
-    wlink *k;
+    worker_link *k;
     switch (type) {
     case PN_DELIVERY: {
         pn_delivery_t *d = (pn_delivery_t *) object;
-        k = (wlink *) pn_link_get_context(pn_delivery_link(d));
+        k = (worker_link *) pn_link_get_context(pn_delivery_link(d));
         if (!k) return;
         if (k->outgoing) egress_updated(p, k, d);
         else intake_event(p, k, d);
         return;
     }
     case PN_LINK_FLOW:
-        k = (wlink *) pn_link_get_context((pn_link_t *) object);
+        k = (worker_link *) pn_link_get_context((pn_link_t *) object);
         if (!k || !k->open) return;
         if (k->outgoing) egress_flow(p, k);
         else intake_flow(p, k);
@@ -213,11 +214,11 @@ static void events_drain(pump *p)
 
 /* ---- connections ---- */
 
-static void conn_forget(pump *p, wconn *c)
+static void conn_forget(pump *p, worker_connection *c)
 {
     if (c->dirty) {                                             /* the list must not lead through a reused place */
         uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
-        while (*at != index) at = &((wconn *) pool_at(&p->conns, *at))->dirty_next;
+        while (*at != index) at = &((worker_connection *) pool_at(&p->conns, *at))->dirty_next;
         *at = c->dirty_next;
     }
     pool_give(&p->conns, c);
@@ -225,18 +226,18 @@ static void conn_forget(pump *p, wconn *c)
 }
 
 /* One without an engine. */
-static void conn_free_plain(pump *p, wconn *c)
+static void conn_free_framed(pump *p, worker_connection *c)
 {
     links_lost(p, c);
-    if (c->plain->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
+    if (c->framed->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
     close(c->fd);
-    plain_free(c->plain);
+    framed_free(c->framed);
     conn_forget(p, c);
 }
 
 /* Everything the connection had is answered for, Python is told, and it is gone. */
-static void conn_free(pump *p, wconn *c)
+static void conn_free(pump *p, worker_connection *c)
 {
     links_lost(p, c);
     if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport)))
@@ -256,11 +257,11 @@ static void conn_free(pump *p, wconn *c)
     conn_forget(p, c);
 }
 
-static void conn_serve(pump *p, wconn *c)
+static void conn_serve(pump *p, worker_connection *c)
 {
-    if (c->plain) {
-        plain_serve(p, c);
-        if (c->failed) conn_free_plain(p, c);
+    if (c->framed) {
+        framed_serve(p, c);
+        if (c->failed) conn_free_framed(p, c);
         return;
     }
     for (int i = 0; i < 16; i++) {
@@ -278,16 +279,16 @@ static void conns_serve(pump *p)
     uint32_t index = p->dirty_first;
     p->dirty_first = ROUTERD_NIL;
     while (index != ROUTERD_NIL) {
-        wconn *c = (wconn *) pool_at(&p->conns, index);
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, index);
         index = c->dirty_next;
         c->dirty = false;
         if (c->slot.next_free == SLOT_USED) conn_serve(p, c);
     }
 }
 
-static void conn_sweep(pump *p, wconn *c)
+static void conn_sweep(pump *p, worker_connection *c)
 {
-    if (c->plain) { plain_sweep(p, c); return; }
+    if (c->framed) { framed_sweep(p, c); return; }
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
         /* no OPEN, or no end after a CLOSE, within the time given */
@@ -304,7 +305,7 @@ static void conns_sweep(pump *p)
 {
     p->next_sweep = p->now_ms + SWEEP_MS;
     for (uint32_t i = 0; i < p->conns.high; i++) {
-        wconn *c = (wconn *) pool_at(&p->conns, i);
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
         if (c->slot.next_free == SLOT_USED) conn_sweep(p, c);
     }
 }
@@ -325,11 +326,11 @@ static void socket_event(pump *p, const struct epoll_event *e)
         sockets_accept(p, &p->listeners[name & 0xffff]);
         return;
     default: {
-        wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, (uint32_t) name);
         if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED
             || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff))
             return;
-        if (c->plain) { plain_event(p, c, e->events); return; }
+        if (c->framed) { framed_event(p, c, e->events); return; }
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }

@@ -28,11 +28,11 @@ cdef extern from "workers/loop/api.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_FRAMED_OPEN
     int EV_ROUTE_SENDER, EV_RELAY
     int ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
-    int DIGEST_MESSAGES, DIGEST_TRANSACTIONS
+    int EXTRACT_MESSAGES, EXTRACT_TRANSACTIONS
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
     int N_ACCEPTING, N_BAD_RECORDS
@@ -41,33 +41,33 @@ cdef extern from "workers/loop/api.h" nogil:
         uint32_t generation
     ctypedef struct pool:
         uint32_t used, high
-    ctypedef struct plain_conn:
-        wlink *data
-        wlink *other
-        wlink *out
-        wlink *back
+    ctypedef struct framed_connection:
+        worker_link *data
+        worker_link *other
+        worker_link *out
+        worker_link *back
         uint32_t number
         const char *why
-        const plain_protocol *speaks
+        const framed_protocol *speaks
         uint8_t *name
         uint16_t name_length
         uint8_t name_type
-    ctypedef struct plain_protocol:
+    ctypedef struct framed_protocol:
         uint8_t number
-    ctypedef struct plain_terms:
-        const plain_protocol *speaks
+    ctypedef struct framed_terms:
+        const framed_protocol *speaks
         uint32_t most
-    const plain_protocol rmr_protocol
-    const plain_protocol ockam_protocol
+    const framed_protocol rmr_protocol
+    const framed_protocol ockam_protocol
     ctypedef struct ockam_terms:
-        plain_terms plain
+        framed_terms framed
         uint8_t framing
         uint32_t reach_count
         uint8_t *reach
     uint8_t OCKAM_CBOR, OCKAM_BARE
-    void ockam_greet(native_pump *, wconn *)
+    void ockam_greet(native_pump *, worker_connection *)
     ctypedef struct rmr_terms:
-        plain_terms plain
+        framed_terms framed
         char address[1024]
         char control[1024]
         char back[1024]
@@ -82,7 +82,7 @@ cdef extern from "workers/loop/api.h" nogil:
         char *start
         size_t size
     ctypedef struct relay:
-        wconn *up
+        worker_connection *up
         int state
         bint local
         char mechanism[64]
@@ -93,8 +93,8 @@ cdef extern from "workers/loop/api.h" nogil:
     void relay_admit(relay *, const char *)
     void relay_refuse(relay *, int, const char *)
     void relay_question(relay *, const char *, size_t)
-    void relay_dialled(relay *, wconn *, const char *)
-    ctypedef struct wconn:
+    void relay_dialled(relay *, worker_connection *, const char *)
+    ctypedef struct worker_connection:
         slot_head slot
         pn_connection_t *engine
         pn_transport_t *transport
@@ -108,12 +108,12 @@ cdef extern from "workers/loop/api.h" nogil:
         bint secured
         uint8_t trace
         bint dialled
-        plain_conn *plain
+        framed_connection *framed
         relay *relay
         bint messages_logged
         uint64_t max_message
         uint32_t window, max_sessions
-        uint8_t heeded, annotations
+        uint8_t trusted, annotations
     ctypedef struct route_stop:
         const uint8_t *at
         uint16_t length
@@ -148,25 +148,25 @@ cdef extern from "workers/loop/api.h" nogil:
     void route_engine_set(route_engine *, route_table *)
     route_table *route_table_load(const uint8_t *, size_t)
     const route_entry *route_find(const route_table *, const route_stop *)
-    ctypedef struct wlink:
+    ctypedef struct worker_link:
         route_sender *sender
         slot_head slot
         pn_link_t *engine
-        wconn *conn
+        worker_connection *conn
         uint32_t capacity
         bint outgoing
         bint open
         bint known
-        bint ours
+        bint router_initiated
         bint routed
-        bint keyed, loose
-        bint plain
+        bint to_table, anonymous
+        bint framed
         int32_t credit
         uint32_t asked
         uint64_t order
-    ctypedef struct win:
+    ctypedef struct in_delivery:
         pass
-    ctypedef struct wout:
+    ctypedef struct out_delivery:
         pass
     ctypedef struct annotations_self:
         char id[255]
@@ -174,7 +174,7 @@ cdef extern from "workers/loop/api.h" nogil:
     uint32_t ANNOTATIONS_ID_MAX
     uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SECTION, ANNOTATIONS_SKUPPER
     uint8_t annotations_form_bit(int)
-    ctypedef struct wlistener:
+    ctypedef struct worker_listener:
         int fd
         uint32_t config
         bint armed
@@ -185,7 +185,7 @@ cdef extern from "workers/loop/api.h" nogil:
         bint authenticate, encrypt
         char mechanisms[256]
         pn_ssl_domain_t *tls
-        plain_terms *plain
+        framed_terms *framed
     ctypedef struct routerd_record:
         uint8_t type
         uint8_t arena
@@ -210,7 +210,7 @@ cdef extern from "workers/loop/api.h" nogil:
         pass
     ctypedef struct stats_page:
         uint32_t pid
-    ctypedef void (*pump_callback)(void *, int, wconn *, wlink *, void *, const routerd_record *) noexcept
+    ctypedef void (*pump_callback)(void *, int, worker_connection *, worker_link *, void *, const routerd_record *) noexcept
     ctypedef struct native_pump "pump":
         route_engine *routes
         uint32_t index, workers
@@ -226,10 +226,10 @@ cdef extern from "workers/loop/api.h" nogil:
         stats_page *others[64]
         pool conns, links, ins, outs
         pn_collector_t *collector
-        wlistener listeners[512]
+        worker_listener listeners[512]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
-        bint accepting, withhold, woken, paused, away
-        uint8_t digests
+        bint accepting, withhold, woken, paused, detached
+        uint8_t extracts
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled
@@ -249,36 +249,36 @@ cdef extern from "workers/loop/api.h" nogil:
     routerd_record *outbox_post(routerd_outbox *)
     bint payload_store(native_pump *, const void *, size_t, routerd_record *)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
-    void plain_end(native_pump *)
-    wconn *plain_new(native_pump *, int, uint16_t, bint)
-    wlink *plain_link(native_pump *, wconn *, bint)
-    void plain_close(native_pump *, wconn *, const char *)
-    wlink *link_new(native_pump *, wconn *, pn_link_t *)
-    void egress_flow(native_pump *, wlink *)
-    void link_free(native_pump *, wlink *)
-    void link_lost(native_pump *, wlink *, int)
+    void framed_end(native_pump *)
+    worker_connection *framed_new(native_pump *, int, uint16_t, bint)
+    worker_link *framed_link(native_pump *, worker_connection *, bint)
+    void framed_close(native_pump *, worker_connection *, const char *)
+    worker_link *link_new(native_pump *, worker_connection *, pn_link_t *)
+    void egress_flow(native_pump *, worker_link *)
+    void link_free(native_pump *, worker_link *)
+    void link_lost(native_pump *, worker_link *, int)
     void listeners_arm(native_pump *, bint)
-    void listener_arm(native_pump *, wlistener *, bint)
-    wlistener *listener_new(native_pump *)
+    void listener_arm(native_pump *, worker_listener *, bint)
+    worker_listener *listener_new(native_pump *)
     bint websocket_door(int)
-    void listener_close(native_pump *, wlistener *)
-    wlistener *dial_place(native_pump *)
-    wconn *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
-    pn_session_t *dial_session(wconn *, uint32_t)
-    bint dial_taken(wconn *, uint32_t, const char *, bint)
+    void listener_close(native_pump *, worker_listener *)
+    worker_listener *dial_place(native_pump *)
+    worker_connection *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
+    pn_session_t *dial_session(worker_connection *, uint32_t)
+    bint dial_taken(worker_connection *, uint32_t, const char *, bint)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)
     void pump_leave(native_pump *)
     bint pump_return(native_pump *, routerd_ring *, routerd_ring *)
     void pump_present(native_pump *)
-    int away_credit(wlink *)
-    void look_at_all(native_pump *, uint64_t)
-    void look_links(native_pump *, const char *, size_t, uint64_t, char *)
-    void away_told(native_pump *, wlink *)
-    void mark_dirty(native_pump *, wconn *)
+    int resync_credit(worker_link *)
+    void poll_all_links(native_pump *, uint64_t)
+    void poll_links(native_pump *, const char *, size_t, uint64_t, char *)
+    void resync_link(native_pump *, worker_link *)
+    void mark_dirty(native_pump *, worker_connection *)
     void pressure_check(native_pump *)
-    void security_peer(const wconn *, char *, size_t)
-    void conn_broken(native_pump *, wconn *)
+    void security_peer(const worker_connection *, char *, size_t)
+    void conn_broken(native_pump *, worker_connection *)
     ctypedef struct message_seen:
         bint sent
         uint32_t length
@@ -289,7 +289,7 @@ cdef extern from "workers/loop/api.h" nogil:
         const uint8_t *head
         const uint8_t *payload
     void trace_all(native_pump *, bint)
-    void trace_apply(native_pump *, wconn *)
+    void trace_apply(native_pump *, worker_connection *)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void stats_add(stats_page *, uint32_t, uint64_t)
     void pump_run(native_pump *, int64_t)

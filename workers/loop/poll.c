@@ -10,16 +10,16 @@
 #include "workers/state/pool.h"
 #include "workers/state/pump.h"
 
-#define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
-#define LOOK_GONE (-1)
+#define POLL_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
+#define POLL_GONE (-1)
 
 typedef struct {               /* shm.contract.payloads.SEEN_LINK */
     uint32_t queued;           /* deliveries not sent yet */
-    int32_t credit;            /* LOOK_GONE: there is no such receiver */
+    int32_t credit;            /* POLL_GONE: there is no such receiver */
     uint64_t dry_since;        /* nanoseconds; 0: it has credit */
-} link_look;
+} link_poll;
 
-static void look_at(wlink *k, uint64_t now)
+static void look_at(worker_link *k, uint64_t now)
 {
     if (!k->outgoing || !k->open || !k->engine) return;
     if (pn_link_credit(k->engine) > 0) k->dry_since = 0;
@@ -27,43 +27,43 @@ static void look_at(wlink *k, uint64_t now)
 }
 
 /* A receiver that has begun no delivery since the last poll takes none at present, despite its credit. */
-static void look_for_standstill(pump *p, wlink *k)
+static void poll_for_standstill(pump *p, worker_link *k)
 {
     if (k->queued_settled && k->seen_tag == k->tag) out_waits(p, k);
     k->seen_tag = k->tag;
 }
 
 /* Polls every link, and counts the blocked ones. */
-GLUE void look_at_all(pump *p, uint64_t now)
+GLUE void poll_all_links(pump *p, uint64_t now)
 {
     uint64_t blocked = 0;
     for (uint32_t i = 0; i < p->links.high; i++) {
-        wlink *k = (wlink *) pool_at(&p->links, i);
+        worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free != SLOT_USED) continue;
         look_at(k, now);
-        look_for_standstill(p, k);
-        blocked += k->dry_since && now > k->dry_since + LOOK_BLOCKED_NS;
+        poll_for_standstill(p, k);
+        blocked += k->dry_since && now > k->dry_since + POLL_BLOCKED_NS;
     }
     stats_set(p->stats, N_LINKS_BLOCKED, blocked);
     publish_actions(p);
 }
 
-static link_look look_link(pump *p, uint32_t link, uint32_t generation, uint64_t now)
+static link_poll poll_link(pump *p, uint32_t link, uint32_t generation, uint64_t now)
 {
-    wlink *k = (wlink *) pool_find2(&p->links, link, generation);
-    if (!k || !k->outgoing || !k->engine) return (link_look) { .credit = LOOK_GONE };
+    worker_link *k = (worker_link *) pool_find2(&p->links, link, generation);
+    if (!k || !k->outgoing || !k->engine) return (link_poll) { .credit = POLL_GONE };
     look_at(k, now);
     int credit = pn_link_credit(k->engine);
-    return (link_look) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
+    return (link_poll) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
 }
 
-/* Receivers as they are now: of each its index and generation, and a link_look. */
-GLUE void look_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
+/* Receivers as they are now: of each its index and generation, and a link_poll. */
+GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t name[2];
         memcpy(name, asked + i * sizeof name, sizeof name);
-        link_look look = look_link(p, name[0], name[1], now);
+        link_poll look = poll_link(p, name[0], name[1], now);
         memcpy(seen + i * sizeof look, &look, sizeof look);
     }
 }

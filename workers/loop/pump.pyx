@@ -22,7 +22,7 @@ include "../amqp/values.pxi"
 include "../amqp/annotations.pxi"
 
 
-cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
+cdef void on_event(void *self, int event, worker_connection *c, worker_link *k, void *obj, const routerd_record *r) noexcept with gil:
     cdef Pump pump = <Pump> self
     try:
         contained(pump, event, c, k, obj, r)
@@ -42,7 +42,7 @@ cdef class Pump(AnnotatingPump):
     """
 
     cdef object handler, relays, segments, error
-    cdef dict plain
+    cdef dict framed
     cdef layout_control *control
 
     def __cinit__(self, segments, int index, int workers, int doorbell_fd, int wake_fd, *,
@@ -54,7 +54,7 @@ cdef class Pump(AnnotatingPump):
         memset(&self.p, 0, sizeof(self.p))
         self.segments = segments
         self.control = <layout_control *> control
-        self.plain = {}                     # who serves a protocol, by its number
+        self.framed = {}                     # who serves a protocol, by its number
         self.p.index = index
         self.p.workers = workers
         for i in range(workers + 1):
@@ -74,8 +74,8 @@ cdef class Pump(AnnotatingPump):
         self.p.core_semaphore = sem_open(name, 0)
         if self.p.core_semaphore == NULL:
             raise OSError(f"cannot open the core's semaphore {name!r}")
-        if (not pool_open(&self.p.conns, sizeof(wconn), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(wlink), most_links)
-                or not pool_open(&self.p.ins, sizeof(win), MAX_DELIVERIES) or not pool_open(&self.p.outs, sizeof(wout), MAX_DELIVERIES)
+        if (not pool_open(&self.p.conns, sizeof(worker_connection), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(worker_link), most_links)
+                or not pool_open(&self.p.ins, sizeof(in_delivery), MAX_DELIVERIES) or not pool_open(&self.p.outs, sizeof(out_delivery), MAX_DELIVERIES)
                 or not arena_own(&self.p.arena, &self.p.views[index])):
             raise MemoryError("no address space for the worker's tables")
         self.p.collector = pn_collector()
@@ -101,7 +101,7 @@ cdef class Pump(AnnotatingPump):
             sem_close(self.p.core_semaphore)
         if self.p.epoll_fd > 0:
             os.close(self.p.epoll_fd)
-        plain_end(&self.p)
+        framed_end(&self.p)
         arena_disown(&self.p.arena)
         pool_close(&self.p.conns)
         pool_close(&self.p.links)
@@ -120,7 +120,7 @@ cdef class Pump(AnnotatingPump):
         ``terms`` are: number (connection_info returns it), maximum frame size (bytes), highest channel, idle
         timeout and handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
         """
-        cdef wlistener *l = listener_new(&self.p)
+        cdef worker_listener *l = listener_new(&self.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets")
         l.fd = -1
@@ -138,7 +138,7 @@ cdef class Pump(AnnotatingPump):
         """Close a listening socket; its connections stay."""
         listener_close(&self.p, self.listener(place))
 
-    cdef wlistener *listener(self, int place) except NULL:
+    cdef worker_listener *listener(self, int place) except NULL:
         if not 0 <= place < <int> self.p.listener_count:
             raise ValueError(f"there is no listening socket {place}")
         return &self.p.listeners[place]
@@ -178,9 +178,9 @@ cdef class Pump(AnnotatingPump):
         """The number of unsettled deliveries, in and out."""
         return self.p.unsettled
 
-    cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
+    cdef dispatch(self, int event, worker_connection *c, worker_link *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
-        if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c, k, obj): return
+        if c != NULL and c.framed != NULL and framed_dispatch(self, event, index, c, k, obj): return
         if c != NULL and c.relay != NULL and relay_dispatch(self, event, index, c): return
         if event == EV_CONTROL:
             payload = self.payload(r)
@@ -204,16 +204,16 @@ cdef class Pump(AnnotatingPump):
             self.handler.connection_close(index, c.slot.generation, condition(pn_connection_remote_condition(c.engine)))
         elif event == EV_CONNECTION_GONE:
             self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)))
-        elif event == EV_ACCEPT_FAILED: self.handler.accept_failed((<wlistener *> obj).config)
-        elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
+        elif event == EV_ACCEPT_FAILED: self.handler.accept_failed((<worker_listener *> obj).config)
+        elif event == EV_CERTIFICATES: self.handler.certificates_due(<worker_listener *> obj - self.p.listeners)
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)
-        elif event == EV_ROUTE_SENDER: self.handler.senders.asked(index, pool_index(&self.p.links, k), k.slot.generation, k.ours, target_of(k.engine))
+        elif event == EV_ROUTE_SENDER: self.handler.senders.asked(index, pool_index(&self.p.links, k), k.slot.generation, k.router_initiated, target_of(k.engine))
         elif event == EV_SESSION_DENIED: self.handler.session_denied(index, c.slot.generation)
         elif event == EV_MESSAGE_REFUSED: self.handler.message_refused(index, text(<const char *> obj))
         elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
 
-    cdef message(self, uint32_t index, wlink *k, message_seen *m):
+    cdef message(self, uint32_t index, worker_link *k, message_seen *m):
         self.handler.tracing.messages.seen(index, text(pn_link_name(k.engine)), m.sent, m.bytes[:m.length])
 
     cdef bytes payload(self, const routerd_record *r):
@@ -221,13 +221,13 @@ cdef class Pump(AnnotatingPump):
         cdef ssize_t n = payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, PAYLOAD_LIMIT)
         return None if n < 0 else out[:n]
 
-    cdef attach(self, wconn *c, pn_link_t *engine):
-        cdef wlink *k = link_new(&self.p, c, engine)
+    cdef attach(self, worker_connection *c, pn_link_t *engine):
+        cdef worker_link *k = link_new(&self.p, c, engine)
         if k == NULL:
             self.handler.guard.without_room(self.handler.peers.get(pool_index(&self.p.conns, c), "?"), text(pn_link_name(engine)))
             self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
             mark_dirty(&self.p, c)
-        elif c.known and not self.p.away:   # otherwise present() reports it with the others
+        elif c.known and not self.p.detached:   # otherwise present() reports it with the others
             self.tell(k)
 
     cdef refuse(self, pn_link_t *engine, str name, str description):
@@ -246,7 +246,7 @@ cdef class Pump(AnnotatingPump):
     def come_back(self) -> None:
         """Attach to a new core with empty rings and free blocks; then call ``present`` until it returns True."""
         cdef uintptr_t rings = self.segments.address("rings")
-        if self.p.away and not pump_return(&self.p, <routerd_ring *> (rings + layout_action_ring(self.p.index)),
+        if self.p.detached and not pump_return(&self.p, <routerd_ring *> (rings + layout_action_ring(self.p.index)),
                                            <routerd_ring *> (rings + layout_work_ring(self.p.index))):
             raise MemoryError("the worker cannot begin anew with the new core: no memory, or broken rings")
 
@@ -260,26 +260,26 @@ cdef class Pump(AnnotatingPump):
         """Let messages flow, because the new core knows the links of all workers."""
         pump_present(&self.p)
 
-    cdef tell(self, wlink *k):
+    cdef tell(self, worker_link *k):
         """Ask the core about an attach, or present an open link.
 
         The terminus is that at the peer, with the requested capabilities, if the router has initiated the link,
         and that at the router otherwise.
         """
         cdef pn_link_t *engine = k.engine
-        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.ours else pn_link_remote_target(engine)
-        cdef pn_terminus_t *wished = t if not k.ours else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
+        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.router_initiated else pn_link_remote_target(engine)
+        cdef pn_terminus_t *requested = t if not k.router_initiated else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
         cdef const char *address = pn_terminus_get_address(t)
-        if k.open and not k.ours:
+        if k.open and not k.router_initiated:
             address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
         k.known = True
         self.handler.attach(Attach(
             link=pool_index(&self.p.links, k), generation=k.slot.generation, connection=pool_index(&self.p.conns, k.conn),
             name=text(pn_link_name(engine)), outgoing=bool(k.outgoing), address=None if address == NULL else text(address),
             dynamic=bool(pn_terminus_is_dynamic(t)), coordinator=pn_terminus_get_type(t) == PN_COORDINATOR,
-            capabilities=symbols(pn_terminus_capabilities(wished)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
+            capabilities=symbols(pn_terminus_capabilities(requested)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
             rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=k.capacity, restored=bool(k.open and not k.asked),
-            granted=0 if k.outgoing or not k.open else away_credit(k), request=k.asked, ours=bool(k.ours), routed=bool(k.routed),
+            granted=0 if k.outgoing or not k.open else resync_credit(k), request=k.asked, router_initiated=bool(k.router_initiated), routed=bool(k.routed),
             termini=termini(engine), session=<uintptr_t> pn_link_session(engine)))
 
     # ---- what the handler asks for ----
@@ -290,12 +290,12 @@ cdef class Pump(AnnotatingPump):
 
     def look(self, uint64_t now):
         """Check which receivers have credit at ``now``, nanoseconds of CLOCK_MONOTONIC; to be called periodically."""
-        look_at_all(&self.p, now)
+        poll_all_links(&self.p, now)
 
     def links_seen(self, bytes links not None, uint64_t now):
         """Return the ``links`` of shm.contract.payloads.Seen for those of a Look."""
         cdef bytes seen = bytes(len(links) // 8 * 16)
-        look_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
+        poll_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
         return seen
 
     def connection_info(self, uint32_t index):
@@ -303,7 +303,7 @@ cdef class Pump(AnnotatingPump):
 
         The number of an outgoing connection is its connector's.
         """
-        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef worker_connection *c = <worker_connection *> pool_at(&self.p.conns, index)
         cdef pn_sasl_t *sasl = pn_sasl(c.transport)
         return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
                 text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), properties_of(pn_connection_remote_properties(c.engine)),
@@ -311,7 +311,7 @@ cdef class Pump(AnnotatingPump):
 
     def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
         """Send OPEN, or answer the peer's. Properties are JSON values; integers become AMQP int if they fit."""
-        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef worker_connection *c = <worker_connection *> pool_at(&self.p.conns, index)
         cdef bytes b = container.encode()
         pn_connection_set_container(c.engine, b)
         put_symbols(pn_connection_offered_capabilities(c.engine), capabilities)
@@ -322,26 +322,26 @@ cdef class Pump(AnnotatingPump):
 
     def connection_close(self, uint32_t index, uint32_t generation, error=None):
         """Close a connection with an AMQP error (name, description) or without; the peer has 5 s to answer."""
-        close_connection(self, <wconn *> pool_find2(&self.p.conns, index, generation), error)
+        close_connection(self, <worker_connection *> pool_find2(&self.p.conns, index, generation), error)
 
     def connection_generations(self):
         """Return index and generation of every connection."""
-        cdef wconn *c
+        cdef worker_connection *c
         out = []
         for i in range(MAX_CONNECTIONS):
             if len(out) == self.p.conns.used:
                 break
-            c = <wconn *> pool_at(&self.p.conns, i)
+            c = <worker_connection *> pool_at(&self.p.conns, i)
             if c.slot.next_free == ROUTERD_NIL - 1:
                 out.append((i, c.slot.generation))
         return out
 
-    def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False, uint32_t capacity=0):
+    def link_open(self, uint32_t index, uint32_t generation, address, bint to_table=False, uint32_t capacity=0):
         """Answer an attach with the same termini; return False if the link is gone.
 
-        ``address`` is that of a dynamic terminus; ``keyed`` and ``capacity`` are those of Attached.
+        ``address`` is that of a dynamic terminus; ``to_table`` and ``capacity`` are those of Attached.
         """
-        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
         cdef const char *target
         if k == NULL:
@@ -359,16 +359,16 @@ cdef class Pump(AnnotatingPump):
             pn_link_set_max_message_size(k.engine, k.conn.max_message)
         pn_link_open(k.engine)
         k.open = True
-        k.keyed = keyed
+        k.to_table = to_table
         k.capacity = capacity or k.capacity
         target = pn_terminus_get_address(pn_link_remote_target(k.engine))
-        k.loose = not k.outgoing and (target == NULL or not target[0])
+        k.anonymous = not k.outgoing and (target == NULL or not target[0])
         mark_dirty(&self.p, k.conn)
         return True
 
     def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):
         """Refuse an unanswered attach."""
-        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.p.links, index, generation)
         cdef pn_link_t *engine
         if k == NULL:
             return
@@ -379,7 +379,7 @@ cdef class Pump(AnnotatingPump):
 
     def link_close(self, uint32_t index, uint32_t generation, error=None):
         """Detach an attached link; the handler's link_lost is called for it."""
-        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.p.links, index, generation)
         cdef pn_link_t *engine
         if k == NULL:
             return
@@ -393,7 +393,7 @@ cdef class Pump(AnnotatingPump):
     def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
              uint32_t connection=0, uint32_t connection_generation=0):
         """Post a control action (record.h, A_CONTROL) to the core; no-op while the worker is detached."""
-        if self.p.away:
+        if self.p.detached:
             return
         cdef routerd_record *r = outbox_post(&self.p.actions)
         r.type = A_CONTROL

@@ -25,13 +25,13 @@
 
 /* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
  * arriving is read and forgotten, and its credit comes back from here. */
-static void away_incoming(pump *p, win *s)
+static void detach_incoming(pump *p, in_delivery *s)
 {
     pn_delivery_t *d = s->engine;
-    if (s->link->plain) { plain_forgotten(p, s); return; }
+    if (s->link->framed) { framed_forgotten(p, s); return; }
     bool settled = s->posted ? s->settled : pn_delivery_settled(d);
     if (s->discard || (!s->posted && s->writer.head == ROUTERD_NIL)) return;   /* over already, or not begun */
-    if (!settled && !s->told) {
+    if (!settled && !s->outcome_sent) {
         pn_disposition_set_failed(pn_delivery_local(d), true);
         pn_delivery_update(d, S_MODIFIED);
     }
@@ -45,9 +45,9 @@ static void away_incoming(pump *p, win *s)
 }
 
 /* What was not begun was never sent; what is half written is aborted; what waits for its receiver is forgotten. */
-static void away_outgoing(pump *p, wlink *k)
+static void detach_outgoing(pump *p, worker_link *k)
 {
-    wout *o;
+    out_delivery *o;
     work_remove(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
         pn_delivery_t *half = o->sent ? NULL : o->engine;
@@ -57,20 +57,20 @@ static void away_outgoing(pump *p, wlink *k)
     k->drain_asked = k->drain_ready = false;
 }
 
-static void away_link(pump *p, wlink *k)
+static void detach_link(pump *p, worker_link *k)
 {
     k->known = false;
     mark_dirty(p, k->conn);
     if (k->outgoing) {
-        away_outgoing(p, k);
+        detach_outgoing(p, k);
         return;
     }
-    for (win *s = k->in_first, *next; s; s = next) {
+    for (in_delivery *s = k->in_first, *next; s; s = next) {
         next = s->next;
-        away_incoming(p, s);
+        detach_incoming(p, s);
     }
     if (k->current && k->current->discard) intake_resume(p, k);
-    if (k->plain) k->credit = 0;
+    if (k->framed) k->credit = 0;
     if (k->draining) {
         k->draining = false;
         pn_link_set_drain(k->engine, false);
@@ -81,15 +81,15 @@ static void away_link(pump *p, wlink *k)
 /* The core is dead.  What it still said counts; then nothing is left of what went through it. */
 GLUE void pump_leave(pump *p)
 {
-    if (p->away) return;
+    if (p->detached) return;
     while (work_turn(p)) continue;
-    p->away = p->resting = true;
+    p->detached = p->resting = true;
     p->grown_count = 0;
     outbox_detach(&p->actions);
-    for (uint32_t i = 0; i < p->conns.high; i++) ((wconn *) pool_at(&p->conns, i))->known = false;
+    for (uint32_t i = 0; i < p->conns.high; i++) ((worker_connection *) pool_at(&p->conns, i))->known = false;
     for (uint32_t i = 0; i < p->links.high; i++) {
-        wlink *k = (wlink *) pool_at(&p->links, i);
-        if (k->slot.next_free == SLOT_USED) away_link(p, k);
+        worker_link *k = (worker_link *) pool_at(&p->links, i);
+        if (k->slot.next_free == SLOT_USED) detach_link(p, k);
     }
 }
 
@@ -99,25 +99,25 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
 {
     arena_disown(&p->arena);
     for (uint32_t i = 0; i < p->links.high; i++)
-        memset(((wlink *) pool_at(&p->links, i))->kept, 0, sizeof(((wlink *) 0)->kept));
+        memset(((worker_link *) pool_at(&p->links, i))->kept, 0, sizeof(((worker_link *) 0)->kept));
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
         || !ring_consume(&p->work, work))
         return false;
-    p->away = false;
+    p->detached = false;
     return true;
 }
 
 /* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on,
  * what is being discarded will not, and may have had its credit back. */
-GLUE int32_t away_credit(wlink *k)
+GLUE int32_t resync_credit(worker_link *k)
 {
     pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */
-    const win *s = k->current;
+    const in_delivery *s = k->current;
     return pn_link_credit(k->engine) + (int32_t) k->owed - (s && s->discard && !s->refund);
 }
 
 /* The core has been told of this link: ask it again what the receiver asked. */
-GLUE void away_told(pump *p, wlink *k)
+GLUE void resync_link(pump *p, worker_link *k)
 {
     if (!k->outgoing || !k->open || !pn_link_get_drain(k->engine)) return;
     k->drain_asked = true;
@@ -127,10 +127,10 @@ GLUE void away_told(pump *p, wlink *k)
 /* The core knows all: messages flow, and the credit that was kept meanwhile goes out. */
 GLUE void pump_present(pump *p)
 {
-    if (p->away || !p->resting) return;                        /* it has died meanwhile */
+    if (p->detached || !p->resting) return;                        /* it has died meanwhile */
     p->resting = false;
     for (uint32_t i = 0; i < p->links.high; i++) {
-        wlink *k = (wlink *) pool_at(&p->links, i);
+        worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free == SLOT_USED && !k->outgoing && k->owed) credit_owed(p, k, 0);
     }
     work_unstall(p);

@@ -16,7 +16,7 @@ static void work_release(pump *p, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
     const arena_block *b = arena_at(&p->arena.view, block);
-    wlink *k = b ? (wlink *) pool_find2(&p->links, b->note[0], b->note[1]) : NULL;
+    worker_link *k = b ? (worker_link *) pool_find2(&p->links, b->note[0], b->note[1]) : NULL;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (!arena_free_chain(&p->arena, block)) { stats_add(p->stats, N_BAD_RECORDS, 1); return; }
     p->freed = true;
@@ -29,17 +29,17 @@ static void work_release(pump *p, uint32_t block)
 static void work_credit(pump *p, const routerd_record *r)
 {
     if (!r->credit) return;
-    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (k && !k->outgoing) credit_owed(p, k, r->credit);
 }
 
 /* UPDATE to an incoming delivery.  A stale handle is no error: the sender may have settled meanwhile. */
 static void work_update_in(pump *p, const routerd_record *r)
 {
-    win *s = (win *) pool_find(&p->ins, r->delivery);
+    in_delivery *s = (in_delivery *) pool_find(&p->ins, r->delivery);
     bool settled = r->flags & F_SETTLED;
-    if (s && s->link->plain) {
-        plain_outcome(p, s, r);
+    if (s && s->link->framed) {
+        framed_outcome(p, s, r);
     } else if (s) {
         pn_delivery_t *d = s->engine;
         if (r->peer) s->core = r->peer;
@@ -47,7 +47,7 @@ static void work_update_in(pump *p, const routerd_record *r)
             disposition_write(p, d, r);
             if (settled && !s->complete) s->outcome = r->state;
             else pn_delivery_update(d, r->state);
-            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
+            s->outcome_sent |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
                 || r->state == S_TRANSACTIONAL;
         }
         mark_dirty(p, s->link->conn);
@@ -55,7 +55,7 @@ static void work_update_in(pump *p, const routerd_record *r)
             win_free(p, s);
             pn_delivery_settle(d);
         } else if (settled) {
-            wlink *k = s->link;
+            worker_link *k = s->link;
             intake_discard(s, false);
             intake_resume(p, k);
         }
@@ -65,7 +65,7 @@ static void work_update_in(pump *p, const routerd_record *r)
     work_credit(p, r);
 }
 
-static void work_drain(pump *p, wlink *k)
+static void work_drain(pump *p, worker_link *k)
 {
     if (pn_link_credit(k->engine) - pn_link_queued(k->engine) > 0) {
         uint32_t owed = p->withhold || p->resting ? 0 : k->owed;   /* the sender hears of all its credit in one frame */
@@ -81,7 +81,7 @@ static void work_drain(pump *p, wlink *k)
 }
 
 /* PN_LINK_FLOW on an incoming link: credit that came back unused, because we asked (drain) or because we had asked. */
-PRIVATE inline void intake_flow(pump *p, wlink *k)
+PRIVATE inline void intake_flow(pump *p, worker_link *k)
 {
     int returned = pn_link_drained(k->engine);
     bool done = k->draining && !pn_link_draining(k->engine);
@@ -97,9 +97,9 @@ PRIVATE inline void intake_flow(pump *p, wlink *k)
 
 static void work_link(pump *p, const routerd_record *r)
 {
-    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k) return;
-    if (k->plain) { plain_flow(p, k, r); return; }
+    if (k->framed) { framed_flow(p, k, r); return; }
     switch (r->type) {
     case W_FLOW:
         if (k->outgoing || !k->open) return;
@@ -136,12 +136,12 @@ static void work_record(pump *p, const routerd_record *r)
         work_credit(p, r);
         return;
     case W_CONSUMED: {
-        win *s = (win *) pool_find(&p->ins, r->delivery);
+        in_delivery *s = (in_delivery *) pool_find(&p->ins, r->delivery);
         if (s) intake_consumed(p, s, r->length);
         return;
     }
     case W_ACCEPTED: {
-        win *s = (win *) pool_find(&p->ins, r->delivery);
+        in_delivery *s = (in_delivery *) pool_find(&p->ins, r->delivery);
         if (s) s->core = r->peer;
         return;
     }
@@ -164,7 +164,7 @@ PRIVATE inline void work_unstall(pump *p)
     bool low = p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve;
     p->stalled_first = ROUTERD_NIL;
     while (index != ROUTERD_NIL) {
-        wlink *k = (wlink *) pool_at(&p->links, index);
+        worker_link *k = (worker_link *) pool_at(&p->links, index);
         uint32_t here = index;
         index = k->stalled_next;
         if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) {
@@ -173,7 +173,7 @@ PRIVATE inline void work_unstall(pump *p)
             continue;
         }
         k->stalled = false;
-        if (k->engine || k->plain) intake_resume(p, k);
+        if (k->engine || k->framed) intake_resume(p, k);
     }
 }
 
@@ -182,7 +182,7 @@ PRIVATE inline bool work_turn(pump *p)
 {
     const routerd_record *r;
     int n = 0;
-    if (p->away) return false;
+    if (p->detached) return false;
     while (n < WORK_BATCH && (r = ring_peek(&p->work))) {
         routerd_record copy = *r;                               /* shared memory is read once */
         ring_advance(&p->work);

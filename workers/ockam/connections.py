@@ -14,15 +14,15 @@ from shm.contract.payloads import ConnectionOpened
 from shm.contract.source_routes import Stop
 from workers.control.neighbours import Connectors, Ends, Name
 from workers.control.trace import Tracing
-from workers.framed import framed as plain
-from workers.framed.framed import BACK, OTHER, Peer, PlainConnections
+from workers.framed import framed
+from workers.framed.framed import BACK, OTHER, FramedConnections, Peer
 
 SERVER = logging.getLogger("SERVER")
 
 ROLE: Final = "ockam"
 
 
-class Transport(plain.Transport, Protocol):
+class Transport(framed.Transport, Protocol):
     """The part of workers.loop.pump.OckamTransport that Ockam connections use."""
 
     def speak(self, place: int, bare: bool, most: int, reach: list[tuple[int, bytes, bool]]) -> None: ...
@@ -35,14 +35,14 @@ class Senders(Protocol):
     def uplink(self, link: int, generation: int, name: str) -> None: ...
 
 
-class Ockam(PlainConnections):
+class Ockam(FramedConnections):
     """All Ockam connections of this worker."""
 
     role = ROLE
     _transport: Transport
 
     def __init__(
-        self, transport: Transport, security: Ends, owner: plain.Owner, tracing: Tracing, senders: Senders
+        self, transport: Transport, security: Ends, owner: framed.Owner, tracing: Tracing, senders: Senders
     ) -> None:
         super().__init__(transport, security, owner, tracing)
         self._senders = senders

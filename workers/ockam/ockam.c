@@ -36,9 +36,9 @@
 
 typedef struct { route_stop stop; bool prefix; } ockam_reach;
 
-PRIVATE inline const ockam_terms *ockam_terms_of(const pump *p, const wconn *c)
+PRIVATE inline const ockam_terms *ockam_terms_of(const pump *p, const worker_connection *c)
 {
-    return (const ockam_terms *) (const void *) p->listeners[c->listener].plain;
+    return (const ockam_terms *) (const void *) p->listeners[c->listener].framed;
 }
 
 static bool ockam_reaches(const ockam_terms *t, const route_stop *s)
@@ -73,7 +73,7 @@ static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
 }
 
 /* It goes no further. */
-static enum plain_step ockam_refused(pump *p, wconn *c)
+static enum framed_step ockam_refused(pump *p, worker_connection *c)
 {
     route_engine *e = p->routes;
     stats_add(p->stats, N_OCKAM_REFUSED, 1);
@@ -82,11 +82,11 @@ static enum plain_step ockam_refused(pump *p, wconn *c)
         p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
     route_counted(p);
     route_engine_clean(e);
-    return PLAIN_ON;
+    return FRAMED_ON;
 }
 
 /* The beginning of what was made of a frame, and `here` octets of its rest, in blocks.  False: it goes no further. */
-static bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
+static bool ockam_begin(pump *p, worker_link *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
 {
     route_engine *e = p->routes;
     const scan_found none = { .message_annotations = SCAN_ABSENT };
@@ -117,7 +117,7 @@ static bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, are
 
 /* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the
  * frame. */
-static void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint64_t left)
+static void ockam_keep(framed_connection *x, uint32_t frame, const uint8_t *rest, uint64_t left)
 {
     uint8_t *at = x->in + x->first;
     if (!left) { x->first += frame; return; }
@@ -131,16 +131,16 @@ static void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint6
 }
 
 /* The workers have had it: to the core. */
-static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t frame)
+static enum framed_step ockam_post(pump *p, worker_connection *c, const uint8_t *at, uint32_t frame)
 {
-    plain_conn *x = c->plain;
-    wlink *k = x->other;
+    framed_connection *x = c->framed;
+    worker_link *k = x->other;
     route_engine *e = p->routes;
     uint64_t here = e->run.rest_size < OCKAM_FIRST ? e->run.rest_size : OCKAM_FIRST, left = e->run.rest_size - here;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     arena_writer w;
     scan_found found;
-    win *s = left <= frame ? plain_win(p, k) : NULL;
+    in_delivery *s = left <= frame ? framed_in(p, k) : NULL;
     if (!s) route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no room for another delivery");
     if (!s || !ockam_begin(p, k, at, here, &w, &found)) {
         if (s) win_free(p, s);
@@ -157,7 +157,7 @@ static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t
     s->complete = s->whole = !left;
     chain_publish(&p->arena, &s->writer, left ? CONTENT_RECEIVING : CONTENT_COMPLETE);
     message_log(p, k, &p->arena.view, w.head, false);
-    uint8_t flags = (uint8_t) ((left ? 0 : F_COMPLETE) | digest_chain(p, w.head, w.written, !left, &found));
+    uint8_t flags = (uint8_t) ((left ? 0 : F_COMPLETE) | extract_chain(p, w.head, w.written, !left, &found));
     routerd_record *r = post_deliver(p, k, w.head, pool_handle(&p->ins, s), found.priority, w.written, flags);
     r->state = DELIVER_OF_WORKER;
     k->credit--;
@@ -165,29 +165,29 @@ static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t
     ockam_keep(x, frame, e->run.rest + here, left);
     route_counted(p);
     route_engine_clean(e);
-    return PLAIN_ON;
+    return FRAMED_ON;
 }
 
 /* ---- frames ---- */
 
 /* A buffer for the frame at its front, as far as it has come: what it claims to be long is no reason to have memory for
  * it. */
-static enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
+static enum framed_step ockam_more(pump *p, worker_connection *c, uint64_t frame)
 {
-    plain_conn *x = c->plain;
-    uint64_t there = x->end - x->first, room = frame + PLAIN_READ_MIN;
-    if (there + PLAIN_READ_MIN <= x->room || x->room >= room) return PLAIN_MORE;
+    framed_connection *x = c->framed;
+    uint64_t there = x->end - x->first, room = frame + FRAMED_READ_MIN;
+    if (there + FRAMED_READ_MIN <= x->room || x->room >= room) return FRAMED_MORE;
     if (room > 2 * (uint64_t) x->room) room = 2 * (uint64_t) x->room;
     uint8_t *in = (uint8_t *) realloc(x->in, room);
-    if (!in) { plain_close(p, c, "out of memory"); return PLAIN_WAIT; }
+    if (!in) { framed_close(p, c, "out of memory"); return FRAMED_WAIT; }
     x->in = in;
     x->room = (uint32_t) room;
-    return PLAIN_MORE;
+    return FRAMED_MORE;
 }
 
-static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_t width, uint32_t length)
+static enum framed_step ockam_frame(pump *p, worker_connection *c, const uint8_t *at, uint32_t width, uint32_t length)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     route_engine *e = p->routes;
     const ockam_terms *t = ockam_terms_of(p, c);
     const route_stop own = { x->name, x->name_length, x->name_type };
@@ -199,7 +199,7 @@ static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_
     if (!e || !route_sender_known(p, x->other)) {
         x->first += width + length;
         stats_add(p->stats, N_OCKAM_REFUSED, 1);
-        return PLAIN_ON;
+        return FRAMED_ON;
     }
     enum route_result done = ockam_read(e, x->other->sender, t->framing, at + width, length, &own);
     if (done == ROUTE_PASS) {
@@ -207,42 +207,42 @@ static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_
     } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {
         if (intake_complains(p, route_why[ROUTE_BAD_ENCODING]))
             p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
-        plain_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame makes no sense");
+        framed_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame makes no sense");
         route_engine_clean(e);
-        return PLAIN_WAIT;
+        return FRAMED_WAIT;
     } else if (done == ROUTE_DONE && (done = ockam_take(e, t)) == ROUTE_DONE) {
         return ockam_post(p, c, at + width, width + length);
     }
     x->first += width + length;
     if (done == ROUTE_REFUSED) return ockam_refused(p, c);
     route_engine_clean(e);
-    return PLAIN_ON;
+    return FRAMED_ON;
 }
 
 /* The frame at the front of the buffer. */
-PRIVATE inline enum plain_step ockam_next(pump *p, wconn *c)
+PRIVATE inline enum framed_step ockam_next(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     const ockam_terms *t = ockam_terms_of(p, c);
     const uint8_t *at = x->in + x->first;
     uint32_t there = x->end - x->first, width = ockam_width(t->framing);
     if (t->framing == OCKAM_CBOR && !x->greeted) {
-        if (!there) return PLAIN_MORE;
+        if (!there) return FRAMED_MORE;
         if (*at != OCKAM_VERSION) {
-            plain_malformed(p, c, N_OCKAM_BAD_FRAME,
+            framed_malformed(p, c, N_OCKAM_BAD_FRAME,
                             "its first octet is not 01, the version of Ockam's transport since June 2024");
-            return PLAIN_WAIT;
+            return FRAMED_WAIT;
         }
         x->greeted = true;
         x->first++;
-        return PLAIN_ON;
+        return FRAMED_ON;
     }
-    if (there < width) return PLAIN_MORE;
+    if (there < width) return FRAMED_MORE;
     uint32_t length = ockam_length(t->framing, at);
-    if (length > t->plain.most) {
-        plain_malformed(p, c, N_OCKAM_BAD_LENGTH, "a frame is longer than maxFrameSize allows");
-        return PLAIN_WAIT;
+    if (length > t->framed.most) {
+        framed_malformed(p, c, N_OCKAM_BAD_LENGTH, "a frame is longer than maxFrameSize allows");
+        return FRAMED_WAIT;
     }
     if (there < width + length) return ockam_more(p, c, (uint64_t) width + length);
-    return plain_may(p, x->other) ? ockam_frame(p, c, at, width, length) : PLAIN_WAIT;
+    return framed_may(p, x->other) ? ockam_frame(p, c, at, width, length) : FRAMED_WAIT;
 }

@@ -9,7 +9,7 @@
 #include "workers/state/pump.h"
 
 typedef struct {                       /* of a listener or connector */
-    plain_terms plain;
+    framed_terms framed;
     uint8_t framing;                   /* enum ockam_framing */
     uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
     uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length,
@@ -17,11 +17,11 @@ typedef struct {                       /* of a listener or connector */
 } ockam_terms;
 
 /* ockam.c */
-PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c);
-PRIVATE enum plain_step ockam_next(pump *p, wconn *c);
+PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const worker_connection *c);
+PRIVATE enum framed_step ockam_next(pump *p, worker_connection *c);
 
 /* out.c */
-GLUE void ockam_greet(pump *p, wconn *c);
-extern GLUE const plain_protocol ockam_protocol;
+GLUE void ockam_greet(pump *p, worker_connection *c);
+extern GLUE const framed_protocol ockam_protocol;
 
 #endif

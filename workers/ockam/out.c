@@ -19,11 +19,12 @@
 typedef struct {                       /* what ockam_make leaves for ockam_put_frame */
     route_run run;
     route_level level;
-    uint8_t head[PLAIN_HEAD_MAX / 2], tail[PLAIN_HEAD_MAX / 2];
+    uint8_t head[FRAMED_HEAD_MAX / 2], tail[FRAMED_HEAD_MAX / 2];
 } ockam_made;
 
 /* The routes in the annotations; NULL: they are in `made`. */
-static const char *ockam_routes(ockam_made *made, const plain_conn *x, const uint8_t *start, const scan_found *found)
+static const char *ockam_routes(ockam_made *made, const framed_connection *x, const uint8_t *start,
+                                const scan_found *found)
 {
     route_given given = { .seen = 0 };
     route_level *l = &made->level;
@@ -43,7 +44,7 @@ static const char *ockam_routes(ockam_made *made, const plain_conn *x, const uin
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
 
-static const char *ockam_body(ockam_made *made, const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
+static const char *ockam_body(ockam_made *made, const framed_message *m, uint32_t from, framed_frame *f, bool *pieces)
 {
     route_run *r = &made->run;
     const uint8_t *start = m->start, *at = start + from, *end = start + m->size;
@@ -72,43 +73,44 @@ static const char *ockam_body(ockam_made *made, const plain_message *m, uint32_t
     return NULL;
 }
 
-static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
+static enum framed_made ockam_make(pump *p, worker_connection *c, out_delivery *o, const framed_message *m,
+                                   framed_frame *f)
 {
     const ockam_terms *t = ockam_terms_of(p, c);
-    ockam_made *made = (ockam_made *) plain_made_last(p);
+    ockam_made *made = (ockam_made *) framed_made_last(p);
     scan_found found;
     bool pieces = false;
     (void) o;
     f->why = "source routes are not configured any more";
-    if (!p->routes) return PLAIN_UNFIT;
+    if (!p->routes) return FRAMED_UNFIT;
     made->run.table = p->routes->table;
     enum scan_result result = scan_message(m->start, m->size, m->size == m->length, &found);
-    if (result == SCAN_MORE && !m->whole) return PLAIN_PIECES;
-    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(made, c->plain, m->start, &found);
+    if (result == SCAN_MORE && !m->whole) return FRAMED_PIECES;
+    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(made, c->framed, m->start, &found);
     if (!f->why) f->why = ockam_body(made, m, found.annotations_end, f, &pieces);
-    if (pieces) return PLAIN_PIECES;
-    if (f->why) return PLAIN_UNFIT;
+    if (pieces) return FRAMED_PIECES;
+    if (f->why) return FRAMED_UNFIT;
     f->tail = ockam_tail(&made->level, t->framing, made->tail, sizeof made->tail);
     f->head = ockam_head(&made->level, t->framing, f->payload_length, f->tail, made->head,
                          sizeof made->head);
     if (!f->head) f->why = "its routes are too long for a frame";
-    else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->plain.most + ockam_width(t->framing))
-        f->why = plain_long;
-    return f->why ? PLAIN_UNFIT : PLAIN_MADE;
+    else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->framed.most + ockam_width(t->framing))
+        f->why = framed_long;
+    return f->why ? FRAMED_UNFIT : FRAMED_MADE;
 }
 
-static void ockam_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
+static void ockam_put_frame(pump *p, worker_connection *c, out_delivery *o, const framed_frame *f, uint8_t *to)
 {
-    const ockam_made *made = (const ockam_made *) plain_made_last(p);
+    const ockam_made *made = (const ockam_made *) framed_made_last(p);
     (void) c, (void) o;
     memcpy(to, made->head, f->head);
     memcpy(to + f->head, made->tail, f->tail);
 }
 
 /* What each side of a connection says first. */
-GLUE void ockam_greet(pump *p, wconn *c)
+GLUE void ockam_greet(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     if (ockam_terms_of(p, c)->framing != OCKAM_CBOR || !(x->rest = (uint8_t *) malloc(1))) return;
     *x->rest = OCKAM_VERSION;
     x->rest_first = 0;
@@ -117,7 +119,7 @@ GLUE void ockam_greet(pump *p, wconn *c)
     mark_dirty(p, c);
 }
 
-GLUE const plain_protocol ockam_protocol = {
+GLUE const framed_protocol ockam_protocol = {
     .number = 1, .frames_in = N_OCKAM_FRAMES_IN, .frames_out = N_OCKAM_FRAMES_OUT, .undelivered = N_OCKAM_UNDELIVERED,
     .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make,
     .put = ockam_put_frame, .made_size = sizeof(ockam_made),

@@ -25,8 +25,8 @@ from shm.contract.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
 from shm.contract.tables import connections
 from workers.control.neighbours import Ends, Name
 from workers.control.trace import Tracing
-from workers.framed import framed as plain
-from workers.framed.framed import BACK, DATA, OTHER, OUT, Peer, PlainConnections
+from workers.framed import framed
+from workers.framed.framed import BACK, DATA, OTHER, OUT, FramedConnections, Peer
 from workers.rmr.endpoints import Endpoints
 from workers.rmr.trace import described
 
@@ -57,14 +57,14 @@ class Terms(msgspec.Struct, frozen=True):
     replies: bool
 
 
-class Transport(plain.Transport, Protocol):
+class Transport(framed.Transport, Protocol):
     """The part of workers.loop.pump.RmrTransport that RMR connections use."""
 
     def add_place(self, capacity: int) -> int: ...
     def speak(self, place: int, terms: Terms) -> None: ...
 
 
-class Rmr(PlainConnections):
+class Rmr(FramedConnections):
     """All RMR connections of this worker."""
 
     role = ROLE
@@ -74,7 +74,7 @@ class Rmr(PlainConnections):
         self,
         transport: Transport,
         security: Ends,
-        owner: plain.Owner,
+        owner: framed.Owner,
         tracing: Tracing,
         setup: Setup,
         clock: Callable[[], float] = time.monotonic,
@@ -203,7 +203,7 @@ class Rmr(PlainConnections):
     def take(self, message: msgspec.Struct) -> bool:
         if not isinstance(message, Endpoint):
             return super().take(message)
-        self.endpoints.wish(message)
+        self.endpoints.take(message)
         self._transport.end_round()
         return True
 

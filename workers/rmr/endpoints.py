@@ -23,8 +23,8 @@ Connect = Callable[[Endpoint, int], Name | None]
 class _Wanted:
     """A wanted endpoint and its connection, if there is one."""
 
-    def __init__(self, wish: Endpoint, now: float) -> None:
-        self.wish = wish
+    def __init__(self, endpoint: Endpoint, now: float) -> None:
+        self.endpoint = endpoint
         self.due: float | None = now
         self.delay = FIRST_SECONDS
         self.lookup: Lookup | None = None
@@ -37,12 +37,12 @@ class _Wanted:
     @property
     def address(self) -> str:
         """The endpoint's address in the route table."""
-        return self.wish.address
+        return self.endpoint.address
 
     @property
     def host_port(self) -> str:
-        host = self.wish.host
-        return f"[{host}]:{self.wish.port}" if ":" in host else f"{host}:{self.wish.port}"
+        host = self.endpoint.host
+        return f"[{host}]:{self.endpoint.port}" if ":" in host else f"{host}:{self.endpoint.port}"
 
 
 class Endpoints:
@@ -69,14 +69,14 @@ class Endpoints:
         self._by_name: dict[Name, _Wanted] = {}
         self._stopped = False
 
-    def wish(self, wish: Endpoint) -> None:
+    def take(self, wanted: Endpoint) -> None:
         """Take the core's order to keep a connection or to end it."""
-        known = self._wanted.get(wish.address)
-        if known is not None and (not wish.open or known.wish != wish):
-            self._drop(self._wanted.pop(wish.address))
+        known = self._wanted.get(wanted.address)
+        if known is not None and (not wanted.open or known.endpoint != wanted):
+            self._drop(self._wanted.pop(wanted.address))
             known = None
-        if wish.open and known is None:
-            self._wanted[wish.address] = _Wanted(wish, self._clock())
+        if wanted.open and known is None:
+            self._wanted[wanted.address] = _Wanted(wanted, self._clock())
 
     def forget(self) -> None:
         """Drop the orders of a dead core; the next core gives its own."""
@@ -107,7 +107,7 @@ class Endpoints:
         for one in () if self._stopped else list(self._wanted.values()):
             if one.due is not None and now >= one.due:
                 one.due = None
-                one.lookup = self._look_up(one.wish.host, str(one.wish.port))
+                one.lookup = self._look_up(one.endpoint.host, str(one.endpoint.port))
             if one.lookup is not None and one.lookup.done:
                 found, one.lookup = one.lookup, None
                 one.addresses = list(found.addresses)
@@ -122,7 +122,7 @@ class Endpoints:
         except OSError as error:
             self._failed(one, str(error))
             return
-        name = self._connect(one.wish, fd)
+        name = self._connect(one.endpoint, fd)
         if name is None:
             os.close(fd)
             self._failed(one, "this worker has no room for another connection")
@@ -155,7 +155,7 @@ class Endpoints:
         now = self._clock()
         if not one.reported:
             one.reported = True
-            self._tell_failed(one.wish)
+            self._tell_failed(one.endpoint)
         one.due = now + one.delay
         text = "endpoint %s: %s; next attempt in %g s"
         one.failures.tell(now, SERVER, logging.WARNING, text, one.address, why, one.delay, key=why)

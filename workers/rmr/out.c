@@ -16,22 +16,22 @@ static const char *rmr_unfit_why(enum rmr_made made)
            : "the RMR header that it carries is none";
 }
 
-static bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
+static bool rmr_too_long(const pump *p, const worker_connection *c, const rmr_frame *frame)
 {
-    return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
+    return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > framed_terms_of(p, c)->most;
 }
 
 /* Only the core may send messages about tables: a client could otherwise give routes to applications. */
-static bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
+static bool rmr_forbidden(const pump *p, const out_delivery *o, const rmr_frame *frame)
 {
     return o->arena != p->workers && rmr_control((int32_t) be32(frame->head + RMR_MT));
 }
 
 /* What only replies, and what comes for them, need. */
-static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_frame *frame)
+static void rmr_address_back(const pump *p, const worker_connection *c, const out_delivery *o, rmr_frame *frame)
 {
     const rmr_terms *t = rmr_terms_of(p, c);
-    const plain_conn *x = c->plain;
+    const framed_connection *x = c->framed;
     if (o->link == x->back) {
         int32_t mt = (int32_t) be32(frame->head + RMR_MT);
         rmr_unsign(t, x, frame->head);
@@ -48,31 +48,32 @@ static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_f
     }
 }
 
-static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
+static enum framed_made rmr_made_of(pump *p, worker_connection *c, out_delivery *o, const framed_message *m,
+                                    framed_frame *f)
 {
-    rmr_frame *last = (rmr_frame *) plain_made_last(p);
+    rmr_frame *last = (rmr_frame *) framed_made_last(p);
     enum rmr_made made = rmr_make(m->start, m->size, m->length, last);
     if (made == RMR_PIECES && m->whole)
         made = rmr_join(m->whole, (uint32_t) m->length, last) ? RMR_MADE : RMR_NO_BODY;
-    if (made == RMR_PIECES) return PLAIN_PIECES;
+    if (made == RMR_PIECES) return FRAMED_PIECES;
     f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, last) ? rmr_reserved
-        : rmr_too_long(p, c, last) ? plain_long : NULL;
+        : rmr_too_long(p, c, last) ? framed_long : NULL;
     f->head = RMR_TRANSPORT + last->head_length;
     f->tail = 0;
     f->payload = last->payload;
     f->payload_length = last->payload_length;
-    return f->why ? PLAIN_UNFIT : PLAIN_MADE;
+    return f->why ? FRAMED_UNFIT : FRAMED_MADE;
 }
 
-static void rmr_put_head(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
+static void rmr_put_head(pump *p, worker_connection *c, out_delivery *o, const framed_frame *f, uint8_t *to)
 {
-    rmr_frame *last = (rmr_frame *) plain_made_last(p);
+    rmr_frame *last = (rmr_frame *) framed_made_last(p);
     rmr_address_back(p, c, o, last);
     rmr_put_transport(to, last->head_length + f->payload_length);
     memcpy(to + RMR_TRANSPORT, last->head, last->head_length);
 }
 
-GLUE const plain_protocol rmr_protocol = {
+GLUE const framed_protocol rmr_protocol = {
     .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED,
     .unfit = N_RMR_UNFIT,
     .unfit_name = "routerd:not-an-rmr-message", .next = rmr_frame_next, .make = rmr_made_of, .put = rmr_put_head,

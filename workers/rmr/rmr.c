@@ -24,9 +24,9 @@
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
 
-PRIVATE inline const rmr_terms *rmr_terms_of(const pump *p, const wconn *c)
+PRIVATE inline const rmr_terms *rmr_terms_of(const pump *p, const worker_connection *c)
 {
-    return (const rmr_terms *) (const void *) p->listeners[c->listener].plain;
+    return (const rmr_terms *) (const void *) p->listeners[c->listener].framed;
 }
 
 /* ---- what the core hears of a frame ---- */
@@ -48,7 +48,7 @@ static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, 
 
 /* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender
  * had in its sid. */
-static void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
+static void rmr_sign(const rmr_terms *t, framed_connection *x, uint8_t *header)
 {
     static const uint8_t nothing[RMR_SID_BYTES];
     uint32_t saved = 0;
@@ -68,7 +68,7 @@ static void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
 }
 
 /* What a reply's sid was before it was signed. */
-PRIVATE inline void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
+PRIVATE inline void rmr_unsign(const rmr_terms *t, const framed_connection *x, uint8_t *header)
 {
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     if (token.kind != TOKEN_CONNECTION || token.number != x->number) return;
@@ -86,23 +86,23 @@ static void rmr_describe(arena_content *c, const scan_found *found, uint64_t now
 }
 
 /* A frame whose head and `here` bytes of payload are at hand.  WAIT: not now. */
-static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
+static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
 {
     static uint8_t front[RMR_FRONT_MAX];
     char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
     uint8_t source[RMR_SOURCE_BYTES], call[RMR_CALL_TEXT];
     rmr_asked asked = { .length = 0 };
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     const rmr_terms *t = rmr_terms_of(p, c);
     bool control = rmr_control(parts->mt);
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     bool reply = !control && token.kind && (t->replies || rmr_answers_call(header));
     if (__builtin_expect(reply && token.kind == TOKEN_ASKED, 0))
         reply = (asked = rmr_ask_answered(t->key, header)).length;
-    wlink *k = control || reply ? x->other : x->data;
-    win *s;
-    if (!plain_may(p, k)) return PLAIN_WAIT;
-    if (!(s = plain_win(p, k))) { intake_stall(p, k); return PLAIN_WAIT; }
+    worker_link *k = control || reply ? x->other : x->data;
+    in_delivery *s;
+    if (!framed_may(p, k)) return FRAMED_WAIT;
+    if (!(s = framed_in(p, k))) { intake_stall(p, k); return FRAMED_WAIT; }
     const rmr_token itself = { .kind = TOKEN_CONNECTION, .number = x->number };
     rmr_wanted want = { .reply_to = rmr_back_address(t, &itself, back) };
     if (control) want.conn = want.reply_to;
@@ -134,60 +134,61 @@ static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_p
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
     message_log(p, k, &p->arena.view, s->writer.head, false);
     uint8_t flags =
-        (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete,
+        (uint8_t) ((s->complete ? F_COMPLETE : 0) | extract_chain(p, s->writer.head, s->writer.written, s->complete,
                                                                  &found));
     routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
-    if (k->keyed) rmr_key_post(&key, r);
+    if (k->to_table) rmr_key_post(&key, r);
     k->credit--;
     stats_add(p->stats, N_RMR_FRAMES_IN, 1);
     x->left = parts->payload - here;
-    if (!x->left) return PLAIN_ON;
+    if (!x->left) return FRAMED_ON;
     x->into = k;
     k->current = s;
-    return PLAIN_ON;
+    return FRAMED_ON;
 }
 
 /* A frame that has come, as it came. */
-static void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
+static void rmr_trace(worker_connection *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
 {
     trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame,
                                    .payload = frame + head });
 }
 
 /* The same of one that is told to the log, if its time has come: before replies are led back here. */
-static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint32_t length, const rmr_parts *parts,
+static enum framed_step rmr_begin_traced(pump *p, worker_connection *c, uint8_t *frame, uint32_t length,
+                                         const rmr_parts *parts,
                                         uint32_t here)
 {
     static uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
     uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
     memcpy(as_it_came, frame, head + told);
-    enum plain_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);
-    if (step == PLAIN_ON) rmr_trace(c, as_it_came, length, head, told);
+    enum framed_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);
+    if (step == FRAMED_ON) rmr_trace(c, as_it_came, length, head, told);
     return step;
 }
 
 /* The frame at the front of the buffer. */
-PRIVATE inline enum plain_step rmr_frame_next(pump *p, wconn *c)
+PRIVATE inline enum framed_step rmr_frame_next(pump *p, worker_connection *c)
 {
-    plain_conn *x = c->plain;
+    framed_connection *x = c->framed;
     uint8_t *frame = x->in + x->first;
-    uint32_t there = x->end - x->first, most = plain_terms_of(p, c)->most;
+    uint32_t there = x->end - x->first, most = framed_terms_of(p, c)->most;
     rmr_parts parts;
-    if (there < 4) return PLAIN_MORE;
+    if (there < 4) return FRAMED_MORE;
     uint32_t length = rmr_length(frame);
     if (!rmr_length_good(length, most)) {
-        plain_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows"
+        framed_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows"
                         : "a frame is shorter than its header");
-        return PLAIN_WAIT;
+        return FRAMED_WAIT;
     }
-    if (there < RMR_TRANSPORT + RMR_HEADER_OLD) return PLAIN_MORE;
+    if (there < RMR_TRANSPORT + RMR_HEADER_OLD) return FRAMED_MORE;
     if (!rmr_measure(frame + RMR_TRANSPORT, length - RMR_TRANSPORT, &parts)) {
-        plain_malformed(p, c, N_RMR_BAD_HEADER,
+        framed_malformed(p, c, N_RMR_BAD_HEADER,
                         "the parts of a frame are longer than the frame, or its header is of no known length");
-        return PLAIN_WAIT;
+        return FRAMED_WAIT;
     }
     uint32_t head = RMR_TRANSPORT + parts.head, behind = length - head - parts.payload;
-    if (there < head) return PLAIN_MORE;
+    if (there < head) return FRAMED_MORE;
     uint32_t here = there - head < parts.payload ? there - head : parts.payload;
     if (parts.mt >= 0 && parts.mt < RMR_RESERVED && !rmr_control(parts.mt)) {
         if (__builtin_expect(c->tracer != NULL, 0)) rmr_trace(c, frame, length, head, here);
@@ -195,13 +196,13 @@ PRIVATE inline enum plain_step rmr_frame_next(pump *p, wconn *c)
         x->skip = length;
         if (intake_complains(p, rmr_reserved))
             p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, (void *) (uintptr_t) rmr_reserved, NULL);
-        return PLAIN_ON;
+        return FRAMED_ON;
     }
-    enum plain_step step = __builtin_expect(c->tracer != NULL, 0) ? rmr_begin_traced(p, c, frame, length, &parts, here)
+    enum framed_step step = __builtin_expect(c->tracer != NULL, 0) ? rmr_begin_traced(p, c, frame, length, &parts, here)
                                                                   : rmr_begin(p, c, frame + RMR_TRANSPORT, &parts,
                                                                               here);
-    if (step == PLAIN_WAIT) return PLAIN_WAIT;
+    if (step == FRAMED_WAIT) return FRAMED_WAIT;
     x->first += head + here;
     x->skip = behind;
-    return PLAIN_ON;
+    return FRAMED_ON;
 }

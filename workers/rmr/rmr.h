@@ -15,7 +15,7 @@
 enum rmr_reply { REPLY_TRANSPARENT, REPLY_PROXIED, REPLY_SAME };
 
 typedef struct {                       /* the terms of a listener, or of the connections to a route table's endpoints */
-    plain_terms plain;
+    framed_terms framed;
     char address[RMR_ADDRESS_MAX];     /* of the table */
     char control[RMR_ADDRESS_MAX];     /* of messages about tables */
     char back[RMR_ADDRESS_MAX];        /* the prefix of connections' addresses, before their number */
@@ -30,11 +30,11 @@ typedef struct {                       /* the terms of a listener, or of the con
 typedef struct rmr_sid { uint32_t number; uint8_t sid[RMR_SID_BYTES]; } rmr_sid;
 
 /* rmr.c */
-PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const wconn *c);
-PRIVATE void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header);
-PRIVATE enum plain_step rmr_frame_next(pump *p, wconn *c);
+PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const worker_connection *c);
+PRIVATE void rmr_unsign(const rmr_terms *t, const framed_connection *x, uint8_t *header);
+PRIVATE enum framed_step rmr_frame_next(pump *p, worker_connection *c);
 
 /* out.c */
-extern GLUE const plain_protocol rmr_protocol;
+extern GLUE const framed_protocol rmr_protocol;
 
 #endif

@@ -13,16 +13,16 @@ cdef uint32_t put_address(char *place, str value) except? 0:
     return length
 
 
-cdef class RmrTransport(PlainTransport):
+cdef class RmrTransport(FramedTransport):
     """RMR connections of one pump."""
 
     def serve(self, handler):
         """Tell this one of them."""
-        self.pump.plain[rmr_protocol.number] = handler
+        self.pump.framed[rmr_protocol.number] = handler
 
     def add_place(self, uint32_t capacity):
         """Add a place for outgoing connections and return it. Raises ValueError."""
-        cdef wlistener *l = dial_place(&self.pump.p)
+        cdef worker_listener *l = dial_place(&self.pump.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
         l.link_capacity = capacity
@@ -30,7 +30,7 @@ cdef class RmrTransport(PlainTransport):
 
     def speak(self, int place, given):
         """Set the workers.rmr.connections.Terms of a place's connections. Raises ValueError."""
-        cdef wlistener *l = self.pump.listener(place)
+        cdef worker_listener *l = self.pump.listener(place)
         cdef bytes b = given.source.encode()
         cdef bytes key = given.key
         cdef rmr_terms *terms
@@ -38,12 +38,12 @@ cdef class RmrTransport(PlainTransport):
             raise ValueError(f"a key of {len(key)} octets, not {sizeof(terms.key)}")
         if len(b) > 63:
             raise ValueError(f"{given.source} is longer than the 63 octets that RMR has room for")
-        if l.plain == NULL:
-            l.plain = <plain_terms *> calloc(1, sizeof(rmr_terms))
-        if l.plain == NULL:
+        if l.framed == NULL:
+            l.framed = <framed_terms *> calloc(1, sizeof(rmr_terms))
+        if l.framed == NULL:
             raise MemoryError()
-        terms = <rmr_terms *> l.plain
-        l.plain.speaks, l.plain.most = &rmr_protocol, given.max_frame_size
+        terms = <rmr_terms *> l.framed
+        l.framed.speaks, l.framed.most = &rmr_protocol, given.max_frame_size
         terms.address_length = put_address(terms.address, given.address)
         terms.control_length = put_address(terms.control, given.control)
         terms.back_length = put_address(terms.back, given.back)

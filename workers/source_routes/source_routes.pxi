@@ -78,7 +78,7 @@ cdef class Routes:
         of the sources that the sender is. ``reach`` has a byte for each route worker's address, 1 if the sender
         may send there; None permits all.
         """
-        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         cdef route_stop stop
         cdef const route_entry *entry
         cdef bytes name
@@ -105,7 +105,7 @@ cdef class Routes:
 
     def forget_sender(self, uint32_t index, uint32_t generation):
         """Forget the sender on a link; the next message asks again."""
-        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
         if k != NULL and k.sender != NULL:
             k.sender.epoch = 0
 

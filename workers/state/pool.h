@@ -5,7 +5,8 @@
  * Every object starts with a slot_head.
  *
  * These are not the core's pools (core/forwarder/pool.h), on purpose. A worker knows its limits, so one range holds all
- * objects and finding one takes 13 instructions instead of 20; and a wout, which each message needs, fills two cache
+ * objects and finding one takes 13 instructions instead of 20; and a out_delivery, which each message needs, fills two
+ * cache
  * lines, where the core's longer pool_node would need a third.
  */
 #ifndef ROUTERD_WORKERS_POOL_H

@@ -1,10 +1,10 @@
 /* The worker's objects and the state of its pump.
  *
- *   object      engine's counterpart   owned by      named in records by
- *   wconn       connection, transport  pool conns    CONN payloads (index, generation)
- *   wlink       link                   pool links    link, link_gen
- *   win         incoming delivery      pool ins      handle
- *   wout        outgoing delivery      pool outs     handle
+ *   object              engine's counterpart    owned by     named in records by
+ *   worker_connection   connection, transport   pool conns   CONN payloads (index, generation)
+ *   worker_link         link                    pool links   link, link_gen
+ *   in_delivery         incoming delivery       pool ins     handle
+ *   out_delivery        outgoing delivery       pool outs    handle
  *
  * An outgoing delivery is on one of its link's two lists: undelivered (queued, or being written) or unsettled (written,
  * waiting for the receiver).  A presettled one is gone as soon as it is written.
@@ -48,7 +48,7 @@ enum pump_event {                  /* the events that Python handles */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL,
     EV_ACCEPT_FAILED,
     EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE,
-    EV_PLAIN_OPEN,
+    EV_FRAMED_OPEN,
     EV_ROUTE_SENDER, EV_RELAY
 };
 
@@ -73,23 +73,23 @@ typedef struct {
     uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
     struct sockaddr_in6 peer;      /* the peer's address, IPv6 or IPv4 */
     bool secured;                  /* it was accepted with TLS */
-    uint8_t trace;                 /* enum trace_wish (trace.c) */
+    uint8_t trace;                 /* enum trace_setting (trace.c) */
     struct pump *tracer;           /* the pump to which the engine reports each frame; NULL: none */
     bool denied;                   /* it is being closed for a message that was too large, and nothing more is
                                       received */
-    uint8_t heeded;                /* the trusted forms of received router annotations: a mask (annotations.h) */
+    uint8_t trusted;               /* the trusted forms of received router annotations: a mask (annotations.h) */
     uint8_t annotations;           /* the form of sent router annotations: enum content_annotations */
     bool dialled;                  /* the router has initiated it */
-    struct plain_conn *plain;      /* its framed protocol (framed.c); NULL: AMQP */
+    struct framed_connection *framed; /* its framed protocol (framed.c); NULL: AMQP */
     bool messages_logged;          /* Python logs each of its messages (message_log.c) */
     struct websocket *websocket;   /* its WebSocket framing (websocket.c); NULL: none */
     struct relay *relay;           /* its relayed SASL exchange (relay.c); NULL: the engine's */
-} wconn;
+} worker_connection;
 
 typedef struct {
     slot_head slot;
     pn_link_t *engine;
-    wconn *conn;
+    worker_connection *conn;
     uint32_t next, previous;       /* on the connection */
     uint32_t capacity;             /* credit its listener gives */
     bool outgoing, open;
@@ -99,13 +99,13 @@ typedef struct {
     bool draining;                 /* in: the core wants the credit back */
     bool routed;                   /* it belongs to a link-route pair: transfers and credit are the far peer's
                                       (link_routes.c) */
-    bool plain;                    /* it belongs to a framed connection (framed.c), whose credit is counted here */
+    bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
     int32_t credit;
-    bool keyed;                    /* in: its address is a route table, which routes by each message's key
+    bool to_table;                 /* in: its address is a route table, which routes by each message's key
                                       (rmr_key.h) */
-    bool loose;                    /* in: it is anonymous, so a message may go to a route table */
+    bool anonymous;                /* in: it is anonymous, so a message may go to a route table */
     int32_t promised;              /* out, routed: unused credit of the far sender */
-    bool ours;                     /* router-initiated, by a link request of the core */
+    bool router_initiated;         /* router-initiated, by a link request of the core */
     uint32_t asked;                /* the number of that request until the peer has answered; 0: none */
     uint64_t order;                /* the order in which a new core learns of the links */
     int8_t on_list;                /* out: links_with_work priority, -1: on none */
@@ -113,9 +113,9 @@ typedef struct {
     uint32_t owed;                 /* in: credit to give with the next flow */
     uint32_t kept[2];              /* in: blocks of each class that its messages occupy */
     uint32_t stalled_next;
-    struct win *current;           /* in: the message being received, if not in one piece */
-    struct win *in_first;          /* in: unsettled */
-    struct wout *queue_first, *queue_last, *unsettled_first;
+    struct in_delivery *current;   /* in: the message being received, if not in one piece */
+    struct in_delivery *in_first;    /* in: unsettled */
+    struct out_delivery *queue_first, *queue_last, *unsettled_first;
     uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
     uint64_t seen_tag;             /* out: `tag` at the last poll */
     uint8_t queue_priority;        /* highest priority waiting */
@@ -124,13 +124,13 @@ typedef struct {
     struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
     uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
                                           all, before that */
-} wlink;
+} worker_link;
 
-typedef struct win {
+typedef struct in_delivery {
     slot_head slot;
     pn_delivery_t *engine;
-    wlink *link;
-    struct win *next, *previous;
+    worker_link *link;
+    struct in_delivery *next, *previous;
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* the position of the slowest reader */
@@ -140,34 +140,34 @@ typedef struct win {
                                       stop */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
-    bool told;                     /* its sender has the outcome and is to settle */
+    bool outcome_sent;             /* its sender has the outcome and is to settle */
     bool passed;                   /* it has passed route workers */
     bool wants_whole;              /* a route worker needs the whole message */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
     uint32_t to_offset, to_length; /* the place of its next address, if not 0 */
     struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
-} win;
+} in_delivery;
 
-typedef struct wout {
+typedef struct out_delivery {
     slot_head slot;
     pn_delivery_t *engine;         /* NULL until the first byte is written */
-    wlink *link;
-    struct wout *next, *previous;
+    worker_link *link;
+    struct out_delivery *next, *previous;
     uint64_t core;
     arena_reader reader;
     uint64_t reported;             /* position last reported to the core */
     uint64_t began, finished;      /* the times of its first and its last written byte; 0: not yet */
     uint64_t starved;              /* the time of its link without credit: before its arrival, and since then once it
                                       has begun */
-    routerd_record *early;         /* its sender's state from before its begin (initial_state.c); NULL: none */
+    routerd_record *initial_state; /* its sender's state from before its begin (initial_state.c); NULL: none */
     uint32_t override;             /* the block of its to-override in the core's arena, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
-    bool settled, droppable, streaming, told, sent, aborted;
+    bool settled, droppable, streaming, outcome_known, sent, aborted;
     bool begun;                    /* of a frame (framed/out.c): the kernel has a part of it, or will get it in any
                                       case */
     bool waits;                    /* its receiver took no message at the last poll (out_waits) */
-} wout;
+} out_delivery;
 
 typedef struct {
     int fd;                        /* -1: removed, or a connector's; it may still have connections */
@@ -184,11 +184,11 @@ typedef struct {
     char mechanisms[256];          /* empty: all of the engine */
     pn_ssl_domain_t *tls;          /* NULL: none */
     int64_t tls_checked;           /* the time of the last check of its files */
-    struct plain_terms *plain;     /* the terms of its framed connections (framed.c); NULL: AMQP */
-} wlistener;
+    struct framed_terms *framed;   /* the terms of its framed connections (framed.c); NULL: AMQP */
+} worker_listener;
 
 typedef struct pump pump;
-typedef void (*pump_callback)(void *self, int event, wconn *conn, wlink *link, void *object,
+typedef void (*pump_callback)(void *self, int event, worker_connection *conn, worker_link *link, void *object,
                               const routerd_record *record);
 
 struct pump {
@@ -205,7 +205,7 @@ struct pump {
     stats_page *others[ROUTERD_MAX_WORKERS];
     pool conns, links, ins, outs;
     pn_collector_t *collector;
-    wlistener listeners[MAX_LISTENERS];
+    worker_listener listeners[MAX_LISTENERS];
     uint32_t listener_count;
     uint32_t dirty_first;
     uint32_t stalled_first;
@@ -215,13 +215,13 @@ struct pump {
     uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
-    bool away;                     /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
+    bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
     bool resting;                  /* detached or resyncing: incoming messages wait in the engine */
-    routerd_record nowhere;
+    routerd_record discarded;      /* what is posted while there is no core */
     annotations_self identity;
     struct route_engine *routes;   /* the route workers; NULL: there are none */
-    struct plain_batch *batch;     /* what framed connections send by; NULL: there has been none */
-    uint8_t digests;               /* the parts of the flow extract: a mask of enum digest_wish (flow_extract.c) */
+    struct framed_batch *batch;    /* what framed connections send by; NULL: there has been none */
+    uint8_t extracts;              /* the parts of the flow extract: a mask of enum extract_parts (flow_extract.c) */
     /* logged kinds of malformed messages, and the time of their next line */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
     uint64_t now_ns;
@@ -241,7 +241,7 @@ static inline uint64_t clock_ns(void)
     return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
 }
 
-static inline void mark_dirty(pump *p, wconn *c)
+static inline void mark_dirty(pump *p, worker_connection *c)
 {
     if (c->dirty) return;
     c->dirty = true;
@@ -252,14 +252,14 @@ static inline void mark_dirty(pump *p, wconn *c)
 /* A posted action, which the caller fills in before the next one. */
 static inline routerd_record *post_action(pump *p)
 {
-    if (__builtin_expect(!p->away, 1)) return outbox_post(&p->actions);
-    memset(&p->nowhere, 0, sizeof p->nowhere);
-    return &p->nowhere;
+    if (__builtin_expect(!p->detached, 1)) return outbox_post(&p->actions);
+    memset(&p->discarded, 0, sizeof p->discarded);
+    return &p->discarded;
 }
 
-static inline bool work_pending(const pump *p) { return !p->away && ring_pending(&p->work); }
+static inline bool work_pending(const pump *p) { return !p->detached && ring_pending(&p->work); }
 
-static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
+static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link *k)
 {
     routerd_record *r = post_action(p);
     r->type = type;
@@ -273,7 +273,7 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
 /* Publishes the posted actions, and wakes the core if it sleeps. */
 static inline void publish_actions(pump *p)
 {
-    if (!p->away && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+    if (!p->detached && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
 }
 
 /* Whether there is a block besides those reserved for control payloads. */
@@ -281,14 +281,14 @@ static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + 
 
 /* A link may keep half as many blocks of each class as are free of it, or else one message.  The more links have slow
  * readers, the less each may keep: something is always left for the others. */
-static inline bool over_share(const pump *p, const wlink *k)
+static inline bool over_share(const pump *p, const worker_link *k)
 {
     return k->kept[0] > p->arena.free_count[0] / 2 || k->kept[1] > p->arena.free_count[1] / 2;
 }
 
 /* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The count never gets
  * negative: a restarted worker may get back blocks of its predecessor. */
-static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2])
+static inline void kept_change(const pump *p, worker_link *k, const uint32_t before[2])
 {
     for (uint32_t c = 0; c < 2; c++) {
         int64_t kept = (int64_t) k->kept[c] + before[c] - p->arena.free_count[c];
@@ -297,9 +297,9 @@ static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2]
 }
 
 /* A new link of a connection, with the listener's terms.  NULL: there is no room. */
-static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
+static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoing)
 {
-    wlink *k = (wlink *) pool_take(&p->links);
+    worker_link *k = (worker_link *) pool_take(&p->links);
     if (!k) return NULL;
     k->conn = c;
     k->outgoing = outgoing;
@@ -308,7 +308,7 @@ static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
     k->order = p->attached++;
     k->previous = ROUTERD_NIL;
     k->next = c->link_first;
-    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
+    if (k->next != ROUTERD_NIL) ((worker_link *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
     c->link_first = pool_index(&p->links, k);
     if (outgoing) c->links_out++;
     else c->links_in++;
@@ -317,7 +317,7 @@ static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
 }
 
 /* Notes in a chain's head block the link whose message it is. */
-static inline void note_link(pump *p, const wlink *k, uint32_t head)
+static inline void note_link(pump *p, const worker_link *k, uint32_t head)
 {
     arena_block *b = arena_at(&p->arena.view, head);
     if (!b) return;
@@ -325,9 +325,9 @@ static inline void note_link(pump *p, const wlink *k, uint32_t head)
     b->note[1] = k->slot.generation;
 }
 
-static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
+static inline void credit_owed(pump *p, worker_link *k, uint32_t credit)
 {
-    if (__builtin_expect(k->plain, 0)) {
+    if (__builtin_expect(k->framed, 0)) {
         k->credit += (int32_t) credit;
         mark_dirty(p, k->conn);
         return;
@@ -344,31 +344,31 @@ static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 
 /* ---- links_with_work ---- */
 
-static inline void work_remove(pump *p, wlink *k)
+static inline void work_remove(pump *p, worker_link *k)
 {
     if (k->on_list < 0) return;
-    wconn *c = k->conn;
+    worker_connection *c = k->conn;
     uint32_t q = (uint32_t) k->on_list;
     if (k->work_previous == ROUTERD_NIL) c->work_first[q] = k->work_next;
-    else ((wlink *) pool_at(&p->links, k->work_previous))->work_next = k->work_next;
+    else ((worker_link *) pool_at(&p->links, k->work_previous))->work_next = k->work_next;
     if (k->work_next == ROUTERD_NIL) c->work_last[q] = k->work_previous;
-    else ((wlink *) pool_at(&p->links, k->work_next))->work_previous = k->work_previous;
+    else ((worker_link *) pool_at(&p->links, k->work_next))->work_previous = k->work_previous;
     if (c->work_first[q] == ROUTERD_NIL) c->work_mask &= (uint16_t) ~(1u << q);
     k->on_list = -1;
 }
 
 /* Appends the link to its priority's list; it moves to a more urgent list if needed. */
-static inline void work_add(pump *p, wlink *k)
+static inline void work_add(pump *p, worker_link *k)
 {
     uint32_t q = k->queue_priority;
     if (k->on_list >= (int) q) { mark_dirty(p, k->conn); return; }
     work_remove(p, k);
-    wconn *c = k->conn;
+    worker_connection *c = k->conn;
     uint32_t index = pool_index(&p->links, k);
     k->work_next = ROUTERD_NIL;
     k->work_previous = c->work_mask & (1u << q) ? c->work_last[q] : ROUTERD_NIL;
     if (k->work_previous == ROUTERD_NIL) c->work_first[q] = index;
-    else ((wlink *) pool_at(&p->links, k->work_previous))->work_next = index;
+    else ((worker_link *) pool_at(&p->links, k->work_previous))->work_next = index;
     c->work_last[q] = index;
     c->work_mask |= (uint16_t) (1u << q);
     k->on_list = (int8_t) q;

@@ -40,7 +40,7 @@ static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
 static pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
 
 /* Sends octets to one side. */
-static void relay_say(relay *r, wconn *c, const relay_said *said, int what)
+static void relay_say(relay *r, worker_connection *c, const relay_said *said, int what)
 {
     pnx_sasl_set_bytes_out(c->transport, relay_bytes(said));
     pnx_sasl_set_desired_state(c->transport, what);
@@ -271,7 +271,7 @@ static const pnx_sasl_implementation relay_engine = {
     relay_challenge, relay_outcome, relay_encrypts, relay_encrypt_size, relay_encrypt, relay_encrypt
 };
 
-static void relay_join(relay *r, wconn *c)
+static void relay_join(relay *r, worker_connection *c)
 {
     c->relay = r;
     r->engines++;
@@ -279,7 +279,7 @@ static void relay_join(relay *r, wconn *c)
 }
 
 /* Joins the new connection to the service with the client's relay. */
-GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
+GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm)
 {
     r->down = c;
     relay_join(r, c);
@@ -288,7 +288,7 @@ GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
 
 /* Gives a new client a relay. A listener with a service requires SASL; one with Cyrus SASL has its own setting for
  * that. False: no memory. */
-PRIVATE inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
+PRIVATE inline bool relay_accept(pump *p, const worker_listener *l, worker_connection *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);
     if (!r) return false;
@@ -302,7 +302,7 @@ PRIVATE inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
 }
 
 /* Detaches a lost connection from its relay. */
-PRIVATE inline void relay_left(wconn *c)
+PRIVATE inline void relay_left(worker_connection *c)
 {
     relay *r = c->relay;
     if (!r) return;

@@ -1,7 +1,7 @@
 """SASL exchanges that an authentication service or Cyrus SASL decides (relay.c), for workers.control."""
 
 
-cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except -1:
+cdef bint relay_dispatch(Pump pump, int event, uint32_t index, worker_connection *c) except -1:
     """Pass an event of a client or of a connection to a service; return False if the pump handles it as usual."""
     if event == EV_RELAY and c.relay.local:
         said = c.relay.client.start[:c.relay.client.size] if c.relay.client.start != NULL else b""
@@ -45,7 +45,7 @@ cdef class Relayer:
         self.pump.listener(place).relays = on
 
     cdef relay *of(self, uint32_t index, uint32_t generation):
-        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
         return NULL if c == NULL else c.relay
 
     def offer(self, int place, str mechanisms):
@@ -80,7 +80,7 @@ cdef class Relayer:
         cdef bytes h = service.host.encode()
         cdef bytes realm_bytes = service.realm.encode()
         cdef bytes b = container.encode()
-        cdef wconn *c = NULL if r == NULL else dial(&self.pump.p, fd, place, h, b"", b"")
+        cdef worker_connection *c = NULL if r == NULL else dial(&self.pump.p, fd, place, h, b"", b"")
         if c == NULL:
             return None
         relay_dialled(r, c, realm_bytes)
@@ -117,4 +117,4 @@ cdef class Relayer:
 
     def hang_up(self, uint32_t index, uint32_t generation):
         """Close the connection to a service."""
-        close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)
+        close_connection(self.pump, <worker_connection *> pool_find2(&self.pump.p.conns, index, generation), None)

@@ -23,7 +23,7 @@
 GLUE const char security_proxy[] = "user-id is not that of the connection";
 
 /* False: the connection cannot be protected and must not live. */
-PRIVATE inline bool security_begin(const wlistener *l, wconn *c)
+PRIVATE inline bool security_begin(const worker_listener *l, worker_connection *c)
 {
     pn_transport_t *t = c->transport;
     pn_sasl_t *sasl = pn_sasl(t);
@@ -40,7 +40,7 @@ PRIVATE inline bool security_begin(const wlistener *l, wconn *c)
 }
 
 /* Somebody connects: let Python see whether the certificates have changed. */
-PRIVATE inline void security_refresh(pump *p, wlistener *l)
+PRIVATE inline void security_refresh(pump *p, worker_listener *l)
 {
     if (!l->tls || p->now_ms < l->tls_checked + CERTIFICATES_MS) return;
     l->tls_checked = p->now_ms;
@@ -49,7 +49,7 @@ PRIVATE inline void security_refresh(pump *p, wlistener *l)
 
 /* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to
  * answer it on, so the connection is closed. False: that has been done. */
-PRIVATE inline bool security_session(pump *p, wconn *c)
+PRIVATE inline bool security_session(pump *p, worker_connection *c)
 {
     c->sessions++;
     if (!c->max_sessions || c->sessions <= c->max_sessions) return true;
@@ -60,7 +60,7 @@ PRIVATE inline bool security_session(pump *p, wconn *c)
 
 /* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else. `start`: of the bytes
  * that were scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
-PRIVATE inline enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found,
+PRIVATE inline enum scan_result security_user_id(const worker_connection *c, const uint8_t *start, scan_found *found,
                                           enum scan_result result)
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
@@ -79,7 +79,7 @@ PRIVATE inline enum scan_result security_user_id(const wconn *c, const uint8_t *
 }
 
 /* `address:port` of who connected, or "-". */
-GLUE void security_peer(const wconn *c, char *text, size_t size)
+GLUE void security_peer(const worker_connection *c, char *text, size_t size)
 {
     char address[INET6_ADDRSTRLEN];
     const struct sockaddr_in *v4 = (const struct sockaddr_in *) &c->peer;
@@ -90,7 +90,7 @@ GLUE void security_peer(const wconn *c, char *text, size_t size)
         snprintf(text, size, "%s:%u", address, ntohs(v4->sin_port));
 }
 
-PRIVATE inline bool security_too_large(const wconn *c, uint64_t size)
+PRIVATE inline bool security_too_large(const worker_connection *c, uint64_t size)
 {
     return c->max_message && size > c->max_message;
 }

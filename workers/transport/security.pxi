@@ -10,7 +10,7 @@ cdef enum:
     CERTIFICATE_TEXT = 256     # a SHA-512 in hexadecimal is 128 characters
 
 
-cdef int listener_terms(wlistener *l, tuple terms) except -1:
+cdef int listener_terms(worker_listener *l, tuple terms) except -1:
     l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.authenticate, name = terms
     cdef bytes mechanisms = name.encode()
     if len(mechanisms) >= 256:
@@ -73,13 +73,13 @@ cdef class Security:
     def __cinit__(self, Pump pump):
         self.pump = pump
 
-    cdef wlistener *listener(self, uint32_t number) except NULL:
+    cdef worker_listener *listener(self, uint32_t number) except NULL:
         if number >= self.pump.p.listener_count:
             raise ValueError(f"there is no listener {number}")
         return &self.pump.p.listeners[number]
 
-    cdef wconn *connection(self, uint32_t index) except NULL:
-        return <wconn *> pool_at(&self.pump.p.conns, index)
+    cdef worker_connection *connection(self, uint32_t index) except NULL:
+        return <worker_connection *> pool_at(&self.pump.p.conns, index)
 
     def require_encryption(self, uint32_t number, bint required):
         """Set whether a listener refuses connections without encryption."""
@@ -90,7 +90,7 @@ cdef class Security:
 
         Returns None, or the attribute that the engine refuses, and then leaves the previous TLS in place.
         """
-        cdef wlistener *l = self.listener(number)
+        cdef worker_listener *l = self.listener(number)
         cdef pn_ssl_domain_t *domain
         if tls is None:
             if l.tls != NULL:
@@ -111,7 +111,7 @@ cdef class Security:
 
     def protection(self, uint32_t index):
         """Return a connection's protection: authenticated, encrypted, TLS protocol, cipher, strength in bits."""
-        cdef wconn *c = self.connection(index)
+        cdef worker_connection *c = self.connection(index)
         cdef char protocol[64]
         cdef char cipher[128]
         cdef pn_ssl_t *ssl
@@ -126,7 +126,7 @@ cdef class Security:
 
     def certificate_field(self, uint32_t index, int field):
         """Return a subject field of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None."""
-        cdef wconn *c = self.connection(index)
+        cdef worker_connection *c = self.connection(index)
         cdef const char *value
         if not c.secured:
             return None
@@ -135,7 +135,7 @@ cdef class Security:
 
     def certificate_digest(self, uint32_t index, int algorithm):
         """Return the hexadecimal digest of a client's certificate (engine.h, PN_SSL_SHA…), or None."""
-        cdef wconn *c = self.connection(index)
+        cdef worker_connection *c = self.connection(index)
         cdef char digest[CERTIFICATE_TEXT]
         if not c.secured:
             return None
@@ -151,7 +151,7 @@ cdef class Security:
 
     def sasl_refused(self, uint32_t index):
         """Return whether a connection ends because its SASL exchange failed."""
-        cdef wconn *c = self.connection(index)
+        cdef worker_connection *c = self.connection(index)
         return pn_sasl_outcome(pn_sasl(c.transport)) > PN_SASL_OK
 
     def listener_of(self, uint32_t index):
@@ -164,7 +164,7 @@ cdef class Security:
         ``max_message``, ``max_frame`` and ``window`` are in bytes. With ``user``, messages may have no other
         user-id.
         """
-        cdef wconn *c = self.connection(index)
+        cdef worker_connection *c = self.connection(index)
         cdef bytes name
         c.max_message = max_message
         if max_frame:

@@ -29,7 +29,7 @@
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
 PRIVATE inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
 
-GLUE void listener_arm(pump *p, wlistener *l, bool armed)
+GLUE void listener_arm(pump *p, worker_listener *l, bool armed)
 {
     if (l->armed == armed || l->fd < 0) return;
     struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_LISTENER, (uint64_t) (l - p->listeners)) };
@@ -45,26 +45,26 @@ static bool listener_used(const pump *p, uint32_t place)
 {
     if (p->listeners[place].fd >= 0 || p->listeners[place].dials) return true;
     for (uint32_t i = 0; i < p->conns.high; i++) {
-        const wconn *c = (const wconn *) pool_at(&p->conns, i);
+        const worker_connection *c = (const worker_connection *) pool_at(&p->conns, i);
         if (c->slot.next_free == SLOT_USED && c->listener == place) return true;
     }
     return false;
 }
 
 /* A place for another listener: that of a removed one without connections, or a new one.  NULL: there is none. */
-GLUE wlistener *listener_new(pump *p)
+GLUE worker_listener *listener_new(pump *p)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) {
         if (listener_used(p, i)) continue;
-        free(p->listeners[i].plain);
-        p->listeners[i].plain = NULL;
+        free(p->listeners[i].framed);
+        p->listeners[i].framed = NULL;
         return &p->listeners[i];
     }
     return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
 }
 
 /* Removes the socket from epoll first: other processes keep it open, so its events would continue. */
-GLUE void listener_close(pump *p, wlistener *l)
+GLUE void listener_close(pump *p, worker_listener *l)
 {
     listener_arm(p, l, false);
     if (l->fd >= 0) close(l->fd);
@@ -83,7 +83,7 @@ static bool my_turn(const pump *p)
     return mine <= least + least / 16;
 }
 
-PRIVATE inline void conn_watch(pump *p, wconn *c)
+PRIVATE inline void conn_watch(pump *p, worker_connection *c)
 {
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
@@ -92,10 +92,10 @@ PRIVATE inline void conn_watch(pump *p, wconn *c)
 
 /* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun. NULL: no
  * room. */
-PRIVATE inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
+PRIVATE inline worker_connection *conn_begin(pump *p, int fd, uint16_t listener)
 {
-    const wlistener *l = &p->listeners[listener];
-    wconn *c = (wconn *) pool_take(&p->conns);
+    const worker_listener *l = &p->listeners[listener];
+    worker_connection *c = (worker_connection *) pool_take(&p->conns);
     if (!c) return NULL;
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -116,9 +116,9 @@ PRIVATE inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
     return c;
 }
 
-PRIVATE inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
+PRIVATE inline void conn_begun(pump *p, worker_connection *c, bool secured, bool writing)
 {
-    const wlistener *l = &p->listeners[c->listener];
+    const worker_listener *l = &p->listeners[c->listener];
     pn_transport_bind(c->transport, c->engine);
     c->tick_at = p->now_ms;
     c->deadline = !secured ? p->now_ms : l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
@@ -130,9 +130,9 @@ PRIVATE inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
 }
 
 /* A connection on an accepted socket; NULL: no room for it. */
-static wconn *conn_new(pump *p, int fd, uint16_t listener)
+static worker_connection *conn_new(pump *p, int fd, uint16_t listener)
 {
-    wconn *c = conn_begin(p, fd, listener);
+    worker_connection *c = conn_begin(p, fd, listener);
     if (!c) return NULL;
     /* memory_left() */
     if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();
@@ -155,7 +155,7 @@ static bool memory_left(void)
     return probe != NULL;
 }
 
-PRIVATE inline void sockets_accept(pump *p, wlistener *l)
+PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
 {
     while (p->accepting) {
         if (!my_turn(p)) {
@@ -181,18 +181,18 @@ PRIVATE inline void sockets_accept(pump *p, wlistener *l)
         }
         p->accept_waiting = false;
         security_refresh(p, l);
-        wconn *c = l->plain ? plain_new(p, fd, (uint16_t) (l - p->listeners), false)
+        worker_connection *c = l->framed ? framed_new(p, fd, (uint16_t) (l - p->listeners), false)
                    : conn_new(p, fd, (uint16_t) (l - p->listeners));
         if (c) c->peer = peer;
         else close(fd);
-        if (c && c->plain) p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
+        if (c && c->framed) p->on_event(p->self, EV_FRAMED_OPEN, c, NULL, NULL, NULL);
         if (!my_turn(p)) break;
     }
     p->accept_waiting = false;
 }
 
 /* Tells the engine that the socket is broken; its TRANSPORT_CLOSED event does the rest. */
-GLUE void conn_broken(pump *p, wconn *c)
+GLUE void conn_broken(pump *p, worker_connection *c)
 {
     if (!c->failed) {
         c->failed = true;
@@ -203,7 +203,7 @@ GLUE void conn_broken(pump *p, wconn *c)
 }
 
 /* Reads once; true if there may be more. */
-PRIVATE inline bool conn_read(pump *p, wconn *c)
+PRIVATE inline bool conn_read(pump *p, worker_connection *c)
 {
     ssize_t room = pn_transport_capacity(c->transport);
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
@@ -236,14 +236,14 @@ PRIVATE inline bool conn_read(pump *p, wconn *c)
     return false;
 }
 
-static ssize_t conn_send(wconn *c, const char *bytes, size_t size)
+static ssize_t conn_send(worker_connection *c, const char *bytes, size_t size)
 {
     if (__builtin_expect(c->websocket != NULL, 0)) return websocket_send(c->websocket, c->fd, bytes, size);
     return send(c->fd, bytes, size, MSG_NOSIGNAL);
 }
 
 /* The last that is said on a WebSocket; what does not fit into the socket any more is not said. */
-static void conn_farewell(wconn *c)
+static void conn_farewell(worker_connection *c)
 {
     if (!c->websocket) return;
     if (!c->websocket->over) websocket_end(c->websocket, WEBSOCKET_NORMAL);
@@ -251,7 +251,7 @@ static void conn_farewell(wconn *c)
 }
 
 /* The socket takes no more: now, or (true) never again. */
-static bool conn_full(pump *p, wconn *c)
+static bool conn_full(pump *p, worker_connection *c)
 {
     if (errno != EAGAIN) { conn_broken(p, c); return true; }
     if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
@@ -259,7 +259,7 @@ static bool conn_full(pump *p, wconn *c)
 }
 
 /* Writes the engine's output; false if the socket is full. */
-PRIVATE inline bool conn_write(pump *p, wconn *c)
+PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 {
     ssize_t size;
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
@@ -286,7 +286,7 @@ PRIVATE inline bool conn_write(pump *p, wconn *c)
 
 /* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just
  * after, until what has piled up in the socket was read. */
-static void conn_listen(pump *p, wconn *c, bool listen)
+static void conn_listen(pump *p, worker_connection *c, bool listen)
 {
     c->reading = listen;
     conn_watch(p, c);
@@ -294,9 +294,9 @@ static void conn_listen(pump *p, wconn *c, bool listen)
     if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
 }
 
-PRIVATE inline void conn_resume(pump *p, wconn *c)
+PRIVATE inline void conn_resume(pump *p, worker_connection *c)
 {
-    if (c->plain) mark_dirty(p, c);
+    if (c->framed) mark_dirty(p, c);
     else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
 }
 
@@ -313,7 +313,7 @@ GLUE void pressure_check(pump *p)
         p->paused = false;
         stats_set(p->stats, N_PAUSED, 0);
         for (uint32_t i = 0; i < p->conns.high; i++) {
-            wconn *c = (wconn *) pool_at(&p->conns, i);
+            worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
             if (c->slot.next_free == SLOT_USED) conn_resume(p, c);
         }
     }
@@ -321,11 +321,11 @@ GLUE void pressure_check(pump *p)
 
 /* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
  * messages: nothing they have begun to take up can be freed without them. */
-PRIVATE inline bool conn_waits(pump *p, wconn *c)
+PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
 {
     if (!p->paused || c->links_out) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
-        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        const worker_link *k = (const worker_link *) pool_at(&p->links, index);
         index = k->next;
         if ((!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
         conn_listen(p, c, false);

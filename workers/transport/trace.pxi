@@ -13,15 +13,15 @@ cdef class Trace:
         """Trace all connections without a setting of their own, or none of them."""
         trace_all(&self.pump.p, tracing)
 
-    def one(self, uint32_t index, uint32_t generation, wish):
+    def one(self, uint32_t index, uint32_t generation, setting):
         """Set whether a connection is traced; None lets the setting of all decide."""
-        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
         if c != NULL:
-            c.trace = TRACE_AS_LOGGED if wish is None else TRACE_ON if wish else TRACE_OFF
+            c.trace = TRACE_AS_LOGGED if setting is None else TRACE_ON if setting else TRACE_OFF
             trace_apply(&self.pump.p, c)
 
     def messages(self, uint32_t index, uint32_t generation, bint wanted):
         """Set whether the pump calls the handler's ``tracing.messages.seen`` for a connection's messages."""
-        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
         if c != NULL:
             c.messages_logged = wanted

@@ -12,7 +12,7 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
+enum trace_setting { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 
 #define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload in the trace */
 
@@ -51,7 +51,7 @@ typedef struct { char *start; size_t size; } relay_said;
 
 typedef struct relay {
     pump *p;
-    wconn *up, *down;              /* NULL: gone, or not begun */
+    worker_connection *up, *down;  /* NULL: gone, or not begun */
     enum relay_state state;
     uint32_t engines;              /* transports that refer to it; the last one frees it */
     bool asked;                    /* Python knows of the client */
@@ -69,10 +69,10 @@ typedef struct relay {
 enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
 
 /* trace.c */
-GLUE void trace_apply(pump *p, wconn *c);
+GLUE void trace_apply(pump *p, worker_connection *c);
 GLUE void trace_all(pump *p, bool tracing);
-PRIVATE void trace_frame(wconn *c, frame_seen *seen);
-PRIVATE void trace_end(wconn *c);
+PRIVATE void trace_frame(worker_connection *c, frame_seen *seen);
+PRIVATE void trace_end(worker_connection *c);
 
 /* websocket.c */
 PRIVATE void websocket_end(websocket *s, uint32_t status);
@@ -86,35 +86,35 @@ PRIVATE int websocket_accept(int fd, struct sockaddr_in6 *peer);
 GLUE void relay_refuse(relay *r, int outcome, const char *why);
 GLUE void relay_admit(relay *r, const char *user);
 GLUE void relay_question(relay *r, const char *start, size_t size);
-GLUE void relay_dialled(relay *r, wconn *c, const char *realm);
-PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c);
-PRIVATE void relay_left(wconn *c);
+GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm);
+PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *c);
+PRIVATE void relay_left(worker_connection *c);
 
 /* security.c */
 extern GLUE const char security_proxy[];
-PRIVATE bool security_begin(const wlistener *l, wconn *c);
-PRIVATE void security_refresh(pump *p, wlistener *l);
-PRIVATE bool security_session(pump *p, wconn *c);
-PRIVATE enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found,
+PRIVATE bool security_begin(const worker_listener *l, worker_connection *c);
+PRIVATE void security_refresh(pump *p, worker_listener *l);
+PRIVATE bool security_session(pump *p, worker_connection *c);
+PRIVATE enum scan_result security_user_id(const worker_connection *c, const uint8_t *start, scan_found *found,
     enum scan_result result);
-GLUE void security_peer(const wconn *c, char *text, size_t size);
-PRIVATE bool security_too_large(const wconn *c, uint64_t size);
+GLUE void security_peer(const worker_connection *c, char *text, size_t size);
+PRIVATE bool security_too_large(const worker_connection *c, uint64_t size);
 
 /* sockets.c */
 PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle);
-GLUE void listener_arm(pump *p, wlistener *l, bool armed);
+GLUE void listener_arm(pump *p, worker_listener *l, bool armed);
 GLUE void listeners_arm(pump *p, bool armed);
-GLUE wlistener *listener_new(pump *p);
-GLUE void listener_close(pump *p, wlistener *l);
-PRIVATE void conn_watch(pump *p, wconn *c);
-PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener);
-PRIVATE void conn_begun(pump *p, wconn *c, bool secured, bool writing);
-PRIVATE void sockets_accept(pump *p, wlistener *l);
-GLUE void conn_broken(pump *p, wconn *c);
-PRIVATE bool conn_read(pump *p, wconn *c);
-PRIVATE bool conn_write(pump *p, wconn *c);
-PRIVATE void conn_resume(pump *p, wconn *c);
+GLUE worker_listener *listener_new(pump *p);
+GLUE void listener_close(pump *p, worker_listener *l);
+PRIVATE void conn_watch(pump *p, worker_connection *c);
+PRIVATE worker_connection *conn_begin(pump *p, int fd, uint16_t listener);
+PRIVATE void conn_begun(pump *p, worker_connection *c, bool secured, bool writing);
+PRIVATE void sockets_accept(pump *p, worker_listener *l);
+GLUE void conn_broken(pump *p, worker_connection *c);
+PRIVATE bool conn_read(pump *p, worker_connection *c);
+PRIVATE bool conn_write(pump *p, worker_connection *c);
+PRIVATE void conn_resume(pump *p, worker_connection *c);
 GLUE void pressure_check(pump *p);
-PRIVATE bool conn_waits(pump *p, wconn *c);
+PRIVATE bool conn_waits(pump *p, worker_connection *c);
 
 #endif

@@ -27,7 +27,7 @@ PRIVATE route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, con
 
 enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */
 
-typedef struct { int32_t type, subscription; } core_nowhere;
+typedef struct { int32_t type, subscription; } core_unroutable;
 
 typedef struct core_routes {
     core_address *address;
@@ -36,7 +36,7 @@ typedef struct core_routes {
     bool skip_dead;
     bool closed;               /* its senders get no credit yet; what comes all the same is routed */
     uint64_t routed, no_entry, no_endpoint, no_owner, refused;
-    core_nowhere nowhere[ROUTES_REASONS];      /* the last message of each reason */
+    core_unroutable unroutable[ROUTES_REASONS]; /* the last message of each reason */
     const route_table *former; /* NULL: all that it counted has been moved */
     uint32_t former_at, former_endpoint;
     const uint32_t *moved;     /* by endpoint of the former table: which one it is now; ROUTE_NONE: it is gone */

@@ -183,8 +183,8 @@ static inline enum core_route keyed_counted(core_router *c, uint64_t *count, uin
 /* Somebody will ask why: the log has it. */
 static inline void keyed_remember(core_routes *p, uint32_t reason, const keyed_message *m)
 {
-    p->nowhere[reason].type = m->type;
-    p->nowhere[reason].subscription = m->subscription;
+    p->unroutable[reason].type = m->type;
+    p->unroutable[reason].subscription = m->subscription;
 }
 
 static inline enum core_route keyed_nowhere(core_router *c, core_routes *p, uint32_t reason, const keyed_message *m)
@@ -192,7 +192,7 @@ static inline enum core_route keyed_nowhere(core_router *c, core_routes *p, uint
     keyed_remember(p, reason, m);
     bool owner = reason == ROUTES_NO_OWNER;
     return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? N_KEYED_NO_OWNER : N_KEYED_NO_ENTRY,
-                         ROUTE_NOWHERE);
+                         ROUTE_UNROUTABLE);
 }
 
 /* Where a message goes by a table; why it goes nowhere is counted. */
@@ -243,12 +243,12 @@ static inline void keyed_deliver(core_router *c, core_link *l, const routerd_rec
     keyed_way way;
     enum core_route route = keyed_find(c, p, m, &way);
     if (route != ROUTE_FOUND) {
-        deliver_nowhere(c, l, r, route, a);
+        deliver_unroutable(c, l, r, route, a);
         return;
     }
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, a, deliver_priority(a, r->priority), r);
-    a->ingress += !link_trunk(l);
+    a->ingress += !link_inter_router(l);
     keyed_copies(c, p, in, &way, m);
     deliver_tail(c, l, in);
 }

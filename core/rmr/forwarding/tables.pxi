@@ -257,9 +257,9 @@ cdef class Routes:
         """Return the messages without entry, endpoint or owner, each with the key of the last one."""
         cdef core_routes *p = &self.routes
         return (
-            (p.no_entry, p.nowhere[ROUTES_NO_ENTRY].type, p.nowhere[ROUTES_NO_ENTRY].subscription),
-            (p.no_endpoint, p.nowhere[ROUTES_NO_ENDPOINT].type, p.nowhere[ROUTES_NO_ENDPOINT].subscription),
-            (p.no_owner, p.nowhere[ROUTES_NO_OWNER].type, p.nowhere[ROUTES_NO_OWNER].subscription),
+            (p.no_entry, p.unroutable[ROUTES_NO_ENTRY].type, p.unroutable[ROUTES_NO_ENTRY].subscription),
+            (p.no_endpoint, p.unroutable[ROUTES_NO_ENDPOINT].type, p.unroutable[ROUTES_NO_ENDPOINT].subscription),
+            (p.no_owner, p.unroutable[ROUTES_NO_OWNER].type, p.unroutable[ROUTES_NO_OWNER].subscription),
         )
 
     def endpoint(self, int endpoint, int owner) -> tuple[int, int]:

@@ -162,7 +162,7 @@ def test_links_stand_in_the_sessions_that_they_are_asked_for(stand: Stand, accep
     for name in ("in", "out", "other"):
         peer.answer(name)
     attached = {one.request: one for one in stand.hear(Attach, 3)}
-    assert [(one.name, one.outgoing, one.ours) for one in (attached[11], attached[12], attached[13])] == [
+    assert [(one.name, one.outgoing, one.router_initiated) for one in (attached[11], attached[12], attached[13])] == [
         ("out", True, True),
         ("in", False, True),
         ("other", True, True),
@@ -273,7 +273,7 @@ def test_a_new_core_is_told_which_links_the_router_began(stand: Stand, acceptor:
     assert (again.connector, again.number) == ("c", connection.number)
     links = stand.hear(Attach, 3)
     assert [(one.name, one.outgoing) for one in links] == [("z", False), ("y", True), ("x", False)]
-    assert all(one.restored and one.ours and one.request == 0 for one in links)
+    assert all(one.restored and one.router_initiated and one.request == 0 for one in links)
     assert all(one.capabilities == ["qd.router"] for one in links)
     peer.answer("asked")
     stand.until(lambda: peer.attached["asked"].remote_condition is None, "nothing")

@@ -96,7 +96,7 @@ def encode(message: object) -> bytes:
     ("kind", "message", "asked"),
     [
         (C_ATTACHED, Attached(3, 4, "made"), ("link_open", 3, 4, "made", False, 0)),
-        (C_ATTACHED, Attached(3, 4, keyed=True), ("link_open", 3, 4, None, True, 0)),
+        (C_ATTACHED, Attached(3, 4, to_table=True), ("link_open", 3, 4, None, True, 0)),
         (C_ATTACHED, Attached(3, 4, capacity=9), ("link_open", 3, 4, None, False, 9)),
         (C_ATTACHED, Attached(3, 4, None, Error("a:b", "c")), ("link_refuse", 3, 4, "a:b", "c")),
         (C_DETACH, Detach(3, 4), ("link_close", 3, 4, None)),

@@ -101,7 +101,7 @@ class World:
     def log_messages(self, *what: Any) -> None:
         self.asked.append(("log", *what))
 
-    def wish(self, *what: Any) -> None:
+    def set(self, *what: Any) -> None:
         self.asked.append(("trace", *what))
 
     def attaches(self) -> list[tuple[str | None, bool]]:
@@ -119,11 +119,11 @@ def test_an_accepted_connection_has_three_links():
 
 
 def test_what_the_core_says_of_links():
-    """A link that is let in is opened; one that is refused ends the connection, as does a wish."""
+    """A link that is let in is opened; one that is refused ends the connection, as does a wanted."""
     world = World()
     world.rmr.opened(1, 3)
     world.asked.clear()
-    assert world.rmr.take(Attached(1, 5, keyed=True))
+    assert world.rmr.take(Attached(1, 5, to_table=True))
     assert world.rmr.take(Attached(2, 5, error=Error("amqp:not-found", "no")))
     assert world.rmr.take(Detach(3, 5))
     assert world.rmr.take(Close(1, 3, Error("a:b")))
@@ -166,7 +166,7 @@ def test_a_new_core_is_told():
 
 
 def test_a_connection_that_is_traced():
-    """By wish of the core, and a new core is told that it is."""
+    """By request of the core, and a new core is told that it is."""
     world = World()
     world.rmr.opened(1, 3)
     assert world.rmr.take(Trace(1, 3, on=True))
@@ -297,7 +297,7 @@ def test_a_host_that_is_not_known(monkeypatch):
     world.rmr.endpoints = endpoints.Endpoints(
         lambda *_: None, lambda _: None, failed.append, lambda: world.now, Unknown
     )
-    world.rmr.endpoints.wish(wanted(world, host="nowhere"))
+    world.rmr.endpoints.take(wanted(world, host="nowhere"))
     world.rmr.endpoints.step()
     world.rmr.endpoints.step()
     assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.LOOK_SECONDS)

@@ -242,7 +242,7 @@ def test_a_link_under_policy_is_told_what_it_reaches() -> None:
 def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, told: list[str]) -> None:
     """Whether link or worker comes first; a client's says it itself."""
     core: Any = Core()
-    link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, ours=True)  # type: ignore[arg-type]  its text
+    link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, router_initiated=True)  # type: ignore[arg-type]  its text
     core.entries = lambda: [link]
     route_workers = RouteWorkers(core, core, core, lambda *_: None, core.post)
     route_workers.configure(SetSourceRoutes(WORKERS))
@@ -250,6 +250,6 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     assert posted == told
     route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)
-    link.ours = False
+    link.router_initiated = False
     route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)

@@ -19,8 +19,8 @@ class Frames:
     def all(self, tracing: bool) -> None:
         self.asked.append(tracing)
 
-    def one(self, index: int, generation: int, wish: bool | None) -> None:
-        self.asked.append((index, generation, wish))
+    def one(self, index: int, generation: int, setting: bool | None) -> None:
+        self.asked.append((index, generation, setting))
 
 
 def test_all_connections_follow_the_level_of_the_log() -> None:
@@ -33,7 +33,7 @@ def test_all_connections_follow_the_level_of_the_log() -> None:
             tracing.follow_log()
     finally:
         PROTOCOL.setLevel(before)
-    tracing.wish(3, 7, True)
+    tracing.set(3, 7, True)
     assert frames.asked == [False, True, False, (3, 7, True)]
 
 

@@ -45,7 +45,9 @@ class Broker(Bed):
     def answer(self, wish: OpenLink, link: int = 3) -> None:
         """The peer's attach."""
         address = wish.target if wish.outgoing else wish.source
-        attach = Attach(link, 1, wish.connection, wish.name, wish.outgoing, address, request=wish.request, ours=True)
+        attach = Attach(
+            link, 1, wish.connection, wish.name, wish.outgoing, address, request=wish.request, router_initiated=True
+        )
         self.say(C_ATTACH, attach)
         self.step()
 
@@ -115,8 +117,8 @@ def test_a_link_that_outlived_the_core_is_known_again() -> None:
     """And one that is wanted no more is detached."""
     bed = Broker(OUT)
     bed.connect(restored=True)
-    bed.say(C_ATTACH, Attach(3, 1, 7, "a", True, "queue", restored=True, ours=True))
-    bed.say(C_ATTACH, Attach(4, 1, 7, "b", True, "former", restored=True, ours=True))
+    bed.say(C_ATTACH, Attach(3, 1, 7, "a", True, "queue", restored=True, router_initiated=True))
+    bed.say(C_ATTACH, Attach(4, 1, 7, "b", True, "former", restored=True, router_initiated=True))
     assert [r["state"] for r in bed.step()].count(C_DETACH) == 1
     assert bed.state("1") == ("active", "")
     assert bed.wait(RETRY_NS) == []

@@ -187,7 +187,7 @@ def test_the_order_in_which_an_attach_is_claimed(monkeypatch: pytest.MonkeyPatch
     bed.step()
     assert asked == ["kind", "asked", "is_answer", "place", "serves", "refusal", "judge", "route"]
     asked.clear()
-    bed.say(C_ATTACH, Attach(2, 1, 0, "l", True, "a", ours=True))
+    bed.say(C_ATTACH, Attach(2, 1, 0, "l", True, "a", router_initiated=True))
     bed.step()
     assert asked == ["kind", "asked", "is_answer", "claim"]
 
