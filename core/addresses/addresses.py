@@ -19,7 +19,7 @@ from shm.contract.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-# Indices: core_treatment in core/forwarder/tables.h. The last two are for messages between routers only.
+# Indices: core_treatment in core/forwarder/tables/tables.h. The last two are for messages between routers only.
 TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"

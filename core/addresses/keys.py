@@ -1,6 +1,6 @@
 """Compiles binding keys into the tree of tokens by which the forwarder reads a subject.
 
-core/forwarder/exchange.c reads the tree.
+core/forwarder/delivery/exchange.c reads the tree.
 
 amqp   tokens between dots:    * is exactly one, # is any number, including none
 mqtt   tokens between slashes: + is exactly one, # is any number (configured at the end only)
@@ -9,7 +9,7 @@ mqtt   tokens between slashes: + is exactly one, # is any number (configured at 
 from collections.abc import Iterable
 from typing import Final
 
-ITSELF, ONE, ANY = range(3)  # core/forwarder/exchange.c, exchange_token
+ITSELF, ONE, ANY = range(3)  # core/forwarder/delivery/exchange.c, exchange_token
 SEPARATORS: Final = {"amqp": b".", "mqtt": b"/"}
 _ONE: Final = {"amqp": "*", "mqtt": "+"}
 _ANY: Final = "#"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/flow_log/flow_log.h"
-#include "core/forwarder/planes.h"
+#include "core/forwarder/tables/planes.h"
 #include "shm/amqp.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */

@@ -8,7 +8,7 @@
  * on is not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
  */
 #include "core/flow_log/flow_log.h"
-#include "core/forwarder/planes.h"
+#include "core/forwarder/tables/planes.h"
 #include "shm/telemetry.h"
 
 #define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_FLOW_LOG_H
 #define ROUTERD_CORE_FLOW_LOG_H
 
-#include "core/forwarder/tables.h"
+#include "core/forwarder/tables/tables.h"
 #include "shm/amqp.h"
 #include "shm/telemetry.h"
 #include "shm/unity.h"

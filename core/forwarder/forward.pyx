@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The forwarder as the control plane sees it: its tables and its loop.
 
-Per-message work is in the C files of this folder. Python runs for control records, for unresolved addresses
+Per-message work is in the C files of the rooms below. Python runs for control records, for unresolved addresses
 and for ticks.
 """
 
@@ -382,11 +382,11 @@ cdef class Forwarder:
                 "redirected": c.redirected, "to_containers": c.to_containers, "from_containers": c.from_containers, "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
-include "agents.pxi"
-include "busiest.pxi"
-include "nodes.pxi"
-include "exchanges.pxi"
-include "link_route_pairs.pxi"
+include "delivery/agents.pxi"
+include "inspection/busiest.pxi"
+include "changes/nodes.pxi"
+include "delivery/exchanges.pxi"
+include "delivery/link_route_pairs.pxi"
 include "../rmr/forwarding/tables.pxi"
-include "pools.pxi"
+include "inspection/pools.pxi"
 include "../flow_log/flow_log.pxi"

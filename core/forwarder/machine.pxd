@@ -26,7 +26,7 @@ cdef extern from "shm/layout.h" nogil:
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
 
-cdef extern from "core/forwarder/api.h" nogil:
+cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     cdef enum:
         CORE_MAX_TEXT
         ARENA_LARGE_BYTES
@@ -113,7 +113,7 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
     void routes_use_owners(core_routes *, route_owners *, const uint32_t *)
     bint routes_settle(core_routes *)
 
-cdef extern from "core/forwarder/api.h" nogil:
+cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void address_set_routes(core_router *, core_address *, core_routes *)
     ctypedef struct core_address:
         uint8_t treatment, phase
@@ -182,7 +182,7 @@ cdef extern from "core/flow_log/flow_log.h" nogil:
         telemetry_producer ring
         uint32_t every, asked
 
-cdef extern from "core/forwarder/api.h" nogil:
+cdef extern from "core/forwarder/tables/access.h" nogil:
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
@@ -200,6 +200,33 @@ cdef extern from "core/forwarder/api.h" nogil:
         uint8_t *text
         core_address *exit
         core_network network
+    void *pool_take(core_pool *)
+    uint32_t pool_size(const core_pool *)
+    void *pool_find(const core_pool *, uint64_t)
+    uint64_t pool_handle(const void *)
+    bint address_idle(const core_address *)
+    bint address_used(const core_address *)
+    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
+    uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
+    core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
+    bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
+    void stats_add(stats_page *, uint32_t, uint64_t)
+    void stats_set(stats_page *, uint32_t, uint64_t)
+
+cdef extern from "core/forwarder/settlement/settlement.h" nogil:
+    void core_publish(core_router *)
+    uint64_t core_overflow(const core_router *)
+    bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
+    void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
+    bint address_has_way(const core_address *)
+    core_streams *stream_open(core_router *)
+    void stream_close(core_router *, core_streams *)
+    void stream_add_link(core_router *, core_link *, uint64_t)
+    void count_bad(core_router *)
+    void count_stale(core_router *)
+    uint64_t link_rate(const core_link_counts *, uint64_t)
+
+cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void address_set_fallback(core_router *, core_address *, core_address *)
     void address_set_exchange(core_router *, core_address *, core_exchange *)
     core_exchange *exchange_new(core_router *, uint8_t, uint32_t, uint32_t, uint32_t, uint32_t)
@@ -207,40 +234,19 @@ cdef extern from "core/forwarder/api.h" nogil:
     void exchange_add_binding(core_exchange *, uint32_t, uint32_t, uint64_t)
     void exchange_add_hop(core_exchange *, core_address *, const uint8_t *, uint32_t)
     void exchange_take_counts(core_exchange *, const core_address *)
-    const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
-    const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
-    void core_close(core_router *)
-    int core_step(core_router *, uint64_t)
-    int core_run(core_router *, uint64_t, uint64_t)
-    int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    bint local_take(core_router *, routerd_record *)
+    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t, bint)
+    uint32_t local_tell(core_router *, core_link *, uint32_t, const uint8_t *, uint32_t)
+
+cdef extern from "core/forwarder/changes/changes.h" nogil:
     core_link *link_add_routed(core_router *, uint32_t, uint32_t, uint32_t, bint, bint)
-    void core_publish(core_router *)
     void core_reclaim(core_router *, uint32_t)
     void place_fill(core_router *, uint32_t)
     void place_empty(core_router *, uint32_t)
-    uint64_t core_overflow(const core_router *)
-    uint64_t clock_now()
-    void *pool_take(core_pool *)
-    uint32_t pool_size(const core_pool *)
-    void *pool_find(const core_pool *, uint64_t)
-    uint64_t pool_handle(const void *)
-    bint address_idle(const core_address *)
-    bint address_used(const core_address *)
     void address_free(core_router *, core_address *)
-    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
-    uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
-    core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
     core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, const core_link_terms *)
     bint link_move(core_router *, core_link *, core_address *)
     void link_remove(core_router *, core_link *, bint)
-    bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
-    void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
-    int core_action(core_router *, uint32_t, const routerd_record *)
-    bint local_take(core_router *, routerd_record *)
-    bint stall_step(core_router *)
-    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t, bint)
-    uint32_t local_tell(core_router *, core_link *, uint32_t, const uint8_t *, uint32_t)
-    bint address_has_way(const core_address *)
     core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, bint, uint32_t)
     void link_credit(core_router *, core_link *, int64_t)
     void network_add(core_router *, uint32_t, const uint8_t *, uint32_t)
@@ -250,17 +256,21 @@ cdef extern from "core/forwarder/api.h" nogil:
     bint address_add_remote(core_router *, core_address *, uint32_t)
     void address_drop_remote(core_router *, core_address *, uint32_t)
     int neighbour_take(core_router *, uint64_t, bint)
-    core_streams *stream_open(core_router *)
-    void stream_close(core_router *, core_streams *)
-    void stream_add_link(core_router *, core_link *, uint64_t)
     void neighbour_give(core_router *, uint32_t)
     void neighbour_add_link(core_router *, core_link *, uint32_t, uint32_t)
-    uint64_t link_rate(const core_link_counts *, uint64_t)
-    bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
-    void count_bad(core_router *)
-    void stats_add(stats_page *, uint32_t, uint64_t)
-    void stats_set(stats_page *, uint32_t, uint64_t)
-    void count_stale(core_router *)
+
+cdef extern from "core/forwarder/inspection/inspection.h" nogil:
+    bint stall_step(core_router *)
+
+cdef extern from "core/forwarder/turns/turns.h" nogil:
+    const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
+    const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
+    void core_close(core_router *)
+    int core_step(core_router *, uint64_t)
+    int core_run(core_router *, uint64_t, uint64_t)
+    int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    uint64_t clock_now()
+    int core_action(core_router *, uint32_t, const routerd_record *)
 
 cdef extern from "core/flow_log/flow_log.h" nogil:
     int FLOW_LOCAL

@@ -23,7 +23,7 @@ class Link(msgspec.Struct):
     identity: int = 0  # unique in this router
     guarded: Guarded | None = None  # its connection, if under vhost policy
     scope: int = 0  # the number of an anonymous sender's rights (`Scopes`)
-    kind: int = 0  # enum core_link_kind of core/forwarder/tables.h
+    kind: int = 0  # enum core_link_kind of core/forwarder/tables/tables.h
     priority: int = 0  # of a link between routers
     edge: int = 0  # the number of its edge connection, or 0
     router_initiated: bool = False  # this router began the link

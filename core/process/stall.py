@@ -1,4 +1,4 @@
-"""Counts stuck links (core/forwarder/stall.c) and copies the forwarder's totals to the statistics page."""
+"""Counts stuck links (core/forwarder/inspection/stall.c) and copies the forwarder's totals to the statistics page."""
 
 from typing import Final
 

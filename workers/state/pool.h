@@ -4,10 +4,9 @@
  * The address range is reserved once and touched only as far as it is used; a freed object is the next one taken.
  * Every object starts with a slot_head.
  *
- * These are not the core's pools (core/forwarder/pool.h), on purpose. A worker knows its limits, so one range holds all
- * objects and finding one takes 13 instructions instead of 20; and a out_delivery, which each message needs, fills two
- * cache
- * lines, where the core's longer pool_node would need a third.
+ * These are not the core's pools (core/forwarder/tables/pool.h), on purpose. A worker knows its limits, so one range
+ * holds all objects and finding one takes 13 instructions instead of 20; and a out_delivery, which each message needs,
+ * fills two cache lines, where the core's longer pool_node would need a third.
  */
 #ifndef ROUTERD_WORKERS_POOL_H
 #define ROUTERD_WORKERS_POOL_H

@@ -5,7 +5,8 @@
  * The swap stores a pointer.  The former table's counts move in portions, so that a table of a million entries delays
  * no message; those of a small one move at once.  A table replaces another only after the former one is settled.
  */
-#include "core/forwarder/planes.h"
+#include "core/forwarder/settlement/settlement.h"
+#include "core/forwarder/tables/planes.h"
 #include "core/rmr/forwarding/active_tables.h"
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */

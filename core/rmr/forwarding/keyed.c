@@ -9,7 +9,8 @@
  * On a link that also leads to other addresses the worker reports no key, and the core decodes it (keyed_read): an
  * anonymous sender's link, one from another router, or one whose messages pass an exchange or a route worker.
  */
-#include "core/forwarder/planes.h"
+#include "core/forwarder/delivery/delivery.h"
+#include "core/forwarder/tables/planes.h"
 #include "core/rmr/forwarding/active_tables.h"
 #include "shm/rmr_key.h"
 

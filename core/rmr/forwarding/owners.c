@@ -1,6 +1,6 @@
 /* The owners of managed entities: MEID -> endpoint.  A map is built and taken into use like a route table, but
  * independently. */
-#include "core/forwarder/hash.h"
+#include "core/forwarder/tables/hash.h"
 #include "core/rmr/forwarding/active_tables.h"
 
 GLUE void route_owners_free(route_owners *o)

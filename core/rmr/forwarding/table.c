@@ -1,5 +1,5 @@
 /* Builds route tables (table.h), and moves counts from one table to the next. */
-#include "core/forwarder/bodies.h"
+#include "core/forwarder/tables/access.h"
 #include "core/rmr/forwarding/table.h"
 
 /* Goes on counting after 2^32 messages of an entry.  A failure costs only the count. */

@@ -6,12 +6,12 @@
  *
  *   slot[]      open addressing, at most half full; `target` leads to words[], or to a chain of specials
  *   word[] for each target: number of groups (0: by MEID), then for each group its number of members, and the members
- *   special[]   the entries of a key of which some are for certain senders; those that in_delivery come first
+ *   special[]   the entries of a key of which some are for certain senders; those that win come first
  */
 #ifndef ROUTERD_CORE_ROUTE_TABLE_H
 #define ROUTERD_CORE_ROUTE_TABLE_H
 
-#include "core/forwarder/tables.h"
+#include "core/forwarder/tables/tables.h"
 #include "shm/unity.h"
 
 #define ROUTE_FREE UINT32_MAX          /* `target`: there is no entry in this slot */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/forwarder/hash.h"
+#include "core/forwarder/tables/hash.h"
 #include "core/rmr/tables/plain_records.h"
 
 #define NAME_LIMIT (1u << 31)      /* octets of all texts, and numbers in a column */

@@ -16,6 +16,7 @@ OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
 # What a folder may know beside itself, in Python, Cython and C; docs/architecture.md says what each is for.
 # What is not listed may know all: bench and the tests.
 SHM = "shm shm/contract"
+FORWARDING = "core/forwarder/tables core/forwarder/settlement core/forwarder/delivery"  # what planes may call
 MAY_IMPORT: dict[str, set[str]] = {
     folder: set(known.split())
     for folder, known in {
@@ -36,12 +37,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "workers": f"{SHM} workers/control workers/loop workers/ockam workers/rmr workers/source_routes",
         # The core: the forwarder knows nobody, planes know it, only core/process/planes.py knows them all.
         "core/amqp": SHM,
-        "core/forwarder": SHM,
+        # The forwarder's rooms: each floor knows those below it, the glue knows all.
+        "core/forwarder/tables": SHM,
+        "core/forwarder/inspection": f"{SHM} core/forwarder/tables",
+        "core/forwarder/settlement": f"{SHM} core/forwarder/tables",
+        "core/forwarder/delivery": f"{SHM} core/forwarder/tables core/forwarder/settlement",
+        "core/forwarder/changes": f"{SHM} {FORWARDING}",
+        "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes",
+        "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection core/forwarder/turns",
         "core/addresses": f"{SHM} core/forwarder core/process",
-        "core/flow_log": f"{SHM} core/addresses core/forwarder core/links core/process",
+        "core/flow_log": f"{SHM} {FORWARDING} core/addresses core/forwarder core/links core/process",
         # Route tables: as values, in use, and from and for others; core/rmr itself is their list of planes.
         "core/rmr/tables": SHM,
-        "core/rmr/forwarding": f"{SHM} core/forwarder",
+        "core/rmr/forwarding": f"{SHM} {FORWARDING}",
         "core/rmr/active": f"{SHM} core/addresses core/forwarder core/links core/process core/rmr/tables",
         "core/rmr/managers": f"{SHM} core/amqp core/forwarder core/links core/process core/rmr/active core/rmr/tables",
         "core/rmr": f"{SHM} core/links core/process core/rmr/active core/rmr/managers",
@@ -81,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 ALSO_KNOW = {
     "core/forwarder/machine.pxd core/flow_log core/rmr/forwarding": "the glue declares what planes say to Python",
     "core/forwarder/unity.c core/flow_log core/rmr/forwarding": "a translation unit has the bodies of its planes",
-    "core/rmr/tables/record_names.c core/forwarder": "the hash of texts",
+    "core/rmr/tables/record_names.c core/forwarder/tables": "the hash of texts",
     "workers/source_routes/senders.py workers/control": "the guard and neighbours of its connection",
     "workers/source_routes/single.c workers/amqp": "a message is read as where one comes in",
     "workers/source_routes/unity.c workers/amqp": "a translation unit has the bodies that it calls",

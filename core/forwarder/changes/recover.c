@@ -1,0 +1,285 @@
+/* Links made and removed, and what is left of a dead worker taken back. */
+#include "core/forwarder/changes/changes.h"
+
+/* ---- links ---- */
+
+static bool link_table_grow(core_worker *k, uint32_t link)
+{
+    uint32_t room = k->link_room ? k->link_room : 64;
+    while (room <= link) room *= 2;
+    core_link **grown = (core_link **) realloc(k->link, sizeof *grown * room);
+    if (!grown) return false;
+    memset(grown + k->link_room, 0, sizeof *grown * (room - k->link_room));
+    k->link = grown;
+    k->link_room = room;
+    return true;
+}
+
+static void address_drop_out(core_address *a, const core_link *l)
+{
+    uint32_t at = 0;
+    while (at < a->out_count && a->out[at] != l) at++;
+    if (at == a->out_count) return;
+    memmove(a->out + at, a->out + at + 1, sizeof *a->out * (a->out_count - at - 1));
+    a->out_count--;
+    if (a->rotate > at) a->rotate--;
+}
+
+static bool address_add_out(core_address *a, core_link *l)
+{
+    if (a->out_count == a->out_room) {
+        uint32_t room = a->out_room ? a->out_room * 2 : 4;
+        core_link **grown = (core_link **) realloc(a->out, sizeof *grown * room);
+        if (!grown) return false;
+        a->out = grown;
+        a->out_room = room;
+    }
+    a->out[a->out_count++] = l;
+    return true;
+}
+
+GLUE void address_free(core_router *c, core_address *a)
+{
+    if (a->fallback) a->fallback->fallback_for = NULL;
+    if (a->fallback_for) address_set_fallback(c, a->fallback_for, NULL);
+    free(a->out);
+    free(a->outstanding);
+    text_disown(c, a->text);
+    a->out = NULL;
+    pool_give(&c->addresses, a);
+}
+
+/* In its worker's table, and nowhere else yet.  NULL: the index is taken or beyond all bounds, or memory is used up. */
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
+                           uint32_t capacity)
+{
+    core_worker *k = &c->worker[w];
+    if (link >= CORE_MAX_LINKS) return NULL;
+    if (link >= k->link_room && !link_table_grow(k, link)) return NULL;
+    if (k->link[link]) return NULL;
+    core_link *l = (core_link *) pool_take(&c->links);
+    if (!l) return NULL;
+    l->link = link;
+    l->link_gen = generation;
+    l->worker = (uint8_t) w;
+    l->outgoing = outgoing;
+    l->capacity = capacity;
+    k->link[link] = l;
+    return l;
+}
+
+static void link_unplace(core_router *c, core_link *l)
+{
+    c->worker[l->worker].link[l->link] = NULL;
+    pool_give(&c->links, l);
+}
+
+/* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at
+ * once where it should. */
+GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
+{
+    l->granted = granted < l->capacity ? granted : l->capacity;
+    l->withheld = (uint32_t) (l->capacity - l->granted);
+    credit_grant(c, l);
+}
+
+/* NULL: the index is taken or beyond all bounds, or memory is used up. */
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t)
+{
+    core_address *a = t->address;
+    bool outgoing = t->outgoing;
+    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, t->capacity);
+    if (!l) return NULL;
+    l->settles = t->settles;
+    l->fallback = t->fallback;
+    l->scope = t->scope;
+    l->annotated = t->annotated;
+    l->wants_override = t->wants_override;
+    l->container = t->container;
+    l->to_table = t->to_table && a && a->routes && !outgoing;
+    l->address = a;
+    l->edge = t->edge;
+    if (t->edge) l->kind = LINK_EDGE;
+    if (outgoing && !address_add_out(a, l)) {
+        link_unplace(c, l);
+        return NULL;
+    }
+    if (outgoing) {
+        if (a->out_count == 1) {
+            credit_grant_all(c, a);
+            address_way_changed(c, a);
+        }
+        return l;
+    }
+    if (a) {
+        l->next = a->in_links;
+        if (l->next) l->next->prev = l;
+        a->in_links = l;
+        a->in_count++;
+    }
+    link_credit(c, l, t->granted);
+    return l;
+}
+
+/* Lets an outgoing link receive from another address from now on.  False: memory is used up. */
+GLUE bool link_move(core_router *c, core_link *l, core_address *a)
+{
+    core_address *old = l->address;
+    if (old == a) return true;
+    if (!address_add_out(a, l)) return false;
+    address_drop_out(old, l);
+    l->address = a;
+    if (!old->out_count) address_way_changed(c, old);
+    if (a->out_count == 1) {
+        credit_grant_all(c, a);
+        address_way_changed(c, a);
+    }
+    return true;
+}
+
+static void link_orphan_ins(core_router *c, core_link *l)
+{
+    core_outcome none = outcome_plain(0, 0);
+    while (l->ins) {
+        core_in *in = l->ins;
+        link_drop_in(in);
+        in->peer = 0;
+        if (!(in->flags & (IN_COMPLETE | IN_ABORTED))) {
+            in->flags |= IN_ABORTED;
+            for (core_out *out = in->copies; out; out = out->sibling) {
+                if (out->state) continue;
+                out->flags |= OUT_SETTLED;
+                routerd_record *s = core_post_link(c, out->link, W_CONTINUE);
+                s->flags = F_ABORTED;
+                s->delivery = out->peer;
+                s->peer = pool_handle(out);
+                s->length = in->length;
+            }
+        }
+        in_sender_settled(c, in, none, true);
+    }
+}
+
+/* `failed`: its worker died, and what was on its way may have been sent.  Otherwise the worker has answered for all it
+ * had taken, and the rest was not sent.  An outcome that the receiver told stands. */
+static void link_fail_outs(core_router *c, core_link *l, bool failed)
+{
+    while (l->outs) {
+        core_out *out = l->outs;
+        core_outcome o = failed ? outcome_plain(S_MODIFIED, D_FAILED) : outcome_plain(S_RELEASED, 0);
+        if (out->state) o = outcome_plain(out->state, out->extra);
+        out_finish(c, out, &o);
+    }
+}
+
+GLUE void link_remove(core_router *c, core_link *l, bool failed)
+{
+    core_address *a = l->address;
+    l->leaving = true;
+    pair_part(l);
+    if (link_inter_router(l)) neighbour_drop_link(c, l);
+    if (l->outgoing) {
+        if (a) {
+            address_drop_out(a, l);
+            if (!a->out_count) address_way_changed(c, a);
+        }
+        link_fail_outs(c, l, failed);
+    } else {
+        link_orphan_ins(c, l);
+        if (a) {
+            if (l->prev) l->prev->next = l->next; else a->in_links = l->next;
+            if (l->next) l->next->prev = l->prev;
+            a->in_count--;
+        }
+    }
+    if (a && !a->out_count && !a->in_count && !mask_any(&a->remotes)) alias_drop_all(c, a);
+    text_disown(c, l->text);
+    free(l->memo);
+    link_unplace(c, l);
+}
+
+/* One end of a link that is routed through; `far`: at another router.  NULL as of link_add(). */
+GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far)
+{
+    core_link *l = link_place(c, w, link, generation, outgoing, 0);
+    if (!l) return NULL;
+    l->kind = LINK_ROUTED;
+    l->far = far;
+    return l;
+}
+
+/* ---- a dead worker ---- */
+
+/* What it had been given to read and will never answer for; what it gave itself is free with its arena. */
+static void reclaim_payloads(core_router *c, uint32_t w)
+{
+    core_payload_table *t = &c->payloads;
+    for (uint32_t i = 0; i < t->room;) {
+        core_payload *p = &t->slot[i];
+        if (!p->taken || p->reader != w) {
+            i++;
+            continue;
+        }
+        core_payload gone = *p;
+        payload_forget(t, p);   /* may move another entry here: look at this place again */
+        if (gone.arena != w) core_release_payload(c, gone.arena, gone.block);
+    }
+}
+
+static void reclaim_mark(core_router *c, uint32_t w)
+{
+    const arena_view *v = &c->arena[w];
+    arena_mark_none(v);
+    uint32_t at = 0;
+    for (core_in *in; (in = (core_in *) pool_next(&c->ins, &at));) {
+        if (in->arena == w) arena_mark_chain(v, in->block);
+        if (in->detail != ROUTERD_NIL && in->detail_arena == w) arena_mark_chain(v, in->detail);
+    }
+    for (uint32_t i = 0; i < c->payloads.room; i++)
+        if (c->payloads.slot[i].taken && c->payloads.slot[i].arena == w) arena_mark_chain(v, c->payloads.slot[i].block);
+}
+
+/* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it,
+ * mark the blocks that others still read, and leave empty rings to its successor. */
+GLUE void core_reclaim(core_router *c, uint32_t w)
+{
+    core_worker *k = &c->worker[w];
+    k->gone = true;
+    for (uint32_t i = 0; i < k->link_room; i++)
+        if (k->link[i]) link_remove(c, k->link[i], true);
+    reclaim_payloads(c, w);
+    queue_close(&k->overflow);
+    c->dirty &= ~(1ull << w);
+    ring_discard(&k->work);
+    /* its producer is dead: whatever it made of the index, the successor starts behind what was read */
+    atomic_store_explicit(&k->actions.ring->head, k->actions.next, memory_order_release);
+    atomic_store_explicit(&k->actions.ring->tail, k->actions.next, memory_order_release);
+    k->actions.head_seen = k->actions.next;
+    reclaim_mark(c, w);
+    k->gone = false;
+}
+
+/* ---- places ---- */
+
+static void places_count(core_router *c)
+{
+    uint32_t active = c->workers;
+    while (active && c->worker[active - 1].gone) active--;
+    c->active = active;
+    if (c->turn >= active) c->turn = 0;
+}
+
+/* A dead worker that will have no successor: what comes back to it is forgotten with its arena. */
+GLUE void place_empty(core_router *c, uint32_t w)
+{
+    core_reclaim(c, w);
+    c->worker[w].gone = true;
+    places_count(c);
+}
+
+/* A worker is going to be there: as after a death, it gets the blocks that nobody reads any more. */
+GLUE void place_fill(core_router *c, uint32_t w)
+{
+    core_reclaim(c, w);
+    places_count(c);
+}

@@ -1,0 +1,82 @@
+/* The core as one end of a message: what it receives itself, and what it says.
+ *
+ * In the tables the core has a worker's place, number `workers` (as its arena has): its links stand there, and nothing
+ * that forwards a message has to know.  Work for it waits in that place's queue; a turn that finds some stops with
+ * STOP_LOCAL, and Python takes it.  What the core says as a receiver are actions like a worker's, handled at once.
+ * Messages it sends are presettled and complete; their content stands in its own arena until the last copy is done.
+ */
+#include "core/forwarder/delivery/delivery.h"
+#include "shm/scan.h"
+
+/* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
+GLUE bool local_take(core_router *c, routerd_record *r)
+{
+    core_queue *q = &c->worker[c->workers].overflow;
+    if (!q->count) return false;
+    *r = q->slot[q->head & (q->room - 1)];
+    q->head++;
+    q->count--;
+    if ((r->type == W_RELEASE || r->flags & F_RELEASE) && r->block != ROUTERD_NIL
+        && !arena_free_chain(&c->own, r->block)) count_bad(c);
+    return true;
+}
+
+/* Where a message's header ends: annotations for the next router go in there. */
+static uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
+{
+    static const uint8_t header[3] = {AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_HEADER};
+    if (size < sizeof header || memcmp(bytes, header, sizeof header)) return 0;
+    amqp_value list = amqp_take(bytes + sizeof header, bytes + size, 0);
+    return list.at && amqp_is_list(*list.at) ? (uint32_t) (sizeof header + list.size) : 0;
+}
+
+/* A message of our own, which has no annotations of its own either; ROUTERD_NIL: the arena has no room for it. */
+static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t size)
+{
+    uint32_t block = payload_write(c, bytes, size);
+    if (block == ROUTERD_NIL) return block;
+    arena_content *content = arena_content_of(&c->own.view, block);
+    content->annotations = ANNOTATIONS_NONE;
+    content->phase = content->routed = 0;
+    content->properties = ARENA_NO_OFFSET;
+    content->section_end = content->user_from = content->user_to = content->user_count = 0;
+    content->ingress_length = content->trace_length = content->trace_count = content->tail_length =
+        content->tail_count = 0;
+    content->annotations_end = local_header_end(bytes, size);
+    return block;
+}
+
+/* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only,
+ * over their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no
+ * room for it. */
+GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size,
+                         bool control)
+{
+    uint32_t block = local_content(c, bytes, size);
+    if (block == ROUTERD_NIL) return block;
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = 4,
+        .arena = (uint8_t) c->workers, .block = block,
+                        .length = size, .time = c->now};
+    to->from_core++;
+    c->from_core++;
+    core_provenance provenance = PROVENANCE_NONE;
+    provenance.control = control;
+    provenance.own = control;
+    deliver_routed(c, from, &r, ROUTE_FOUND, to, &provenance);
+    return block;
+}
+
+/* Tells a neighbour something, over its control link.  As local_send(). */
+GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size)
+{
+    core_link *to = c->network.neighbour[neighbour].control;
+    uint32_t block = to ? local_content(c, bytes, size) : ROUTERD_NIL;
+    if (block == ROUTERD_NIL) return block;
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = ROUTERD_PRIORITIES - 1,
+        .arena = (uint8_t) c->workers,
+                        .block = block, .length = size, .time = c->now};
+    core_in *in = deliver_in(c, from, &r);
+    if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
+    else in_settle(c, in, &OUTCOME_RELEASED);
+    return block;
+}

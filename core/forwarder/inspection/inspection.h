@@ -1,0 +1,33 @@
+/* What is counted between turns, so that no message pays for it: the busiest addresses, and links that are stuck. */
+#ifndef ROUTERD_CORE_INSPECTION_H
+#define ROUTERD_CORE_INSPECTION_H
+
+#include "core/forwarder/tables/access.h"
+
+#define BUSIEST_ROWS 50u
+
+typedef struct {
+    uint64_t handle, score, delta;
+} core_busiest_row;
+
+typedef struct {
+    core_busiest_row row[BUSIEST_ROWS];
+    uint32_t count, least;             /* rows taken; the one to be replaced first */
+    uint32_t at;                       /* the next address to look at */
+    bool passing;
+    uint64_t in_rows;                  /* deliveries to addresses while they had a row */
+    uint64_t rest;
+    uint64_t begin;                    /* of the counter of all deliveries when this core started */
+} core_busiest;
+
+/* ---- the busiest addresses: busiest.c ---- */
+
+GLUE void busiest_open(const core_router *c, core_busiest *b);
+GLUE void busiest_begin(core_busiest *b);
+GLUE bool busiest_step(const core_router *c, core_busiest *b);
+
+/* ---- links that get nowhere: stall.c ---- */
+
+GLUE bool stall_step(core_router *c);
+
+#endif

@@ -1,0 +1,45 @@
+/* Links that get nowhere: what is on them for long, and senders without credit.  Looked for link by link between turns,
+ * so that no message pays for it; what is told is as old as the last pass. */
+#include "core/forwarder/inspection/inspection.h"
+
+#define STALL_NS 10000000000ull        /* on a link for longer: stuck; without credit for longer: blocked */
+#define STALL_LINKS 2048u              /* looked at in a step */
+#define STALL_MOST 1000u               /* deliveries of one link that are counted */
+
+/* What is still arriving is no older than its last part: an endless stream is not stuck. */
+static bool in_stuck(const core_in *in) { return (in->flags & IN_COMPLETE) != 0; }
+
+static uint32_t link_stuck(const core_link *l, uint64_t now)
+{
+    uint32_t n = 0;
+    if (l->outgoing)
+        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next)
+            n += in_stuck(o->in);
+    else
+        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next)
+            n += in_stuck(i);
+    return n;
+}
+
+static bool link_blocked(const core_link *l, uint64_t now) { return l->dry_since && now > l->dry_since + STALL_NS; }
+
+/* Looks at some links; true when all have been seen once more, and the totals are new.  A receiver's credit is its
+ * worker's to know. */
+GLUE bool stall_step(core_router *c)
+{
+    core_stall *s = &c->stall;
+    uint32_t end = pool_size(&c->links), stop = s->next + STALL_LINKS < end ? s->next + STALL_LINKS : end;
+    for (; s->next < stop; s->next++) {
+        core_link *l = (core_link *) pool_at(&c->links, s->next);
+        if (!l->node.live || l->worker == c->workers) continue;
+        s->stuck_so_far += l->stuck = link_stuck(l, c->now);
+        if (l->outgoing || l->granted > 0) l->dry_since = 0;
+        else if (!l->dry_since) l->dry_since = c->now;
+        s->blocked_so_far += link_blocked(l, c->now);
+    }
+    if (s->next < end) return false;
+    s->stuck = s->stuck_so_far;
+    s->blocked = s->blocked_so_far;
+    s->next = s->stuck_so_far = s->blocked_so_far = 0;
+    return true;
+}

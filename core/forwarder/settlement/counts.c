@@ -1,0 +1,47 @@
+/* What management is told of a link: outcomes, delays and the rate of settlement, counted when a delivery is over. */
+#include "core/forwarder/settlement/settlement.h"
+
+GLUE void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1); }
+GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
+
+/* The ticks up to now begin: what was counted moves one place per tick. */
+static void link_tick(core_link_counts *k, uint64_t tick)
+{
+    for (uint64_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
+        memmove(k->before + 1, k->before, sizeof k->before - sizeof k->before[0]);
+        k->before[0] = k->settled;
+        k->settled = 0;
+    }
+    k->tick = tick;
+}
+
+PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state)
+{
+    core_link_counts *k = &l->counts;
+    uint64_t tick = c->now >> RATE_SHIFT, delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
+    if (k->tick != tick) link_tick(k, tick);
+    k->settled++;
+    if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
+    if (__builtin_expect(delay > DELAYED_1, 0)) {
+        if (delay > DELAYED_10) k->delayed_10++;
+        else k->delayed_1++;
+    }
+}
+
+/* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a
+ * message is complete can say so no earlier. */
+PRIVATE inline void count_late(core_router *c, core_in *in)
+{
+    if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;
+    in->flags |= IN_LATE;
+    stats_add(c->stats, N_PRESETTLED, 1);
+    if (in->link) in->link->counts.presettled++;
+}
+
+/* Settlements per second over the last complete ticks, as seen at `tick`. */
+GLUE uint64_t link_rate(const core_link_counts *k, uint64_t tick)
+{
+    uint64_t passed = tick - k->tick, sum = passed && passed <= RATE_SLOTS ? k->settled : 0;
+    for (uint64_t i = 0; passed < RATE_SLOTS && i + passed < RATE_SLOTS; i++) sum += k->before[i];
+    return (sum * 1000000000ull >> RATE_SHIFT) / RATE_SLOTS;
+}

@@ -1,0 +1,161 @@
+/* Posting work: into the worker's ring, or behind it into a private queue when the ring is full.
+ *
+ * Once something waits in the queue everything later goes behind it: a worker sees its work in the order it was posted.
+ * core_publish() makes the work of a batch visible at once and wakes those who sleep.
+ */
+#include <unistd.h>
+
+#include "core/forwarder/settlement/settlement.h"
+#include "core/forwarder/tables/planes.h"
+
+PRIVATE void queue_close(core_queue *q)
+{
+    for (; q->count; q->head++, q->count--) {
+        routerd_record *r = &q->slot[q->head & (q->room - 1)];
+        if (r->type == W_CONTROL && r->block == ROUTERD_NIL) free((void *) (uintptr_t) r->delivery);
+    }
+    free(q->slot);
+    memset(q, 0, sizeof *q);
+}
+
+static routerd_record *queue_push(core_queue *q)
+{
+    if (q->count == q->room) {
+        uint32_t room = q->room ? q->room * 2 : 256;
+        routerd_record *grown = (routerd_record *) malloc(sizeof *grown * room);
+        if (!grown) abort();   /* losing work would lose deliveries: die, and let the supervisor start over */
+        for (uint32_t i = 0; i < q->count; i++) grown[i] = q->slot[(q->head + i) & (q->room - 1)];
+        free(q->slot);
+        q->slot = grown;
+        q->room = room;
+        q->head = 0;
+    }
+    return &q->slot[(q->head + q->count++) & (q->room - 1)];
+}
+
+/* The next work record of a worker, zeroed, already counted: fill it in before core_publish(). */
+static inline routerd_record *core_post(core_router *c, uint32_t w, uint8_t type)
+{
+    core_worker *k = &c->worker[w];
+    routerd_record *r;
+    if (__builtin_expect(k->gone, 0)) {
+        r = w == c->workers ? queue_push(&k->overflow) : &c->scratch;
+    } else {
+        c->dirty |= 1ull << w;
+        r = k->overflow.count ? NULL : ring_slot(&k->work);
+        if (__builtin_expect(r != NULL, 1)) ring_push(&k->work);
+        else r = queue_push(&k->overflow);
+    }
+    memset(r, 0, sizeof *r);
+    r->type = type;
+    r->link = ROUTERD_NIL;
+    r->block = ROUTERD_NIL;
+    return r;
+}
+
+PRIVATE inline routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type)
+{
+    routerd_record *r = core_post(c, l->worker, type);
+    r->link = l->link;
+    r->link_gen = l->link_gen;
+    return r;
+}
+
+/* A control payload that waited for a block of our arena: written out once there is one. */
+static bool control_place(core_router *c, uint32_t w, routerd_record *r)
+{
+    uint8_t *bytes = (uint8_t *) (uintptr_t) r->delivery;
+    uint32_t block = payload_write(c, bytes, (uint32_t) r->length);
+    if (block == ROUTERD_NIL) return false;
+    free(bytes);
+    r->delivery = 0;
+    r->block = block;
+    payload_track(c, (uint8_t) c->workers, block, (uint8_t) w);
+    return true;
+}
+
+PRIVATE void core_flush(core_router *c, uint32_t w)
+{
+    core_worker *k = &c->worker[w];
+    core_queue *q = &k->overflow;
+    while (q->count) {
+        routerd_record *from = &q->slot[q->head & (q->room - 1)];
+        if (from->type == W_CONTROL && from->block == ROUTERD_NIL && !control_place(c, w, from)) break;
+        routerd_record *to = ring_slot(&k->work);
+        if (!to) break;
+        *to = *from;
+        ring_push(&k->work);
+        q->head++;
+        q->count--;
+        c->dirty |= 1ull << w;
+    }
+}
+
+GLUE uint64_t core_overflow(const core_router *c)
+{
+    uint64_t waiting = 0;
+    for (uint32_t w = 0; w < c->active; w++) waiting += c->worker[w].overflow.count;
+    return waiting;
+}
+
+GLUE inline void core_publish(core_router *c)
+{
+    /* first: of what anybody is told there is a record */
+    if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);
+    while (c->dirty) {
+        uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
+        c->dirty &= c->dirty - 1;
+        core_worker *k = &c->worker[w];
+        if (ring_publish(&k->work) && doorbell_should_ring(k->bell) && k->eventfd >= 0) {
+            uint64_t one = 1;
+            if (write(k->eventfd, &one, sizeof one) < 0) continue;   /* a full eventfd is already readable */
+        }
+    }
+}
+
+/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it
+ * is about the credit alone. */
+GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
+{
+    routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);
+    r->arena = arena;
+    r->block = block;
+    r->credit = credit;
+}
+
+/* A detail payload that will not be passed on, or whose reader is done. */
+PRIVATE inline void core_release_payload(core_router *c, uint8_t arena, uint32_t block)
+{
+    if (block == ROUTERD_NIL) return;
+    if (arena < c->workers) core_release(c, arena, block, NULL, 0);
+    else if (!core_constant(c, block)) arena_free_chain(&c->own, block);
+}
+
+/* A control record; a payload that finds no block waits in the queue, and everything behind it too. */
+GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uint8_t *bytes, uint32_t size)
+{
+    core_worker *k = &c->worker[w];
+    if (k->gone) return true;
+    uint32_t block = k->overflow.count ? ROUTERD_NIL : payload_write(c, bytes, size);
+    routerd_record *r;
+    if (block != ROUTERD_NIL) {
+        r = core_post(c, w, W_CONTROL);
+        r->block = block;
+        payload_track(c, (uint8_t) c->workers, block, (uint8_t) w);
+    } else {
+        uint8_t *copy = (uint8_t *) malloc(size ? size : 1);
+        if (!copy) return false;
+        memcpy(copy, bytes, size);
+        r = queue_push(&k->overflow);
+        memset(r, 0, sizeof *r);
+        r->type = W_CONTROL;
+        r->link = ROUTERD_NIL;
+        r->block = ROUTERD_NIL;
+        r->delivery = (uint64_t) (uintptr_t) copy;
+        r->length = size;
+    }
+    r->arena = (uint8_t) c->workers;
+    r->state = kind;
+    r->length = size;
+    return true;
+}

@@ -1,0 +1,254 @@
+/* Dispositions and settlement: from a copy to the incoming delivery it was made of, and back.
+ *
+ * A copy is finished once, by whichever comes first: its receiver settles; its worker is done with a settled one; its
+ * link goes.  The incoming delivery is settled when its last copy is finished.
+ *
+ *   one copy       every state the receiver tells is told to the sender, and the other way round
+ *   multicast      terminal outcomes are merged (rejected > accepted > modified > released), told when all have one
+ *
+ * Prohibited: finishing a copy whose worker may still read the content and has not been told to stop; telling a sender
+ * `accepted` unless a receiver said so (or asked for settled messages and was sent one).
+ */
+#include "core/forwarder/settlement/settlement.h"
+#include "core/forwarder/tables/planes.h"
+
+PRIVATE inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
+{
+    return (core_outcome) {.state = state, .extra = extra & ~(uint64_t) D_PAYLOAD, .detail = ROUTERD_NIL};
+}
+
+static inline void outcome_write(core_router *c, routerd_record *r, uint32_t reader, const core_outcome *o)
+{
+    r->state = o->state;
+    r->extra = o->extra;
+    r->length = o->offset;
+    if (o->detail == ROUTERD_NIL) return;
+    r->extra |= D_PAYLOAD;
+    r->arena = o->arena;
+    r->block = o->detail;
+    if (c->worker[reader].gone) core_release_payload(c, o->arena, o->detail);
+    else payload_track(c, o->arena, o->detail, (uint8_t) reader);
+}
+
+static inline void count_outcome(core_router *c, const core_in *in, uint32_t state)
+{
+    if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
+    if (in->arrived && c->now >= in->arrived) {
+        stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, c->now - in->arrived);
+        if (c->now - in->arrived > DELAYED_1)
+            stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
+    }
+    stats_observe(c->stats, HIST_MESSAGE_BYTES, in->length);
+}
+
+/* The incoming delivery is over: tell the sender if it still waits, give the content back, replenish. */
+PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
+{
+    core_link *l = in->link;
+    /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
+    bool tell = l && in->peer;
+    if (l) link_count(c, l, in, outcome->state);
+    link_drop_in(in);
+    uint32_t credit = l ? credit_back(l) : 0;
+    count_outcome(c, in, tell ? outcome->state : 0);
+    if (!tell) {
+        core_release_payload(c, outcome->arena, outcome->detail);
+        core_release(c, in->arena, in->block, l, credit);
+    } else {
+        routerd_record *r = core_post_link(c, l, W_UPDATE);
+        r->delivery = in->peer;
+        r->credit = credit;
+        outcome_write(c, r, l->worker, outcome);
+        r->flags = F_IN | F_SETTLED;
+        if (outcome->detail == ROUTERD_NIL) {
+            r->flags |= F_RELEASE;
+            r->arena = in->arena;
+            r->block = in->block;
+        } else {
+            core_release(c, in->arena, in->block, NULL, 0);
+        }
+    }
+    pool_give(&c->ins, in);
+}
+
+/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one
+ * that takes none at all does not hold up its sender either. */
+PRIVATE inline bool in_eager(const core_in *in)
+{
+    return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED
+           && (!in->link->address || (in->flags & (IN_MULTICAST | IN_HOLDS_NOBODY)));
+}
+
+/* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */
+PRIVATE void in_forwarded(core_router *c, core_in *in)
+{
+    if (!in_eager(in) || !(in->flags & (IN_COMPLETE | IN_ABORTED))) return;
+    core_link *l = in->link;
+    link_count(c, l, in, 0);
+    link_drop_in(in);
+    if (credit_back(l)) core_release(c, l->worker, ROUTERD_NIL, l, 1);
+}
+
+/* An outcome without settlement, told to the sender. */
+static void in_tell(core_router *c, core_in *in, core_outcome outcome)
+{
+    if (!in->link || !in->peer || (in->flags & IN_SETTLED)) {
+        core_release_payload(c, outcome.arena, outcome.detail);
+        return;
+    }
+    routerd_record *r = core_post_link(c, in->link, W_UPDATE);
+    r->delivery = in->peer;
+    r->peer = pool_handle(in);
+    r->flags = F_IN;
+    outcome_write(c, r, in->link->worker, &outcome);
+}
+
+PRIVATE inline void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags)
+{
+    routerd_record *r = core_post_link(c, out->link, W_UPDATE);
+    r->delivery = out->peer;
+    r->peer = pool_handle(out);
+    r->flags = flags;
+    outcome_write(c, r, out->link->worker, outcome);
+}
+
+/* ---- multicast: merging ---- */
+
+static inline int outcome_rank(uint32_t state)
+{
+    switch (state) {
+    case S_REJECTED: return 4;
+    case S_ACCEPTED: return 3;
+    case S_MODIFIED: return 2;
+    case S_RELEASED: return 1;
+    default: return 0;
+    }
+}
+
+/* A transaction coordinator's `declared` makes no sense from several receivers: it counts as rejected. */
+static void in_merge(core_router *c, core_in *in, core_outcome o)
+{
+    if (o.state == S_DECLARED) {
+        core_release_payload(c, o.arena, o.detail);
+        o = outcome_plain(S_REJECTED, 0);
+    }
+    if (outcome_rank(o.state) <= outcome_rank(in->state)) {
+        core_release_payload(c, o.arena, o.detail);
+        return;
+    }
+    core_release_payload(c, in->detail_arena, in->detail);
+    in->state = o.state;
+    in->extra = o.extra;
+    in->detail = o.detail;
+    in->detail_arena = o.arena;
+}
+
+static inline core_outcome in_take_merged(core_in *in)
+{
+    core_outcome o = {.state = in->state, .extra = in->extra, .detail = in->detail, .arena = in->detail_arena};
+    in->detail = ROUTERD_NIL;
+    return o;
+}
+
+/* ---- streaming ---- */
+
+/* The sender's worker may free what every reader has read: the minimum over the copies. */
+PRIVATE void in_consumed(core_router *c, core_in *in)
+{
+    uint64_t least = UINT64_MAX;
+    for (const core_out *out = in->copies; out; out = out->sibling)
+        if (out->progress < least) least = out->progress;
+    if (!in->copies || least <= in->consumed || !in->link || !in->peer || (in->flags & IN_ABORTED)) return;
+    in->consumed = least;
+    routerd_record *r = core_post_link(c, in->link, W_CONSUMED);
+    r->delivery = in->peer;
+    r->peer = pool_handle(in);
+    r->length = least;
+}
+
+/* ---- copies ---- */
+
+/* A copy that went to another router, or over a link for streams, is over. */
+static void out_transit_over(core_router *c, const core_out *out)
+{
+    core_address *a = out->hop ? (core_address *) pool_find(&c->addresses, out->address) : NULL;
+    if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;
+    if (out->text) text_done(c, out->text);
+    if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
+}
+
+/* A copy is over with this outcome; with the last one the incoming delivery is. */
+PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
+{
+    core_in *in = out->in;
+    bool open = !out->state;
+    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome->state, outcome->arena, outcome->detail);
+    link_count(c, out->link, in, outcome->state);
+    if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
+    link_drop_out(out);
+    in_drop_copy(out);
+    pool_give(&c->outs, out);
+    if (!(in->flags & IN_MULTICAST)) {
+        in_settle(c, in, outcome);
+        return;
+    }
+    in_merge(c, in, *outcome);
+    if (open) in->open--;
+    if (!in->copy_count) {
+        core_outcome merged = in_take_merged(in);
+        in_settle(c, in, &merged);
+    } else {
+        if (open && !in->open) in_tell(c, in, in_take_merged(in));
+        in_consumed(c, in);
+    }
+}
+
+/* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its
+ * way. */
+PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
+{
+    core_in *in = out->in;
+    bool terminal = state_is_terminal(outcome.state), multicast = in->flags & IN_MULTICAST;
+    if (terminal && ((out->flags & OUT_SETTLED) || !in->link)) {   /* nobody is left who could settle it */
+        if (!(out->flags & OUT_SETTLED)) {
+            core_outcome none = outcome_plain(0, 0);
+            out_post_update(c, out, &none, F_SETTLED);
+        }
+        out_finish(c, out, &outcome);
+        return;
+    }
+    bool open = !out->state;
+    if (terminal && open) {
+        out->state = outcome.state;
+        out->extra = outcome.extra;
+    }
+    if (!multicast) {
+        in_tell(c, in, outcome);
+    } else if (terminal) {
+        in_merge(c, in, outcome);
+        if (open && !--in->open) in_tell(c, in, in_take_merged(in));
+    } else {
+        core_release_payload(c, outcome.arena, outcome.detail);
+    }
+}
+
+/* The sender has settled, aborted or gone.  Copies whose receiver waits for just that are finished, the others go on as
+ * presettled ones; `quiet`: say nothing to those. */
+PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet)
+{
+    in->flags |= IN_SETTLED;
+    for (core_out *out = in->copies, *next; out; out = next) {
+        next = out->sibling;   /* finishing the last copy frees the incoming delivery: it is not looked at again */
+        if (out->state) {
+            out_post_update(c, out, &outcome, F_SETTLED);
+            outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
+            core_outcome told = outcome_plain(out->state, out->extra);
+            out_finish(c, out, &told);
+        } else if (!quiet && !(out->flags & OUT_SETTLED)) {
+            out->flags |= OUT_SETTLED;
+            out_post_update(c, out, &outcome, F_SETTLED);
+            outcome = outcome_plain(outcome.state, outcome.extra);
+        }
+    }
+    core_release_payload(c, outcome.arena, outcome.detail);
+}

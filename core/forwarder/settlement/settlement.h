@@ -1,0 +1,77 @@
+/* Work that is posted, credit, and outcomes on their way. */
+#ifndef ROUTERD_CORE_SETTLEMENT_H
+#define ROUTERD_CORE_SETTLEMENT_H
+
+#include "core/forwarder/tables/access.h"
+
+#define DELAYED_1 1000000000ull        /* nanoseconds from arrival to settlement */
+#define DELAYED_10 10000000000ull
+#define RATE_SHIFT 30u                 /* a tick is 2^30 ns: 1.07 s, without a division for each delivery */
+
+/* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the
+ * CPU. */
+typedef struct {               /* a delivery state as it travels */
+    uint32_t state;
+    uint64_t extra;
+    uint64_t offset;           /* received: the section's (AMQP 3.4.1) */
+    uint32_t detail;           /* ROUTERD_NIL: no payload */
+    uint8_t arena;             /* of the payload */
+} core_outcome;
+
+#define OUTCOME_NONE ((core_outcome) {.detail = ROUTERD_NIL})
+#define OUTCOME_RELEASED ((core_outcome) {.state = S_RELEASED, .detail = ROUTERD_NIL})
+
+/* ---- posting work: out.c ---- */
+
+PRIVATE void queue_close(core_queue *q);
+PRIVATE routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type);
+PRIVATE void core_flush(core_router *c, uint32_t w);
+PRIVATE void core_release_payload(core_router *c, uint8_t arena, uint32_t block);
+GLUE uint64_t core_overflow(const core_router *c);
+GLUE void core_publish(core_router *c);
+GLUE void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit);
+GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uint8_t *bytes, uint32_t size);
+
+/* ---- counts: counts.c ---- */
+
+GLUE void count_stale(core_router *c);
+GLUE void count_bad(core_router *c);
+PRIVATE void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state);
+PRIVATE void count_late(core_router *c, core_in *in);
+GLUE uint64_t link_rate(const core_link_counts *k, uint64_t tick);
+
+/* ---- credit: credit.c ---- */
+
+PRIVATE bool address_has_receiver(const core_address *a);
+PRIVATE bool address_leads(const core_address *a, const core_link *l);
+PRIVATE void credit_grant(core_router *c, core_link *l);
+PRIVATE void credit_grant_all(core_router *c, core_address *a);
+PRIVATE uint32_t credit_back(core_link *l);
+PRIVATE void credit_due(core_router *c, core_link *l);
+PRIVATE void credit_drain(core_router *c, core_link *l);
+PRIVATE void credit_drained(core_router *c, core_link *l, uint32_t credit);
+GLUE bool address_has_way(const core_address *a);
+
+/* ---- links for streams: stream.c ---- */
+
+PRIVATE core_link *stream_link(core_router *c, uint64_t streams);
+PRIVATE void stream_note(core_out *out, uint8_t priority, uint32_t state);
+PRIVATE void stream_idle(core_router *c, core_link *l);
+PRIVATE void stream_drop_link(core_router *c, core_link *l);
+GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams);
+GLUE core_streams *stream_open(core_router *c);
+GLUE void stream_close(core_router *c, core_streams *k);
+
+/* ---- settling: settle.c ---- */
+
+PRIVATE core_outcome outcome_plain(uint32_t state, uint64_t extra);
+PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome);
+PRIVATE bool in_eager(const core_in *in);
+PRIVATE void in_forwarded(core_router *c, core_in *in);
+PRIVATE void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags);
+PRIVATE void in_consumed(core_router *c, core_in *in);
+PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome);
+PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome);
+PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet);
+
+#endif

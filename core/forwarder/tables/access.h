@@ -1,0 +1,144 @@
+/* What the forwarder does with its tables: finds what a record names, links entries, reads what workers wrote. */
+#ifndef ROUTERD_CORE_ACCESS_H
+#define ROUTERD_CORE_ACCESS_H
+
+#include "core/forwarder/tables/hash.h"
+#include "core/forwarder/tables/tables.h"
+#include "shm/layout.h"
+#include "shm/unity.h"
+
+#define ALIAS_LIMIT 16384u
+#define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
+#define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
+#define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */
+
+static inline bool core_constant(const core_router *c, uint32_t block)
+{
+    return block == c->no_address || block == c->unavailable || block == c->forbidden || block == c->keyless
+           || block == c->reserved;
+}
+
+/* Between interior routers, all of whose messages come over such links. */
+static inline bool link_inter_router(const core_link *l) { return l->kind - 1u < 3u; }
+
+/* ---- finding what a record names ---- */
+
+static inline core_link *link_find(const core_router *c, uint32_t w, uint32_t link, uint32_t generation)
+{
+    const core_worker *k = &c->worker[w];
+    core_link *l = link < k->link_room ? k->link[link] : NULL;
+    return l && l->link_gen == generation ? l : NULL;
+}
+
+static inline core_out *out_find(const core_router *c, uint32_t w, uint64_t handle)
+{
+    core_out *out = (core_out *) pool_find(&c->outs, handle);
+    return out && out->link->worker == w ? out : NULL;
+}
+
+/* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
+static inline core_in *in_find(const core_router *c, uint32_t w, const routerd_record *r)
+{
+    if (r->delivery) {
+        core_in *in = (core_in *) pool_find(&c->ins, r->delivery);
+        return in && in->link && in->link->worker == w ? in : NULL;
+    }
+    core_link *l = r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
+    if (!l || l->outgoing) return NULL;
+    for (core_in *in = l->ins; in; in = in->next)
+        if (in->peer == r->peer) return in;
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+static inline void link_add_in(core_link *l, core_in *in)
+{
+    in->link = l;
+    in->prev = l->ins_tail;
+    in->next = NULL;
+    if (l->ins_tail) l->ins_tail->next = in; else l->ins = in;
+    l->ins_tail = in;
+    l->count++;
+}
+
+static inline void link_drop_in(core_in *in)
+{
+    core_link *l = in->link;
+    if (!l) return;
+    if (in->prev) in->prev->next = in->next; else l->ins = in->next;
+    if (in->next) in->next->prev = in->prev; else l->ins_tail = in->prev;
+    in->link = NULL;
+    l->count--;
+}
+
+static inline void link_add_out(core_link *l, core_out *out)
+{
+    out->link = l;
+    out->prev = l->outs_tail;
+    out->next = NULL;
+    if (l->outs_tail) l->outs_tail->next = out; else l->outs = out;
+    l->outs_tail = out;
+    l->count++;
+}
+
+static inline void link_drop_out(core_out *out)
+{
+    core_link *l = out->link;
+    if (out->prev) out->prev->next = out->next; else l->outs = out->next;
+    if (out->next) out->next->prev = out->prev; else l->outs_tail = out->prev;
+    l->count--;
+}
+
+static inline void in_add_copy(core_in *in, core_out *out)
+{
+    out->in = in;
+    out->sibling_prev = NULL;
+    out->sibling = in->copies;
+    if (in->copies) in->copies->sibling_prev = out;
+    in->copies = out;
+    in->copy_count++;
+}
+
+static inline void in_drop_copy(core_out *out)
+{
+    if (out->sibling_prev) out->sibling_prev->sibling = out->sibling; else out->in->copies = out->sibling;
+    if (out->sibling) out->sibling->sibling_prev = out->sibling_prev;
+    out->in->copy_count--;
+}
+
+/* Outcomes that end a delivery (AMQP 3.4; in a transaction: 4.5.5, 4.5.8). */
+static inline bool state_is_terminal(uint32_t state)
+{
+    return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL;
+}
+
+/* ---- spellings: alias.c ---- */
+
+PRIVATE core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length);
+PRIVATE void alias_drop_all(core_router *c, core_address *address);
+GLUE bool address_used(const core_address *a);
+GLUE bool address_idle(const core_address *a);
+GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
+                       bool agent, core_address **evicted);
+
+/* ---- override texts: text.c ---- */
+
+PRIVATE bool text_use(core_router *c, core_text *t);
+PRIVATE void text_done(core_router *c, core_text *t);
+GLUE core_text *text_new(const uint8_t *bytes, uint32_t length);
+GLUE void text_disown(core_router *c, core_text *t);
+
+/* ---- payloads under way: payload.c ---- */
+
+PRIVATE core_payload *payload_find(const core_payload_table *t, uint8_t arena, uint32_t block);
+PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader);
+PRIVATE void payload_forget(core_payload_table *t, core_payload *p);
+PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size);
+
+/* ---- reading a worker's arena: arena_read.c ---- */
+
+GLUE bool content_copy(const arena_view *v, uint32_t head, uint64_t offset, uint8_t *to, uint32_t size, uint32_t hops);
+GLUE uint32_t content_to(const arena_view *v, uint32_t head, uint8_t *text);
+
+#endif

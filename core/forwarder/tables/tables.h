@@ -1,0 +1,295 @@
+/* What the forwarder knows: addresses, links, deliveries, and how they hang together.
+ *
+ *   address --out[]--> outgoing links          (a treatment chooses among them)
+ *   address --in_links--> incoming links       (credit follows the address's destinations)
+ *   incoming link --ins--> incoming deliveries, oldest first
+ *   outgoing link --outs--> outgoing deliveries, oldest first
+ *   incoming delivery --copies--> outgoing deliveries made of it: one, or one per link for multicast
+ *
+ * An incoming delivery lives until its last copy is finished: it holds the content reference.  When its link goes
+ * first, or has had its credit back at once, `link` is NULL and nobody is told the outcome.  An outgoing delivery
+ * always has both its link and its incoming delivery.
+ */
+#ifndef ROUTERD_CORE_TABLE_H
+#define ROUTERD_CORE_TABLE_H
+
+#include <semaphore.h>
+
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "core/forwarder/tables/nodes.h"
+#include "core/forwarder/tables/pool.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "shm/stats.h"
+
+#define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
+#define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */
+
+/* What routers tell each other is multicast, and only over control links; a flood asks for nobody's origin. */
+enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3, T_CONTROL = 4, T_FLOOD = 5 };
+
+/* What a link is for.  All but endpoints are links between routers: their credit comes back at once.  Those of an edge
+ * router's connection are like a client's for the rest; the others have no address.  Routed ones are no links between
+ * routers either: link_route_pair.c. */
+enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4,
+    LINK_ROUTED = 5 };
+
+struct core_link;
+struct core_out;
+struct core_alias;
+typedef struct core_text core_text;
+struct core_memo;
+struct core_exchange;
+typedef struct core_routes core_routes;      /* planes.h: a route table in use */
+typedef struct core_flow core_flow;          /* planes.h: the flow log */
+
+typedef struct core_address {
+    pool_node node;
+    uint8_t treatment;
+    int8_t priority;           /* -1: the message's own */
+    uint8_t phase;
+    bool reached;              /* one of `remotes` is within reach */
+    /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
+    bool redirects;
+    struct core_link **out;    /* outgoing links in order of attachment */
+    uint32_t out_count, out_room;
+    uint32_t rotate;           /* where the next choice starts */
+    uint32_t in_count;
+    struct core_link *in_links;
+    struct core_alias *aliases;
+    uint64_t deliveries;       /* forwarded to it */
+    uint64_t ingress;          /* received for it from clients */
+    uint64_t to_core, from_core;   /* of these the core's own */
+    uint64_t counted, score;       /* busiest.c: deliveries at its last poll, and how busy that makes it */
+    bool unlisted;             /* nobody's name, so never shown among the busiest */
+    uint32_t flow;             /* its name in the flow log; 0: it has none */
+    core_mask remotes;         /* routers that have receivers */
+    core_mask nearest;         /* of these the ones with the lowest cost, as of `epoch` */
+    uint32_t epoch, turn;      /* turn: the one behind the last choice among them */
+    uint32_t *outstanding;     /* by next hop: copies not settled; NULL: there never was a router */
+    struct core_text *text;    /* how other routers are told of it; NULL: as it stands in the message, or of the link */
+    uint64_t transit;          /* of `deliveries` those to routers */
+    struct core_address *fallback, *fallback_for;  /* takes what finds no receiver; the address that it does that for */
+    struct core_exchange *exchange;
+    struct core_routes *routes;            /* it is a route table's: its senders' messages have keys */
+    uint64_t redirected;       /* messages that its fallback took */
+    uint64_t to_containers, from_containers;       /* deliveries to brokers, and from them */
+    uint32_t holds;            /* exchanges that send to it, or are it: it stays */
+} core_address;
+
+enum core_in_flag {
+    IN_PRESETTLED = 1,         /* arrived settled */
+    IN_SETTLED = 2,            /* the sender has settled (or aborted): it waits for no outcome */
+    IN_COMPLETE = 4,
+    IN_ABORTED = 8,
+    IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
+    IN_HOLDS_NOBODY = 32,      /* arrived settled, and its receiver takes none at present: it holds up nobody */
+    IN_LATE = 64               /* only its last transfers said that it is settled: counted as one that arrived so */
+};
+
+typedef struct core_in {
+    pool_node node;
+    struct core_link *link;    /* NULL once the incoming link is gone, or waits for nothing any more */
+    struct core_in *next, *prev;
+    struct core_out *copies;
+    uint64_t peer;             /* the worker's handle; 0: it has none */
+    uint64_t length, consumed;
+    uint64_t arrived;
+    uint32_t block;            /* content, in arena `arena` */
+    uint32_t copy_count;
+    uint32_t open;             /* multicast: copies without a terminal state */
+    uint32_t state;            /* multicast: merged so far */
+    uint64_t extra;
+    uint32_t detail;           /* multicast: payload of `state` */
+    uint8_t detail_arena;
+    uint8_t arena;
+    uint8_t flags;
+} core_in;
+
+enum core_out_flag {
+    OUT_SETTLED = 1,           /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
+    OUT_STREAM = 2             /* on a link for streams, or waiting for one */
+};
+
+typedef struct core_out {
+    pool_node node;
+    core_in *in;
+    struct core_link *link;
+    struct core_out *next, *prev;          /* in the link's list */
+    struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list */
+    uint64_t peer;             /* the worker's handle; 0: not told yet */
+    uint64_t progress;         /* bytes its worker has read */
+    uint64_t extra;            /* of `state` */
+    uint32_t state;            /* the first terminal state told: it stands; 0: none */
+    uint8_t flags;
+    uint8_t hop;               /* bit of the router it is sent to; 0: a receiver of ours */
+    uint8_t priority, routed;  /* for a router: of its W_SEND, and that one's state */
+    uint64_t address;          /* for a router: handle of the address, which counts it */
+    struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
+} core_out;
+
+typedef struct {               /* stream.c: a connection's links for messages that are still coming in */
+    pool_node node;
+    struct core_link *idle;    /* links that carry none, by `next` */
+    uint32_t idle_count, count;            /* of these, and of all */
+    struct core_link *waiting; /* no link: on it are streams that wait for one */
+} core_streams;
+
+#define RATE_SLOTS 5u
+
+typedef struct {               /* what management is told of a link; deliveries are counted when they are over */
+    uint64_t outcome[4];       /* accepted, rejected, released, modified */
+    uint64_t presettled, dropped;          /* dropped: presettled ones that were not sent */
+    uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
+    uint64_t last;             /* when the last delivery came, nanoseconds */
+    uint64_t tick;             /* now >> RATE_SHIFT of `settled` */
+    uint32_t settled;          /* in this tick */
+    uint32_t before[RATE_SLOTS];           /* in the ticks before, the last one first */
+} core_link_counts;
+
+typedef struct core_link {
+    pool_node node;
+    uint32_t link, link_gen;   /* in its worker's table */
+    uint8_t worker;
+    bool outgoing;
+    bool settles;              /* outgoing: the receiver wants everything presettled */
+    bool draining;             /* incoming: W_DRAIN is not answered yet */
+    uint8_t kind;              /* enum core_link_kind */
+    bool to_table;             /* incoming, to a route table: its worker tells a key with each message */
+    uint8_t neighbour;         /* between routers: which connection */
+    bool leaving;              /* it is being removed */
+    bool annotated;            /* incoming: its messages may say where they go and have been */
+    bool wants_override;       /* outgoing: the peer asks its messages where they go */
+    uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
+    uint64_t streams;  /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
+    bool container;            /* of a broker's connection: counted apart */
+    /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
+    bool bounded;
+    bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
+    uint32_t capacity;
+    bool far;                  /* routed: at another router */
+    struct core_link *pair; /* routed: the other end; NULL: it is gone */
+    core_address *address;     /* NULL: anonymous (incoming only) */
+    uint32_t scope;  /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
+    struct core_link *next, *prev;         /* incoming: in the address's list */
+    core_in *ins, *ins_tail;
+    core_out *outs, *outs_tail;
+    uint32_t count;            /* deliveries on this link: outgoing undelivered + unsettled, incoming outstanding */
+    /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
+    int64_t granted;           /* credit the sender has */
+    uint32_t withheld;         /* credit kept back until a destination appears */
+    uint32_t owed;             /* between routers: credit that is due, and told in portions */
+    uint64_t deliveries;
+    core_link_counts counts;
+    uint32_t stuck;                /* stall.c: deliveries on it for long, at the last poll */
+    uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
+    uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
+    struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
+    union {
+        struct core_memo *memo;    /* incoming: where its last message had been */
+        /* outgoing: deliveries by bit of the router where they came in, if not here; NULL: none yet */
+        uint64_t *origins;
+    };
+} core_link;
+
+typedef struct {               /* stall.c: where the poll of all links has got to, and what the last one found */
+    uint32_t next, stuck, blocked, stuck_so_far, blocked_so_far;
+} core_stall;
+
+typedef struct {               /* work that did not fit into a worker's ring */
+    routerd_record *slot;
+    uint32_t head, count, room;    /* room: a power of two */
+} core_queue;
+
+typedef struct {
+    routerd_consumer actions;
+    routerd_producer work;
+    routerd_doorbell *bell;
+    int eventfd;               /* -1: nobody to wake */
+    bool gone;                 /* no process reads its work: it is being reclaimed, or it is the core itself */
+    core_queue overflow;
+    core_link **link;          /* by the worker's link index */
+    uint32_t link_room;
+} core_worker;
+
+typedef struct {               /* of a link that begins, as LinkTerms in link_terms.py */
+    core_address *address;
+    int64_t granted;
+    uint32_t capacity, scope, edge;
+    bool outgoing, settles, annotated, wants_override, fallback, container, to_table;
+} core_link_terms;
+
+typedef struct core_alias {    /* an address as senders spell it */
+    uint64_t hash;
+    core_address *address;     /* NULL: this scope has no right to it */
+    struct core_alias *next, *prev;        /* of the same address */
+    uint32_t scope;            /* for links of this scope only */
+    bool used;                 /* looked up since the last sweep */
+    bool agent;                /* a router's management agent is called so */
+    uint32_t length;
+    uint8_t text[];
+} core_alias;
+
+typedef struct {
+    core_alias **slot;         /* open addressing, linear probing */
+    uint32_t count, room;      /* room: a power of two, at most half full */
+    uint32_t sweep;
+    uint64_t seed;             /* of the hash: a client cannot choose texts that collide */
+} core_alias_table;
+
+typedef struct core_text {
+    uint32_t block;            /* ROUTERD_NIL: not written */
+    uint32_t uses;             /* copies on their way that name it */
+    uint32_t length;
+    bool owned;                /* its address or link is still there */
+    uint8_t bytes[];
+} core_text;
+
+typedef struct {               /* a payload under way: whoever reads it answers A_FREE */
+    uint32_t block;
+    uint8_t arena, reader;
+    bool taken;
+} core_payload;
+
+typedef struct {
+    core_payload *slot;
+    uint32_t count, room;
+} core_payload_table;
+
+enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
+
+typedef struct core_router {
+    uint32_t workers;          /* places for workers */
+    uint32_t active;           /* all places from here on are empty: nobody looks at them */
+    uint32_t turn;             /* which worker's ring is read next */
+    uint64_t dirty;            /* bit per worker: records written, not published */
+    uint64_t now;              /* nanoseconds, given from outside */
+    struct core_flow *flow;    /* NULL: no flow log is written */
+    /* number `workers` is the core itself: local.c; the one behind is nobody */
+    core_worker worker[ROUTERD_MAX_WORKERS + 2];
+    arena_view arena[ROUTERD_MAX_WORKERS + 1];
+    arena_owner own;           /* the core's arena: number `workers` */
+    core_pool ins, outs, links, addresses, streams;
+    core_alias_table aliases;
+    core_payload_table payloads;
+    stats_page *stats;
+    routerd_doorbell *bell;
+    sem_t *sem;                /* NULL: driven by steps */
+    routerd_record scratch;    /* where work for a worker that is gone is written */
+    routerd_record control;    /* STOP_CONTROL: the record; its worker is stop_worker */
+    uint32_t stop_worker;
+    uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
+    uint8_t text[CORE_MAX_TEXT];
+    uint32_t no_address, unavailable, forbidden, keyless, reserved;    /* constant error payloads in our arena */
+    core_stall stall;
+    uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
+    core_address *agent;       /* of our own management agent; NULL: there is none */
+    core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
+    uint64_t redirected;                   /* messages that a fallback took */
+    uint64_t to_containers, from_containers;
+    core_network network;
+    uint8_t buffer[16384];     /* what of a message is looked at, copied: its provenance, subject or key */
+} core_router;
+
+#endif

@@ -1,0 +1,173 @@
+/* The core's turns: read every worker's ring a batch at a time, publish, wake who sleeps, sleep.
+ *
+ * core_turn() is the state machine's step: time is given, nothing waits.  core_run() drives it with a clock and the
+ * semaphore until Python is needed or the time is up.
+ */
+#include <sched.h>
+#include <time.h>
+
+#include "core/forwarder/turns/turns.h"
+
+#define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
+/* under load, the semaphore is looked at this often: whether somebody wants Python */
+#define CORE_SLICE_NS 10000000ull
+/* and nobody but time does: a turn of Python costs as much as hundreds of messages */
+#define CORE_LONGEST_NS 50000000ull
+#define CORE_RETRY_NS 1000000ull       /* sleep no longer while work waits for room in a ring */
+#define CORE_CROWD 16u                 /* records since the last sleep: there is a crowd, more of it may come at once */
+
+/* Records of one worker, in order.  Its slots are given back, and the work made is published, at once. */
+GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
+{
+    core_worker *k = &c->worker[w];
+    enum core_stop stop = STOP_NOTHING;
+    while (limit-- && stop == STOP_NOTHING) {
+        const routerd_record *shared = ring_peek(&k->actions);
+        if (!shared) break;
+        routerd_record r = *shared;    /* a copy: what was checked must be what is used */
+        stop = core_action(c, w, &r);
+        if (stop == STOP_UNKNOWN) break;
+        ring_advance(&k->actions);
+        ++*handled;
+    }
+    ring_return(&k->actions);
+    core_publish(c);
+    if (stop != STOP_NOTHING) c->stop_worker = w;
+    return stop;
+}
+
+static void core_flush_all(core_router *c)
+{
+    for (uint32_t w = 0; w < c->active; w++)
+        if (c->worker[w].overflow.count) core_flush(c, w);
+    core_publish(c);
+}
+
+static void core_gauges(core_router *c)
+{
+    stats_set(c->stats, N_OVERFLOW, core_overflow(c));
+    stats_set(c->stats, N_LIVE_DELIVERIES, (uint64_t) c->ins.live + c->outs.live);
+    stats_set(c->stats, N_ADDRESSES, c->addresses.live);
+}
+
+/* One batch of each worker; the next turn starts with another one. */
+static enum core_stop core_turn(core_router *c, uint32_t *handled)
+{
+    enum core_stop stop = STOP_NOTHING;
+    core_flush_all(c);
+    uint32_t w = c->turn;
+    for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
+        stop = core_batch(c, w, CORE_BATCH, handled);
+        w = w + 1 < c->active ? w + 1 : 0;
+    }
+    c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
+    if (stop == STOP_NOTHING && (c->worker[c->workers].overflow.count || c->network.thirsty)) stop = STOP_LOCAL;
+    stats_add(c->stats, N_LOOPS, 1);
+    return stop;
+}
+
+/* Everything there is to read: turns until one handles nothing. */
+GLUE enum core_stop core_step(core_router *c, uint64_t now)
+{
+    c->now = now;
+    for (;;) {
+        uint32_t handled = 0;
+        enum core_stop stop = core_turn(c, &handled);
+        if (stop != STOP_NOTHING || !handled) {
+            core_gauges(c);
+            return stop;
+        }
+    }
+}
+
+static bool core_pending(const core_router *c)
+{
+    for (uint32_t w = 0; w < c->active; w++)
+        if (ring_pending(&c->worker[w].actions)) return true;
+    return false;
+}
+
+GLUE uint64_t clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000ull + (uint64_t) t.tv_nsec;
+}
+
+/* True: there is something to read. */
+static bool core_poll(core_router *c, uint64_t until)
+{
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (core_pending(c)) return true;
+            cpu_relax();
+        }
+    } while (clock_now() < until);
+    return false;
+}
+
+/* Blocks until a producer rings, the supervisor posts, or `until`.  False: there was something to read already.
+ * `crowd`: let the workers on this CPU go first, their actions come in one batch then.  Where messages come one by one
+ * there is no batch, and whoever else is on this CPU, and computes, would keep it until the scheduler's next tick: 4
+ * ms. */
+static bool core_sleep(core_router *c, uint64_t until, bool crowd)
+{
+    struct timespec t = {.tv_sec = (time_t) (until / 1000000000ull), .tv_nsec = (long) (until % 1000000000ull)};
+    if (crowd) sched_yield();
+    if (core_pending(c)) return false;
+    doorbell_sleep(c->bell);
+    if (!core_pending(c)) {            /* the second look: see doorbell.h */
+        stats_add(c->stats, N_SLEEPS, 1);
+        sem_clockwait(c->sem, CLOCK_MONOTONIC, &t);
+    }
+    doorbell_wake(c->bell);
+    return true;
+}
+
+/* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read
+ * since. */
+static bool core_asked(core_router *c)
+{
+    bool asked = false;
+    while (!sem_trywait(c->sem)) asked = true;
+    return asked;
+}
+
+/* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until
+ * `deadline`.  Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it
+ * (`deadline`), but not more often than that, nor less often than it ever has to. */
+GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
+{
+    uint64_t longest = stats_get(c->stats, N_LONGEST_TURN_NS);
+    bool slept = false;
+    uint64_t since = 0;                /* records since the last sleep */
+    c->now = clock_now();
+    uint64_t slice = c->now + CORE_SLICE_NS, latest = c->now + CORE_LONGEST_NS;
+    if (deadline < latest) latest = deadline;
+    for (;;) {
+        uint32_t handled = 0;
+        uint64_t began = c->now;
+        enum core_stop stop = core_turn(c, &handled);
+        stats_beat(c->stats);
+        c->now = clock_now();
+        if (c->now - began > longest) stats_set(c->stats, N_LONGEST_TURN_NS, longest = c->now - began);
+        bool over = c->now >= (handled ? slice : deadline);
+        if (over && handled && c->now < latest && !core_asked(c)) {
+            slice = c->now + CORE_SLICE_NS;
+            over = false;
+        }
+        if (stop != STOP_NOTHING || over || (slept && !handled)) {
+            core_gauges(c);
+            return stop;
+        }
+        slept = false;
+        since += handled;
+        if (handled || (busy && core_poll(c, c->now + busy))) continue;
+        core_gauges(c);
+        bool waiting = core_overflow(c) > 0;
+        if (core_sleep(c, waiting && deadline - c->now > CORE_RETRY_NS ? c->now + CORE_RETRY_NS : deadline,
+                       since >= CORE_CROWD)) since = 0;
+        c->now = clock_now();
+        slept = !waiting;
+    }
+}

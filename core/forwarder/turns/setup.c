@@ -1,0 +1,101 @@
+/* Setting a router's tables up on its segments, and taking them down. */
+#include "core/forwarder/turns/turns.h"
+#include "shm/layout.h"
+
+/* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each
+ * with its length in front as a native 32-bit number. */
+static uint32_t setup_error(core_router *c, const char *condition, const char *description)
+{
+    const char *part[2] = {condition, description};
+    uint8_t bytes[256];
+    uint32_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t n = (uint32_t) strlen(part[i]);
+        memcpy(bytes + at, &n, sizeof n);
+        memcpy(bytes + at + sizeof n, part[i], n);
+        at += (uint32_t) sizeof n + n;
+    }
+    return payload_write(c, bytes, at);
+}
+
+GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
+{
+    core_worker *k = &c->worker[w];
+    routerd_ring *actions = (routerd_ring *) (rings + layout_action_ring(w)),
+        *work = (routerd_ring *) (rings + layout_work_ring(w));
+    if (actions->capacity > LAYOUT_RING_CAPACITY || work->capacity > LAYOUT_RING_CAPACITY)
+        return "a ring is larger than its place";
+    if (!ring_consume(&k->actions, actions) || !ring_produce(&k->work, work)) return "a ring is not intact";
+    k->bell = (routerd_doorbell *) (control + layout_worker_doorbell(w));
+    k->eventfd = eventfd;
+    return NULL;
+}
+
+/* NULL, or what is wrong.  Sizes of the segments have been checked for room; their contents are checked here. */
+GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
+{
+    c->workers = workers;
+    if (!c->active) c->active = workers;
+    for (uint32_t w = c->active; w <= workers + 1; w++) c->worker[w].gone = true;
+    c->no_address = c->unavailable = c->forbidden = c->keyless = c->reserved = ROUTERD_NIL;
+    c->aliases.seed = seed;
+    for (uint32_t bit = 0; bit < NODES; bit++) c->network.node[bit].next_hop = c->network.node[bit].neighbour = -1;
+    pool_open(&c->ins, sizeof(core_in));
+    pool_open(&c->outs, sizeof(core_out));
+    pool_open(&c->links, sizeof(core_link));
+    pool_open(&c->addresses, sizeof(core_address));
+    pool_open(&c->streams, sizeof(core_streams));
+    c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
+    c->stats = (stats_page *) (control + layout_stats(workers));
+    if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
+    c->no_address = setup_error(c, "amqp:precondition-failed", "Routing failure: no address present");
+    c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
+    c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
+    c->keyless = setup_error(c, "routerd:no-route-key", "The message has no rmr.mt among its application properties");
+    c->reserved = setup_error(c, "routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself");
+    bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL
+        && c->keyless != ROUTERD_NIL;
+    return !placed || c->reserved == ROUTERD_NIL ? "the core's arena has no room" : NULL;
+}
+
+/* Texts go with what owns them, or with the last copy that names them. */
+static void close_texts(core_router *c)
+{
+    uint32_t at = 0;
+    for (core_streams *k; (k = (core_streams *) pool_next(&c->streams, &at));) free(k->waiting);
+    at = 0;
+    for (core_out *out; (out = (core_out *) pool_next(&c->outs, &at));)
+        if (out->text) text_done(c, out->text);
+    at = 0;
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) text_disown(c, a->text);
+    at = 0;
+    for (core_link *l; (l = (core_link *) pool_next(&c->links, &at));) {
+        text_disown(c, l->text);
+        free(l->memo);
+    }
+}
+
+GLUE void core_close(core_router *c)
+{
+    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS + 1; w++) {
+        queue_close(&c->worker[w].overflow);
+        free(c->worker[w].link);
+    }
+    uint32_t at = 0;
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
+        if (a->exchange) exchange_free(c, a->exchange);
+        free(a->out);
+        free(a->outstanding);
+    }
+    close_texts(c);
+    for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
+    free(c->aliases.slot);
+    free(c->payloads.slot);
+    pool_close(&c->ins);
+    pool_close(&c->outs);
+    pool_close(&c->links);
+    pool_close(&c->addresses);
+    pool_close(&c->streams);
+    arena_disown(&c->own);
+    if (c->sem) sem_close(c->sem);
+}

@@ -1,0 +1,24 @@
+/* The core's turns, and the tables set up and taken down. */
+#ifndef ROUTERD_CORE_TURNS_H
+#define ROUTERD_CORE_TURNS_H
+
+#include "core/forwarder/changes/changes.h"
+
+/* ---- setting up: setup.c ---- */
+
+GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd);
+GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed);
+GLUE void core_close(core_router *c);
+
+/* ---- turns: loop.c ---- */
+
+GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled);
+GLUE enum core_stop core_step(core_router *c, uint64_t now);
+GLUE uint64_t clock_now(void);
+GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy);
+
+/* ---- actions: actions.c ---- */
+
+GLUE enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r);
+
+#endif
