@@ -56,16 +56,10 @@ $(TOOLS): $(SYSTEM) constraints.txt
 	$(PIP) install -q -c constraints.txt setuptools wheel Cython cffi
 	@touch $@
 
-# The AMQP engine is compiled here, with the libraries found above, and hardened; one that an earlier machine state
-# left in pip's cache may be without. Installing this project compiles its extensions.
-ENGINE := import cproton_ffi, proton, subprocess, sys; \
-    sys.exit(not proton.SASL.extended() or not proton.SSL.present() or \
-        subprocess.call([".ci/hardening", "check", cproton_ffi.__file__]))
-$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/hardening
+# The AMQP engine is compiled here, with the libraries found above. Installing this project compiles its extensions.
+$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/engine .ci/hardening
+	.ci/engine install $(BIN)/python
 	$(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
-	$(BIN)/python -c '$(ENGINE)' || \
-	    $(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
-	        --no-binary python-qpid-proton python-qpid-proton
 	@touch $@ $(COMPILED)
 
 # Not what has just been compiled by being installed.
