@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from routerd.config.attribute import Attribute
-from routerd.config.schema import COMMON, ENTITY_TYPES, USER_GROUP, EntityType
-from routerd.config.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
-from routerd.config.values import expected
+from routerd.config.entities.attribute import Attribute
+from routerd.config.entities.schema import COMMON, ENTITY_TYPES, USER_GROUP, EntityType
+from routerd.config.rules.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
+from routerd.config.rules.values import expected
 from routerd.exporter.catalogue import catalogue
 from shm.contract.flow import COLUMNS, METADATA, TYPES
 

@@ -24,8 +24,8 @@ from typing import Protocol, cast
 import msgspec
 
 from routerd.log.log import LogError, configure, keep_in
+from routerd.machine.proctitle import call
 from routerd.supervise.channel import Channel, ChannelClosedError, ChildEnd, of_child
-from routerd.supervise.proctitle import call
 from routerd.supervise.restart_policy import CRASHES, FULL_SECONDS
 from shm.contract.control import Exit, Fatal, LogSetup, Setup, ToChild
 from shm.contract.failures import start_thread, watch_process

@@ -11,9 +11,9 @@ import click
 
 from routerd.__main__ import installed_version
 from routerd.config import ConfigError, load
-from routerd.config.schema import PREFIX, entity_type
+from routerd.config.entities.schema import PREFIX, entity_type
 from routerd.log.journald import for_stderr
-from routerd.supervise.daemon import Daemon, detach
+from routerd.machine.daemon import Daemon, detach
 
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 

@@ -7,7 +7,7 @@ import msgspec
 
 from routerd.cli.client import NODE, Client, Place, long_type
 from routerd.cli.printed import print_json
-from routerd.config.source import closest
+from routerd.config.formats.source import closest
 
 ABOUT_NODE = (
     "get-types", "get-attributes", "get-operations", "get-annotations", "get-mgmt-nodes", "get-schema",

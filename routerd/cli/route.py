@@ -14,7 +14,7 @@ from routerd.cli.cli_options import AS_JSON, FILE, asks, examples
 from routerd.cli.config_file import loaded
 from routerd.cli.route_steps import Step
 from routerd.cli.route_steps import explain as steps_of
-from routerd.config.route_workers import place_of
+from routerd.config.rules.route_workers import place_of
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_route, show_route
 from routerd.source_routes.place import Place

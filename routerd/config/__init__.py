@@ -1,11 +1,11 @@
 """The configuration of the router: one entity model, three spellings (.conf, .json, .toml), one check."""
 
+from routerd.config.entities.policy import Policy
+from routerd.config.entities.router import Log, Router
+from routerd.config.entities.routing import Address
+from routerd.config.entities.transport import Listener
+from routerd.config.formats.source import ConfigError, Mistake
 from routerd.config.load import Config, default_config, load, parse
-from routerd.config.policy import Policy
-from routerd.config.router import Log, Router
-from routerd.config.routing import Address
-from routerd.config.source import ConfigError, Mistake
-from routerd.config.transport import Listener
 
 __all__ = [
     "Address", "Config", "ConfigError", "Listener", "Log", "Mistake", "Policy", "Router", "default_config",

@@ -10,27 +10,27 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from routerd.config import conf_file, json_file, toml_file
-from routerd.config.attribute import Entity
-from routerd.config.auth_service import check_auth_services
-from routerd.config.check import Checked, check
-from routerd.config.doors import check_doors
-from routerd.config.flow_rules import check_flow_log
-from routerd.config.http_rules import check_http
-from routerd.config.ockam_rules import check_ockam
-from routerd.config.peers import check_peers
-from routerd.config.policy import Policy
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.policy import Policy
+from routerd.config.entities.router import Log, Router
+from routerd.config.entities.routing import Address
+from routerd.config.entities.transport import Connector, Listener
+from routerd.config.formats import conf_file, json_file, toml_file
+from routerd.config.formats.source import Block, ConfigError, Mistake, Section, Setting, decode
 from routerd.config.policy_dir import policy_sections
-from routerd.config.relations import check_relations
-from routerd.config.rmr_rules import check_rmr_listeners
-from routerd.config.route_workers import check_route_workers
-from routerd.config.router import Log, Router
-from routerd.config.routing import Address
-from routerd.config.security import check_security
-from routerd.config.source import Block, ConfigError, Mistake, Section, Setting, decode
-from routerd.config.support import check_support
-from routerd.config.table_rules import check_route_tables
-from routerd.config.transport import Connector, Listener
+from routerd.config.rules.auth_service import check_auth_services
+from routerd.config.rules.check import Checked, check
+from routerd.config.rules.doors import check_doors
+from routerd.config.rules.flow_log import check_flow_log
+from routerd.config.rules.http import check_http
+from routerd.config.rules.ockam import check_ockam
+from routerd.config.rules.peers import check_peers
+from routerd.config.rules.relations import check_relations
+from routerd.config.rules.rmr import check_rmr_listeners
+from routerd.config.rules.route_tables import check_route_tables
+from routerd.config.rules.route_workers import check_route_workers
+from routerd.config.rules.security import check_security
+from routerd.config.rules.support import check_support
 
 _ID_ALPHABET = string.ascii_letters + string.digits + "_"
 _ID_LENGTH = 15

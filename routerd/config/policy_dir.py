@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from routerd.config import json_file
-from routerd.config.schema import entity_type
-from routerd.config.source import ConfigError, Mistake, Section, camel_case, decode, shown
+from routerd.config.entities.schema import entity_type
+from routerd.config.formats import json_file
+from routerd.config.formats.source import ConfigError, Mistake, Section, camel_case, decode, shown
 
 
 def policy_sections(sections: list[Section], mistakes: list[Mistake]) -> list[Section]:

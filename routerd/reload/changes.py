@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 
 from routerd.config import Config
-from routerd.config.attribute import Attribute
-from routerd.config.check import Checked, check
-from routerd.config.json_text import JsonText
+from routerd.config.entities.attribute import Attribute
+from routerd.config.entities.policy import Policy, Vhost
+from routerd.config.entities.router import Log, Router
+from routerd.config.entities.routing import Binding, Exchange
+from routerd.config.entities.schema import EntityType, entity_type
+from routerd.config.formats.json_text import JsonText
+from routerd.config.formats.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, camel_case
 from routerd.config.load import assemble, check_together
-from routerd.config.policy import Policy, Vhost
-from routerd.config.relations import unusable_log
-from routerd.config.router import Log, Router
-from routerd.config.routing import Binding, Exchange
-from routerd.config.schema import EntityType, entity_type
-from routerd.config.security import conflicts
-from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, camel_case
-from routerd.reload.identities import Identities
+from routerd.config.rules.check import Checked, check
+from routerd.config.rules.relations import unusable_log
+from routerd.config.rules.security import conflicts
 from routerd.reload.reach import out_of_reach
+from routerd.translate.identities import Identities
 from shm.contract.control import ChangeRequest
 
 CREATED, UPDATED, DELETED = 201, 200, 204

@@ -6,9 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from routerd.config import Address, Config, Listener
-from routerd.config.attribute import Entity
-from routerd.config.schema import TYPE_OF
-from routerd.config.support import UNSERVED_ENTITIES
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.schema import TYPE_OF
+from routerd.config.rules.support import UNSERVED_ENTITIES
 
 # Attributes of router that take effect at once; the others are fixed when the processes start.
 LIVE = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from routerd.config import Config
-from routerd.config.attribute import Attribute
-from routerd.config.check import SECRETS
+from routerd.config.entities.attribute import Attribute
+from routerd.config.rules.check import SECRETS
 from routerd.translate.security import words
 
 ROOT: Final = Path("/")

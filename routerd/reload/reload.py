@@ -12,13 +12,13 @@ from contextlib import suppress
 import msgspec
 
 from routerd.config import Config, ConfigError, Listener, Log, load
-from routerd.config.source import Mistake
+from routerd.config.formats.source import Mistake
 from routerd.log.log import NOTICE, LogError, configure, event
+from routerd.machine.listeners import ListenError, Listening, close_all, kept_by, listen_all
+from routerd.machine.pinning import Pinning, UnknownCpuError, plan
+from routerd.machine.systemd import Passed
 from routerd.reload.changes import kept
 from routerd.reload.difference import Difference, difference, places
-from routerd.supervise.listeners import ListenError, Listening, close_all, kept_by, listen_all
-from routerd.supervise.pinning import Pinning, UnknownCpuError, plan
-from routerd.supervise.systemd import Passed
 from routerd.translate.setup import log_setups
 from shm.contract.failures import failures
 from shm.contract.roles import Role

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from routerd.config.transport import SslProfile
+from routerd.config.entities.transport import SslProfile
 from routerd.log.log import event
 from shm.contract.complaints import Complaints
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from routerd.machine.confidential import environment
+from routerd.machine.signals import HANDLED
 from routerd.supervise.channel import Channel, ChannelClosedError, pair
-from routerd.supervise.confidential import environment
 from routerd.supervise.restart_policy import (
     CRASHES,
     FORGIVEN_AFTER,
@@ -20,7 +21,6 @@ from routerd.supervise.restart_policy import (
     deaths_in_a_row,
     restart_delay,
 )
-from routerd.supervise.signals import HANDLED
 from routerd.supervise.stopping import Stopping
 from shm.contract.control import Exit, Fatal, FromChild, Setup
 from shm.contract.roles import Role

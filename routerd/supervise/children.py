@@ -22,8 +22,8 @@ from typing import Protocol
 import msgspec
 
 from routerd.log.log import NOTICE, event
+from routerd.machine.pinning import Pinning, repin
 from routerd.supervise.child import Child, Command, Place, guess
-from routerd.supervise.pinning import Pinning, repin
 from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
 from routerd.supervise.spares import Spares

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Final
 
-from routerd.supervise.allowance import memory_limit, too_little
+from routerd.machine.allowance import memory_limit, too_little
 from shm.contract.failures import failures
 from shm.contract.roles import Role
 from shm.journal import Journal, journal_of

@@ -16,30 +16,30 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from routerd.cli.banner import banner
 from routerd.config import Config
-from routerd.config.router import MAX_WORKERS
-from routerd.config.source import Mistake
+from routerd.config.entities.router import MAX_WORKERS
+from routerd.config.formats.source import Mistake
 from routerd.log.journald import STDOUT, for_stderr, is_journal
 from routerd.log.log import NOTICE, configure, event, keep_in
+from routerd.machine.descriptors import TooFewError, claim_standard_streams, raise_limit
+from routerd.machine.listeners import ListenError, Listening, close_all, listen_all
+from routerd.machine.pinning import UnknownCpuError, plan
+from routerd.machine.signals import ROLL, STOP, Signals
+from routerd.machine.systemd import Manager, Passed, passed_sockets
 from routerd.process import reason
 from routerd.reload.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
-from routerd.reload.configured import configured, profiles
-from routerd.reload.identities import Identities
 from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
+from routerd.supervise.banner import banner
 from routerd.supervise.certificates import Certificates
 from routerd.supervise.channel import ChannelClosedError
 from routerd.supervise.child import Command, Place, command
 from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
-from routerd.supervise.connecting import taken_over
-from routerd.supervise.descriptors import TooFewError, claim_standard_streams, raise_limit
-from routerd.supervise.listeners import ListenError, Listening, close_all, listen_all
 from routerd.supervise.memory import SharedMemory
-from routerd.supervise.pinning import UnknownCpuError, plan
-from routerd.supervise.signals import ROLL, STOP, Signals
-from routerd.supervise.systemd import Manager, Passed, passed_sockets
 from routerd.supervise.watch import LOOK_SECONDS, Watch
+from routerd.translate.configured import configured, profiles
+from routerd.translate.connectors import taken_over
+from routerd.translate.identities import Identities
 from routerd.translate.setup import Blueprint, log_setups
 from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import failures

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from routerd.log.log import NOTICE, event
+from routerd.machine.pinning import repin
 from routerd.supervise.child import Place
-from routerd.supervise.pinning import repin
 from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
 from shm.contract.roles import Role

@@ -1,7 +1,7 @@
 """Translates the flowLog entity into the set-up of the flow log."""
 
 from routerd.config import Config
-from routerd.config.flow_log import FlowLog
+from routerd.config.entities.flow_log import FlowLog
 from shm.contract.flow_setup import FlowSetup
 from shm.space import MIB
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from routerd.config import Config, Log
-from routerd.config.attribute import Attribute, Entity
-from routerd.config.check import SECRETS
-from routerd.config.policy import Vhost
-from routerd.config.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
+from routerd.config.entities.attribute import Attribute, Entity
+from routerd.config.entities.policy import Vhost
+from routerd.config.entities.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
+from routerd.config.rules.check import SECRETS
 from routerd.log.log import MODULES
-from routerd.reload.identities import NUMBERED, Identities
+from routerd.translate.identities import NUMBERED, Identities
 from shm.contract.management import AttributeSchema, Management, TypeSchema
 
 _LOG_DEFAULTS = {

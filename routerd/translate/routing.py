@@ -1,9 +1,9 @@
 """Translates auto links, exchanges with bindings, and phases of addresses into the core's set-up."""
 
 from routerd.config import Config
-from routerd.config.attribute import Entity
-from routerd.config.routing import Address, AutoLink, Binding, Exchange
-from routerd.reload.identities import Identities
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.routing import Address, AutoLink, Binding, Exchange
+from routerd.translate.identities import Identities
 from shm.contract.routing import AutoLinkSetup, BindingSetup, ExchangeSetup, Routing
 
 

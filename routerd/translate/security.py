@@ -8,9 +8,9 @@ from functools import cache
 
 import msgspec
 
-from routerd.config.policy import Policy, UserGroup, Vhost
-from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
-from routerd.supervise.confidential import told
+from routerd.config.entities.policy import Policy, UserGroup, Vhost
+from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
+from routerd.machine.confidential import told
 from shm.contract.security import MODERN_TLS, GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from workers.control.lookup import is_address
 

@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from routerd.config.ockam_rules import ockam_setup
-from routerd.config.peers import failover_places
-from routerd.config.policy import Policy, Vhost
-from routerd.config.router import Log, Router
-from routerd.config.routing import Address, LinkRoute
-from routerd.config.transport import AuthServicePlugin, Listener, SslProfile
-from routerd.reload.delta import changes, deltas
-from routerd.supervise.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
-from routerd.supervise.listeners import Listening
+from routerd.config.entities.policy import Policy, Vhost
+from routerd.config.entities.router import Log, Router
+from routerd.config.entities.routing import Address, LinkRoute
+from routerd.config.entities.transport import AuthServicePlugin, Listener, SslProfile
+from routerd.config.rules.ockam import ockam_setup
+from routerd.config.rules.peers import failover_places
+from routerd.machine.listeners import Listening
+from routerd.translate.connectors import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
+from routerd.translate.delta import changes, deltas
 from routerd.translate.routing import phases_of
 from routerd.translate.same import same
 from routerd.translate.security import mechanisms, policy_setup, service_setup, tls_setup, words

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from routerd.config import Config
-from routerd.config.attribute import Entity
-from routerd.config.route_workers import place_of
-from routerd.config.source_routes import RouteWorker, SourceRoutes
-from routerd.config.transport import Connector, Listener
-from routerd.reload.identities import Identities
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.source_routes import RouteWorker, SourceRoutes
+from routerd.config.entities.transport import Connector, Listener
+from routerd.config.rules.route_workers import place_of
 from routerd.source_routes import workers
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import Address, Route, parse_address
 from routerd.source_routes.place import Place
 from routerd.source_routes.workers import Count, KeepScopes, Strip, ToMarker, Worker
+from routerd.translate.identities import Identities
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 
 _KINDS: dict[type[Worker], str] = {

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from core.rmr.tables.border import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
-from routerd.config.route_tables import RouteTable
-from routerd.config.transport import Listener
+from routerd.config.entities.route_tables import RouteTable
+from routerd.config.entities.transport import Listener
 from routerd.translate.same import same
 from shm.contract.numbers import whole
 from shm.contract.tables import TableSetup

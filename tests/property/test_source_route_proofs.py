@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from proton import Message, symbol, ubyte
 
 from routerd.config import parse
-from routerd.reload.identities import Identities
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import Route, local, show_route
 from routerd.source_routes.place import Place
 from routerd.source_routes.workers import Count, Discovery, Forward, Proxy, Strip, ToMarker, Unwrap, Worker, Wrap
+from routerd.translate.identities import Identities
 from routerd.translate.source_routes import setup_of, source_routes
 from shm.contract.source_routes import SourceRoutesSetup
 from tests.model.routed import BODY, encoded, said

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 
 from routerd.config import Address, Log, Router
+from routerd.machine.listeners import Listening
+from routerd.machine.pinning import Pinning
 from routerd.supervise import children as family_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import Children
-from routerd.supervise.listeners import Listening
-from routerd.supervise.pinning import Pinning
 from routerd.translate.setup import Blueprint
 from shm.contract.control import Ready, Setup
 

@@ -5,8 +5,8 @@ from typing import Any
 from core.management.agent import Agent
 from routerd.config import Config
 from routerd.reload.changes import ChangeError, changed
-from routerd.reload.delta import deltas
-from routerd.reload.identities import Identities
+from routerd.translate.delta import deltas
+from routerd.translate.identities import Identities
 from routerd.translate.management import management
 from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.management import Management

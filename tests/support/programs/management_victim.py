@@ -18,7 +18,7 @@ from core.management.request import Requester
 from core.management.service import Service
 from core.process.router import Core
 from routerd.config import default_config
-from routerd.reload.identities import Identities
+from routerd.translate.identities import Identities
 from routerd.translate.management import management
 from shm import segment
 from shm.contract.administering import READ

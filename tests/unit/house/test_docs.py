@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.schema import ENTITY_TYPES
+from routerd.config.entities.schema import ENTITY_TYPES
 from shm.stats import COUNTERS
 
 ROOT = Path(__file__).parents[3]

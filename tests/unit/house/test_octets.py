@@ -34,9 +34,9 @@ from routerd.config import ConfigError, load
 from routerd.config import parse as parse_configuration
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Connection, Server
+from routerd.machine import systemd
 from routerd.recorder import compacting
 from routerd.source_routes import address as route_address
-from routerd.supervise import systemd
 from routerd.supervise.certificates import expiry
 from routerd.translate import tables
 from shm import board, segment
@@ -254,7 +254,7 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "configuration .json": (configuration(".json"), "routerd/config/"),
     "configuration .toml": (configuration(".toml"), "routerd/config/"),
     "environment: tables": (environment_of_tables, "routerd/translate/tables.py"),
-    "environment: systemd": (environment_of_systemd, "routerd/supervise/systemd.py"),
+    "environment: systemd": (environment_of_systemd, "routerd/machine/systemd.py"),
     "command line": (arguments, "routerd/cli/manage.py routerd/cli/client.py routerd/__main__.py"),
     "management request": (a_management_request, "core/management/"),
     "address": (an_address, "core/addresses/addresses.py core/addresses/keys.py shm/board.py core/flow_log/names.py"),
@@ -310,8 +310,8 @@ ELSEWHERE = {
     "workers/amqp/termini.pxi": "encodes what was decoded without loss",
     "workers/control/tls.py": "a file of the configuration's (test_tls)",
     "workers/amqp/values.pxi": "AMQP values of peers: what is no UTF-8 is replaced (fuzz/test_pump)",
-    "routerd/supervise/allowance.py": "numbers of the kernel",
-    "routerd/supervise/proctitle.py": "the same",
+    "routerd/machine/allowance.py": "numbers of the kernel",
+    "routerd/machine/proctitle.py": "the same",
     "routerd/supervise/children.py": "a truth as a number",
     "routerd/supervise/memory.py": "the same",
     "routerd/translate/routing.py": "the same",
@@ -319,7 +319,7 @@ ELSEWHERE = {
     "routerd/cli/route_trace.py": "of a message that the command line asked for; proton checks its text",
     "routerd/log/log.py": "encodes what may be anything, with escapes (test_log)",
     "routerd/process.py": "arguments of its own supervisor",
-    "routerd/supervise/pinning.py": "numbers of the kernel",
+    "routerd/machine/pinning.py": "numbers of the kernel",
     "routerd/cli/stat.py": "of the router's answer",
     "routerd/cli/views.py": "the same",
     "routerd/cli/table_options.py": "decoded without loss (core/rmr/tables/test_border)",

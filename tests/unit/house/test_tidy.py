@@ -69,16 +69,23 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/recorder": SHM,
         "routerd/source_routes": SHM,
         "routerd/exporter": f"{SHM} workers/control",
-        "routerd/config": f"{SHM} core/addresses core/rmr/tables routerd/exporter routerd/log routerd/source_routes"
-        " routerd/supervise routerd/translate workers/control workers/loop",
-        "routerd/translate": f"{SHM} core/rmr/tables routerd/config routerd/log routerd/reload"
-        " routerd/source_routes routerd/supervise workers/control",
-        "routerd/reload": f"{SHM} routerd/config routerd/log routerd/supervise routerd/translate",
-        "routerd/supervise": f"{SHM} routerd routerd/cli routerd/config routerd/log routerd/reload"
-        " routerd/translate workers/control",
-        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/log routerd/source_routes"
-        " routerd/supervise routerd/translate workers/source_routes",
-        "routerd": f"{SHM} core routerd/cli routerd/config routerd/exporter routerd/log routerd/recorder"
+        "routerd/config/formats": SHM,
+        "routerd/config/entities": f"{SHM} routerd/config routerd/config/formats",
+        "routerd/config/rules": f"{SHM} core/addresses core/rmr/tables routerd/config routerd/config/entities"
+        " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/source_routes"
+        " routerd/translate workers/control workers/loop",
+        "routerd/config": f"{SHM} routerd/config/entities routerd/config/formats routerd/config/rules",
+        "routerd/machine": f"{SHM} routerd/config/entities",
+        "routerd/translate": f"{SHM} core/rmr/tables routerd/config routerd/config/entities routerd/config/rules"
+        " routerd/log routerd/machine routerd/source_routes routerd/supervise workers/control",
+        "routerd/reload": f"{SHM} routerd/config routerd/config/entities routerd/config/formats"
+        " routerd/config/rules routerd/log routerd/machine routerd/translate",
+        "routerd/supervise": f"{SHM} routerd routerd/config routerd/config/entities routerd/config/formats"
+        " routerd/log routerd/machine routerd/reload routerd/translate",
+        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/config/formats routerd/config/rules routerd/log routerd/source_routes"
+        " routerd/translate workers/source_routes",
+        "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
+        " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",
         "pipeline": "shm/contract pipeline/generate",
         "pipeline/generate": "shm/contract pipeline",

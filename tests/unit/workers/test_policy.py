@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from routerd.config.policy import Policy as Configured
-from routerd.config.policy import Vhost
+from routerd.config.entities.policy import Policy as Configured
+from routerd.config.entities.policy import Vhost
 from routerd.translate.security import host_ranges, policy_setup
 from shm.contract.security import GroupSetup, PolicySetup, VhostSetup
 from workers.control.policy import DeniedError, Policy, best_pattern, personal

@@ -3,7 +3,7 @@
 import random
 
 from core.addresses.addresses import TREATMENTS, Addresses, Identity, Rule, Rules
-from routerd.reload.delta import changes
+from routerd.translate.delta import changes
 from shm.contract.control import AddressSetup
 
 

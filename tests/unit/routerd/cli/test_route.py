@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from routerd.__main__ import main
 from routerd.config import ConfigError, parse
-from routerd.config.route_workers import place_of
+from routerd.config.rules.route_workers import place_of
 from routerd.source_routes import workers
 from routerd.source_routes.address import parse_address as a
 from routerd.source_routes.place import MetaClass

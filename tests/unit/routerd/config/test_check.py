@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, default_config, load, parse
-from routerd.config.transport import AuthServicePlugin
+from routerd.config.entities.transport import AuthServicePlugin
 
 CPUS = sorted(os.sched_getaffinity(0))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.peers import failover_places
-from routerd.supervise.listeners import Listening
+from routerd.config.rules.peers import failover_places
+from routerd.machine.listeners import Listening
 from routerd.translate.setup import MAX_SESSIONS, Blueprint
 from shm.contract.control import ListenerSetup
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from routerd.config import parse
-from routerd.config.attribute import Entity
-from routerd.config.policy import UserGroup, Vhost
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.policy import UserGroup, Vhost
 from routerd.translate.security import policy_setup
 from workers.control.policy import DeniedError, Grant, Policy
 

@@ -3,7 +3,7 @@
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.transport import Listener
+from routerd.config.entities.transport import Listener
 from routerd.translate.tables import advertised
 
 TABLE = "routeTable {\n name: ric\n}\n"

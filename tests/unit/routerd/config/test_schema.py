@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import parse
-from routerd.config.schema import ENTITY_TYPES, entity_type
+from routerd.config.entities.schema import ENTITY_TYPES, entity_type
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "configuration.md"
 

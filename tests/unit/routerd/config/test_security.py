@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.transport import SslProfile
+from routerd.config.entities.transport import SslProfile
 from routerd.translate.security import policy_setup, profile_setup, words
 from shm.contract.security import TlsSetup
 from workers.control.tls import PasswordError, explain, is_uid_format, password_of

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from routerd.config import Config, ConfigError, parse
-from routerd.config.attribute import Entity
-from routerd.config.policy import Vhost
+from routerd.config.entities.attribute import Entity
+from routerd.config.entities.policy import Vhost
 from routerd.translate.security import user_groups
 
 CONF = """\

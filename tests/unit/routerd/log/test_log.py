@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from routerd.config.relations import unusable_log
+from routerd.config.rules.relations import unusable_log
 from routerd.log import log, output
 
 

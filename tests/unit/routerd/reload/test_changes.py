@@ -8,7 +8,7 @@ import pytest
 from routerd.config import Config, parse
 from routerd.reload.changes import ChangeError, changed, kept, named
 from routerd.reload.difference import difference
-from routerd.reload.identities import Identities
+from routerd.translate.identities import Identities
 from shm.contract.control import ChangeRequest
 
 FILE = """

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, load
-from routerd.config.schema import ENTITY_TYPES
+from routerd.config.entities.schema import ENTITY_TYPES
 from routerd.reload.changes import ChangeError, changed
-from routerd.reload.identities import Identities
 from routerd.reload.reach import SERVED, WRITTEN
+from routerd.translate.identities import Identities
 from shm.contract.control import ChangeRequest
 
 FORBIDDEN = 403

@@ -11,8 +11,8 @@ import pytest
 
 from routerd.config import Config, Listener, load
 from routerd.log.log import configure
+from routerd.machine.listeners import Listening, close_all, listen_all
 from routerd.reload.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
-from routerd.supervise.listeners import Listening, close_all, listen_all
 
 
 def listener(port: int, host: str = "127.0.0.1", **more: object) -> Listener:

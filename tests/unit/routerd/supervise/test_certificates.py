@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from routerd.config.transport import SslProfile
+from routerd.config.entities.transport import SslProfile
 from routerd.supervise.certificates import LOOK_SECONDS, SOON_SECONDS, TELL_SECONDS, Certificates, expiry
 
 DAY = 86400

@@ -6,10 +6,10 @@ import socket
 import pytest
 
 from routerd.config import Address, Listener, Log
+from routerd.machine.listeners import Listening
 from routerd.supervise import children as family_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import RECLAIM_SECONDS
-from routerd.supervise.listeners import Listening
 from shm.contract.control import (
     AddressSetup,
     ChangeAddresses,

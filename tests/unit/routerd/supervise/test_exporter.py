@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from routerd.config import Listener, Router
+from routerd.machine.listeners import Listening
+from routerd.machine.pinning import Pinning
 from routerd.process import reason
 from routerd.supervise import children as family_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
-from routerd.supervise.listeners import Listening
-from routerd.supervise.pinning import Pinning
 from routerd.supervise.restart_policy import Life
 from routerd.supervise.spares import FIRST_AFTER
 from routerd.translate.setup import Blueprint

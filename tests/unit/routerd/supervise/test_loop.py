@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from routerd.config import Listener, default_config
+from routerd.machine.listeners import close_all, listen_all
+from routerd.machine.systemd import Manager
 from routerd.supervise import supervisor as supervisor_module
-from routerd.supervise.listeners import close_all, listen_all
 from routerd.supervise.supervisor import Supervisor
-from routerd.supervise.systemd import Manager
 
 
 def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,7 +156,7 @@ def test_sockets_and_doorbells_come_with_the_set_up() -> None:
 
 SPARE = ["spare", "--until-needed", "--control-fd", "7"]
 RENAMED = (
-    "from pathlib import Path; from routerd.supervise.proctitle import call; "
+    "from pathlib import Path; from routerd.machine.proctitle import call; "
     "call({!r}, 'spare'); print(Path('/proc/self/cmdline').read_bytes())"
 )
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from routerd.machine.pinning import Pinning
 from routerd.supervise import children as family_module
 from routerd.supervise import spares as spares_module
-from routerd.supervise.pinning import Pinning
 from routerd.supervise.stopping import EXIT_SECONDS
 from routerd.supervise.worker_slots import PAUSE, RECLAIM_SECONDS, REMOVED
 from shm.contract.control import (

@@ -1,0 +1,1 @@
+"""The rules of a configuration: of one section, and between all sections."""

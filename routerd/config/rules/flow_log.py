@@ -1,0 +1,28 @@
+"""Rules of the flowLog entity."""
+
+import os
+from collections.abc import Iterator
+
+from routerd.config.entities.flow_log import FlowLog
+from routerd.config.formats.source import Mistake, shown
+from routerd.config.rules.check import Checked
+
+
+def check_flow_log(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in the flowLog entity."""
+    for at in checked:
+        if not isinstance(at.entity, FlowLog):
+            continue
+        log = at.entity
+        if not os.path.isabs(log.directory):
+            yield at.mistake("directory", f"{shown(log.directory)} is no absolute path; begin it with /")
+        if 0 < log.retention_size < 2 * log.roll_size:
+            yield at.mistake(
+                "retentionSize",
+                f"{log.retention_size} MiB are less than two files of rollSize, {log.roll_size} MiB each; "
+                f"give at least {2 * log.roll_size}, or a smaller rollSize",
+            )
+        if 0 < log.retention_age < log.raw_age and log.compaction and "rawAge" in at.lines:
+            yield at.mistake(
+                "rawAge", f"{log.raw_age} hours are more than retentionAge, {log.retention_age}; give less"
+            )

@@ -1,0 +1,77 @@
+"""Rules of listeners and connectors: roles that fit the router's mode, failover lists, OPEN properties."""
+
+import re
+from collections.abc import Iterator
+
+from routerd.config.entities.router import Router
+from routerd.config.entities.transport import Connector, Listener
+from routerd.config.formats.source import Mistake, shown
+from routerd.config.rules.check import Checked
+
+_PLACE = re.compile(
+    r"(?:(?P<scheme>amqps?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]@]+)(?::(?P<port>[\w-]+))?", re.ASCII
+)
+_DEFAULT_PORT = "5672"
+_OURS = frozenset(
+    {"product", "version", "failover-server-list", "network-host", "port", "scheme", "hostname"}
+)  # OPEN properties (AMQP 1.0 part 2.7.1) that the router sets itself
+_OUR_PREFIXES = ("qd.", "x-opt-qd.")
+_OF_ROUTERS = ("inter-router", "edge")
+
+
+def failover_places(text: str) -> list[dict[str, str]]:
+    """Return OPEN's failover-server-list for a failoverUrls text. Raises ValueError for a bad place."""
+    places = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        match = _PLACE.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{shown(word)} is no place; give host:port or amqps://host:port")
+        place = {"scheme": match["scheme"]} if match["scheme"] else {}
+        places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
+    return places
+
+
+def check_peers(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in roles, failover lists and properties of listeners and connectors."""
+    mode = next((at.entity.mode for at in checked if isinstance(at.entity, Router)), Router().mode)
+    for at in checked:
+        if isinstance(at.entity, Listener | Connector):
+            yield from _role(at, at.entity, mode)
+            yield from _failover(at, at.entity.failover_urls)
+            yield from _properties(at, at.entity)
+
+
+def _role(at: Checked, entity: Listener | Connector, mode: str) -> Iterator[Mistake]:
+    role = entity.role
+    if mode == "standalone" and role in _OF_ROUTERS:
+        text = "role='standalone' not allowed to connect to or accept connections from other routers."
+        yield _of_role(at, f"{text} Give the router mode interior or edge, or another role")
+    elif (mode != "interior" and role == "inter-router") or (
+        mode == "edge" and role == "edge" and isinstance(entity, Listener)
+    ):
+        text = f"role='{role}' only allowed with router mode='interior'"
+        yield _of_role(at, f"{text}; give the router that mode, or another role")
+
+
+def _of_role(at: Checked, text: str) -> Mistake:
+    """Return a mistake whose text names the attribute itself."""
+    return Mistake(at.file, at.line_of("role"), text)
+
+
+def _failover(at: Checked, urls: str | None) -> Iterator[Mistake]:
+    try:
+        failover_places(urls or "")
+    except ValueError as error:
+        yield at.mistake("failoverUrls", str(error))
+
+
+def _properties(at: Checked, entity: Listener | Connector) -> Iterator[Mistake]:
+    name = "openProperties"
+    if entity.open_properties and entity.role in _OF_ROUTERS:
+        yield at.mistake(name, f"openProperties not allowed for role {entity.role}; remove them")
+    for key in entity.open_properties or {}:
+        if not key.isascii():
+            yield at.mistake(name, f"Property keys must be ASCII encoded, and {shown(key)} is not; rename it")
+        elif key in _OURS or key.startswith(_OUR_PREFIXES):
+            text = f"Reserved key {shown(key)} not allowed in openProperties"
+            yield at.mistake(name, f"{text}; the router says it itself, choose another")

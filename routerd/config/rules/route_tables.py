@@ -1,0 +1,68 @@
+"""Rules of routeTable entities."""
+
+import os
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Final
+
+from core.rmr.tables.fields import is_endpoint
+from routerd.config.entities.route_tables import RouteTable
+from routerd.config.formats.source import Mistake, shown
+from routerd.config.rules.check import Checked
+
+SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
+
+
+def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in routeTable entities."""
+    seen: dict[str, Checked] = {}
+    for at in checked:
+        if isinstance(at.entity, RouteTable):
+            yield from _table(at, at.entity, seen)
+
+
+def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator[Mistake]:
+    if not table.name:
+        yield at.mistake("name", "is missing; give one, listeners and commands refer to it")
+        return
+    address = table.address or table.name
+    first = seen.setdefault(address, at)
+    if first is not at:
+        yield at.mistake("address", f"{shown(address)} is that of the table {first.where(at)}; give another")
+    if address.endswith("/"):
+        yield at.mistake("address", f"{shown(address)} ends with /; endpoints' addresses go on there")
+    if table.manager is not None and not is_endpoint(table.manager):
+        yield at.mistake("manager", f"{shown(table.manager)} is not host:port; give such as routemgr:4561")
+    yield from _exchange(at, table)
+    if table.seed is not None and not os.access(table.seed, os.R_OK):
+        text = "is a directory" if os.path.isdir(table.seed) else "cannot be read"
+        yield at.mistake("seed", f"{shown(table.seed)} {text}; give a file with a route table")
+
+
+def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
+    """Yield mistakes in settings about Route Managers and applications."""
+    if table.served_as is not None and not _is_source(table.served_as):
+        text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give such as router:4561"
+        yield at.mistake("servedAs", text)
+    for one in _words(table.push_to):
+        if not is_endpoint(one):
+            yield at.mistake("pushTo", f"{shown(one)} is not host:port; give control ports such as app:4561")
+    for name, networks in (("pushFrom", table.push_from), ("serveTo", table.serve_to)):
+        for one in _words(networks):
+            try:
+                ip_network(one, strict=False)
+            except ValueError:
+                text = f"{shown(one)} is no address and no network; give such as 10.0.0.5 or 10.0.0.0/16"
+                yield at.mistake(name, text)
+    serving = {"servedAs": table.served_as, "pushTo": table.push_to, "serveTo": table.serve_to}
+    for name, value in serving.items():
+        if value and not table.serve:
+            yield at.mistake(name, "has no effect without serve: yes", warning=True)
+
+
+def _is_source(text: str) -> bool:
+    return is_endpoint(text) and len(text.encode()) <= SOURCE_LENGTH
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]

@@ -1,0 +1,277 @@
+"""Rules of TLS, SASL and vhost policy: usable files, known names, consistent groups."""
+
+import ipaddress
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from routerd.config.entities.policy import Policy, Vhost
+from routerd.config.entities.router import Router
+from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
+from routerd.config.formats.source import Mistake, closest, shown
+from routerd.config.rules.check import Checked
+from routerd.translate.security import mechanisms, profile_setup, user_groups, words
+from workers.control.lookup import is_address
+from workers.control.policy import USER
+from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
+from workers.loop import engine
+
+# Mechanisms of the IANA SASL registry for which Cyrus SASL has plugins.
+MECHANISMS = (
+    "ANONYMOUS", "EXTERNAL", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-224", "SCRAM-SHA-256", "SCRAM-SHA-384",
+    "SCRAM-SHA-512", "GSSAPI", "GS2-KRB5", "DIGEST-MD5", "CRAM-MD5", "LOGIN", "OAUTHBEARER", "XOAUTH2",
+    "OTP", "NTLM", "SRP", "PASSDSS-3DES-1", "SECURID", "GS2-IAKERB",
+)  # fmt: skip
+WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # Proton has these without Cyrus SASL
+
+
+def check_security(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in TLS, SASL and policy of all entities of a configuration."""
+    profiles = {at.entity.name: at.entity for at in checked if isinstance(at.entity, SslProfile)}
+    router = next((at.entity for at in checked if isinstance(at.entity, Router)), Router())
+    policy = next((at.entity for at in checked if isinstance(at.entity, Policy)), Policy())
+    vhosts = [at.entity for at in checked if isinstance(at.entity, Vhost)]
+    outgoing = _outgoing(checked)
+    for at in checked:
+        match at.entity:
+            case SslProfile() as profile:
+                yield from (_of_outgoing(one, profile, outgoing) for one in _profile(at, profile))
+            case Listener(http=False):
+                yield from _listener(at, at.entity, profiles.get(at.entity.ssl_profile))
+                yield from _sasl(at, at.entity, router)
+                if policy.enable_vhost_policy and not policy.enable_vhost_name_patterns:
+                    yield from _policy_vhost(at, at.entity.policy_vhost, vhosts)
+            case Listener(http=True) as listener:
+                if listener.websockets:
+                    yield from _sasl(at, listener, router)
+                if listener.ssl_profile in profiles:
+                    yield from _secured_http(at, listener, profiles[listener.ssl_profile])
+            case Connector(ssl_profile=str(), verify_hostname=True) as connector:
+                yield from _named(at, connector.host, "; or say verifyHostname: no")
+            case AuthServicePlugin(ssl_profile=str()) as plugin:
+                yield from _named(at, plugin.place[0])
+            case Vhost():
+                yield from _vhost(at, at.entity)
+    yield from _vhost_names(checked)
+    if policy.enable_vhost_name_patterns:
+        yield from _vhost_patterns(checked)
+
+
+def _outgoing(checked: list[Checked]) -> set[str | None]:
+    """Return the names of sslProfiles that only connectors use."""
+    entities = [at.entity for at in checked]
+    used = {one.ssl_profile for one in entities if isinstance(one, Connector | AuthServicePlugin)}
+    return used - {one.ssl_profile for one in entities if isinstance(one, Listener)}
+
+
+def _of_outgoing(mistake: Mistake, profile: SslProfile, outgoing: set[str | None]) -> Mistake:
+    """Turn a connector's missing file into a warning: each attempt reads the file, which may come later."""
+    if profile.name not in outgoing or mistake.warning:
+        return mistake
+    text = f"{mistake.text}; no connection is made with it until that is right"
+    return msgspec.structs.replace(mistake, text=text, warning=True)
+
+
+def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
+    if profile.uid_format and not is_uid_format(profile.uid_format):
+        text = f"{shown(profile.uid_format)} is not used; give letters of c s l o u n 1 2 5"
+        yield at.mistake("uidFormat", text, warning=True)
+    tls = profile_setup(profile)
+    if unknown := unknown_protocols(tls.protocols):
+        what = f"{shown(unknown[0])} is no version of TLS, so nobody can connect"
+        yield at.mistake("protocols", f"{what}; give some of {', '.join(PROTOCOLS)}", warning=True)
+    elif old := [name for name in PROTOCOLS[:2] if name in words(tls.protocols.replace(";", " "))]:
+        text = f"{old[0]} is broken and prohibited (RFC 8996); leave it out unless a peer has nothing newer"
+        yield at.mistake("protocols", text, warning=True)
+    if tls.cert_file:
+        if wrong := explain(tls):
+            yield at.mistake(wrong[0], wrong[1])
+        return
+    if tls.ca_cert_file and not os.access(tls.ca_cert_file, os.R_OK):
+        yield at.mistake("caCertFile", f"{tls.ca_cert_file} cannot be read; give a file of certificates")
+    try:
+        password_of(tls.password)
+    except PasswordError as error:
+        yield at.mistake("password", str(error))
+
+
+def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Iterator[Mistake]:
+    if not profile.cert_file:
+        yield at.mistake("sslProfile", f"{profile.name} has no certFile, which a listener needs")
+    if listener.authenticate_peer and not (listener.trusted_certs_file or profile.ca_cert_file):
+        text = "needs certificates to trust on an HTTP listener; give the sslProfile a caCertFile"
+        yield at.mistake("authenticatePeer", text)
+    yield from _trusted_certs(at, listener)
+
+
+def _named(at: Checked, host: str, otherwise: str = "") -> Iterator[Mistake]:
+    """Yield mistakes in hosts that are addresses: Proton ignores iPAddress entries of certificates."""
+    if is_address(host):
+        text = (
+            f"{host} is an address, and a certificate must have it as its common name, or as a name, for "
+            f"that; its addresses (iPAddress) are not looked at. Give a host name{otherwise}"
+        )
+        yield at.mistake("host", text, warning=True)
+
+
+def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    if listener.trusted_certs_file and not os.access(listener.trusted_certs_file, os.R_OK):
+        text = f"{listener.trusted_certs_file} cannot be read; give a file of certificates"
+        yield at.mistake("trustedCertsFile", text)
+
+
+def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:
+    offered = mechanisms(listener).split()
+    if listener.ssl_profile is None:
+        for name, given in (("requireSsl", listener.require_ssl), ("trustedCertsFile", listener.trusted_certs_file)):
+            if given:
+                yield at.mistake(name, "needs an sslProfile; give one, or remove this")
+        if "EXTERNAL" in offered:
+            yield at.mistake("saslMechanisms", "EXTERNAL needs an sslProfile; nobody can use it", warning=True)
+    elif profile is not None:
+        if not profile.cert_file:
+            yield at.mistake("sslProfile", f"{profile.name} has no certFile, which a listener needs")
+        if "EXTERNAL" in offered and not (listener.trusted_certs_file or profile.ca_cert_file):
+            text = "EXTERNAL needs certificates to trust; give the sslProfile a caCertFile"
+            yield at.mistake("saslMechanisms", text)
+    yield from _trusted_certs(at, listener)
+    if listener.authenticate_peer and offered == ["ANONYMOUS"]:
+        text = "nobody can authenticate by ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
+        yield at.mistake("authenticatePeer", text)
+
+
+def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
+    if listener.sasl_plugin:
+        return  # only the service knows its mechanisms
+    offered = mechanisms(listener).split()
+    for name in offered:
+        if name not in MECHANISMS:
+            guess = closest(name, MECHANISMS)
+            instead = f"did you mean {guess}?" if guess else f"give some of {', '.join(MECHANISMS[:5])}, …"
+            yield at.mistake("saslMechanisms", f"{shown(name)} is no SASL mechanism; {instead}")
+    yield from _unlisted(at, offered, router)
+    if set(offered) <= WITHOUT_CYRUS and not (listener.authenticate_peer and not offered):
+        return
+    if not engine.sasl_extended():
+        text = (
+            "the AMQP engine was built without Cyrus SASL and has ANONYMOUS and EXTERNAL only; "
+            "install libsasl2-dev and build again (make clean-all build)"
+        )
+        yield at.mistake("saslMechanisms", text)
+    elif directory := router.sasl_config_dir:
+        file = os.path.join(directory, f"{router.sasl_config_name}.conf")
+        if not os.access(file, os.R_OK):
+            text = f"{file} cannot be read: set saslConfigDir and saslConfigName of router, or create it"
+            yield at.mistake("saslMechanisms", text, warning=True)
+
+
+def _unlisted(at: Checked, offered: list[str], router: Router) -> Iterator[Mistake]:
+    """Yield mechanisms that Cyrus SASL's configuration leaves out, and user files that it cannot read."""
+    file = os.path.join(router.sasl_config_dir or "", f"{router.sasl_config_name}.conf")
+    if not router.sasl_config_dir or not os.access(file, os.R_OK) or not engine.sasl_extended():
+        return
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        said = dict(line.split(":", 1) for line in lines if ":" in line)
+    listed = words(said.get("mech_list", "").upper())
+    left_out = [name for name in offered if name not in listed] if "mech_list" in said else []
+    if left_out:
+        text = f"the mech_list of {file} leaves out {', '.join(left_out)}, so nobody can use it; add it there"
+        yield at.mistake("saslMechanisms", text, warning=True)
+    users = said.get("sasldb_path", "").strip()
+    if users and not set(offered) <= WITHOUT_CYRUS and not os.access(users, os.R_OK):
+        text = f"{users}, the sasldb_path of {file}, cannot be read, so no password is right; see saslpasswd2"
+        yield at.mistake("saslMechanisms", text, warning=True)
+
+
+def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterator[Mistake]:
+    known = [vhost.hostname for vhost in vhosts] + [a for vhost in vhosts for a in words(vhost.aliases)]
+    if name is None or name in known:
+        return
+    guess = closest(name, known)
+    instead = f"did you mean {shown(guess)}?" if guess else "add a vhost with that hostname"
+    yield at.mistake("policyVhost", f"there is no vhost {shown(name)}; {instead}")
+
+
+def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in host names that stand for more than one vhost."""
+    seen: dict[str, Checked] = {}
+    for at in checked:
+        if not isinstance(at.entity, Vhost):
+            continue
+        names = [("hostname", at.entity.hostname), *(("aliases", name) for name in words(at.entity.aliases))]
+        for attribute, name in names:
+            first = seen.setdefault(name, at)
+            if first is not at or [n for _, n in names].count(name) > 1:
+                yield at.mistake(attribute, f"{shown(name)} is a name of the vhost {first.where(at)}, too; remove one")
+                break
+
+
+def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
+    """Yield mistakes in pairs of patterns that match the same names: either vhost might apply."""
+    seen: dict[tuple[str, ...], tuple[Checked, str]] = {}
+    for at in checked:
+        if not isinstance(at.entity, Vhost):
+            continue
+        name = at.entity.hostname
+        first, other = seen.setdefault(_plain(name), (at, name))
+        if name != other:
+            what = f"pattern conflicts with {shown(other)} {first.where(at)}"
+            yield at.mistake("hostname", f"{what}: both stand for the same names; remove one")
+
+
+def _plain(pattern: str) -> tuple[str, ...]:
+    """Return one form for patterns of the same names: of wildcards in a row ``*`` first, then one ``#``."""
+    plain: list[str] = []
+    for word in pattern.split("."):
+        if plain and plain[-1] == "#" and word in ("*", "#"):
+            plain[-1:] = ["*", "#"] if word == "*" else ["#"]
+        else:
+            plain.append(word)
+    return tuple(plain)
+
+
+def conflicts(vhost: Vhost) -> Iterator[str]:
+    """Yield contradictions within groups that qdrouterd refuses as well, in its words."""
+    for name, group in user_groups(vhost).items():
+        whose = f"Policy vhost {vhost.hostname!r} user group {name!r}"
+        for what, names, patterns in (
+            ("source", group.sources, group.source_pattern),
+            ("target", group.targets, group.target_pattern),
+        ):
+            if names is not None and patterns is not None:
+                both = f"'{what}s' and '{what}Pattern' attributes"
+                yield f"{whose} specifies conflicting {both}. Use only one or the other."
+            for word in words(patterns):
+                if USER in word and not word.startswith(USER) and not word.endswith(USER):
+                    where = f"policy key '{what}Pattern' item {word!r}"
+                    yield f"{whose} {where} may contain match pattern {USER!r} as a prefix or a suffix only."
+
+
+def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
+    yield from (at.mistake("groups", text) for text in conflicts(vhost))
+    users: dict[str, str] = {}
+    for name, group in user_groups(vhost).items():
+        for user in words(group.users):
+            if (first := users.setdefault(user, name)) != name:
+                yield at.mistake("groups", f"user {shown(user)} is in {first} and in {name}; a user has one group")
+        for word in words(group.remote_hosts):
+            yield from _remote_host(at, name, word)
+    if vhost.allow_unknown_user and "$default" not in user_groups(vhost):
+        text = "there is no group $default for them, so they are denied; add it to groups"
+        yield at.mistake("allowUnknownUser", text, warning=True)
+
+
+def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
+    if "/" in word:
+        text = f"remoteHosts of {group}: {shown(word)} is no address; give a range such as 10.0.0.1-10.0.0.254"
+        yield at.mistake("groups", text)
+        return
+    first, dash, last = word.partition("-")
+    try:
+        low, high = ipaddress.ip_address(first), ipaddress.ip_address(last if dash else first)
+    except ValueError:
+        return  # a name, which is looked up when the router starts
+    if (low.version, int(low)) > (high.version, int(high)) or low.version != high.version:
+        text = f"remoteHosts of {group}: {shown(word)} is no ascending range of addresses of one kind"
+        yield at.mistake("groups", text)

@@ -1,0 +1,1 @@
+"""What the machine and its service manager give the router: processors, memory, descriptors, sockets."""

@@ -1,0 +1,208 @@
+"""Listening sockets: the supervisor makes them and every worker inherits all, so none is ever unserved.
+
+A socket that the service manager holds for us is used instead of a new one: it outlives the router, and
+clients that connect during a restart wait in its queue.
+"""
+
+import errno
+import itertools
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from routerd.config.entities.transport import Listener
+from routerd.machine.systemd import Passed, covers
+
+_FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
+_NOT_ON_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+_Address = tuple[str | int, ...] | tuple[int, bytes]  # as getaddrinfo has it
+
+
+class ListenError(Exception):
+    """A listener cannot listen: where, why, and what to do; `line` is the listener's in its file, or 0."""
+
+    def __init__(self, listener: Listener, text: str) -> None:
+        self.line = listener.line
+        super().__init__(f"{_title(listener)}: {text}")
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """The sockets of one listener entity, and where clients reach them.
+
+    `number` names them in what is said to workers, and is never used again; `held` sockets belong to the
+    service manager as well.
+    """
+
+    listener: Listener
+    sockets: list[socket.socket]
+    number: int = 0
+    held: int = 0  # so many of the first sockets
+    handover: tuple[socket.socket, socket.socket] | None = None  # the exporter's end, and the workers'
+
+    @property
+    def urls(self) -> list[str]:
+        spoken = "http" if self.listener.http else self.listener.protocol
+        scheme = spoken + ("s" if self.listener.ssl_profile else "")
+        return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
+
+    def pause(self) -> None:
+        """Stop listening in every process that has the sockets; those of the service manager go on."""
+        for sock in self.sockets[self.held :]:
+            with suppress(OSError):  # it does not listen any more: what was wanted
+                sock.shutdown(socket.SHUT_RD)
+
+    def resume(self) -> None:
+        """Listen again after `pause`."""
+        for sock in self.sockets[self.held :]:
+            with suppress(OSError):  # somebody else has taken the port in between
+                sock.listen(socket.SOMAXCONN)
+
+
+numbers = itertools.count(1)  # of listeners and connectors
+
+
+def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> list[Listening]:
+    """Sockets for all listeners, or `ListenError` and none at all."""
+    passed = passed or Passed()
+    listening: list[Listening] = []
+    try:
+        for listener in listeners:
+            sockets, held = _listen(listener, passed)
+            listening.append(Listening(listener, sockets, next(numbers), held, _handover(listener)))
+    except ListenError:
+        close_all(listening)
+        raise
+    return listening
+
+
+def close_all(listening: Sequence[Listening]) -> None:
+    for one in listening:
+        for sock in (*one.sockets, *(one.handover or ())):
+            sock.close()
+
+
+def kept_by(have: Listening, listener: Listener) -> Listening:
+    """Sockets that stay, for a listener that has changed."""
+    wanted = listener.http and listener.websockets
+    handover = have.handover or _handover(listener) if wanted else None
+    if have.handover is not None and not wanted:
+        for end in have.handover:
+            end.close()
+    return msgspec.structs.replace(have, listener=listener, handover=handover)
+
+
+def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
+    """How connections whose clients want AMQP over WebSockets come from the exporter to the workers."""
+    if not (listener.http and listener.websockets):
+        return None
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], int]:
+    """One socket for each address that the host stands for, and how many of them were passed to us."""
+    where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
+    port = listener.port_number
+    wanted = _addresses(listener, where)
+    sockets: list[socket.socket] = []
+    for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4 as well
+        place = entry[0], (str(entry[1][0]), port)
+        if any(covers(sock, *place) for sock in sockets):
+            wanted.remove(entry)
+        elif taken := passed.take(listener.name, *place):
+            sockets.append(taken)
+            wanted.remove(entry)
+    held = len(sockets)
+    unusable: OSError | None = None
+    for family, address in wanted:
+        try:
+            sock = _bound(family, (address[0], port, *address[2:]))
+        except OSError as error:
+            if error.errno in _NOT_ON_THIS_MACHINE:
+                unusable = error
+                continue
+            _close(sockets)
+            raise ListenError(listener, _explain(listener, where, error, passed)) from error
+        sockets.append(sock)
+        port = port or sock.getsockname()[1]  # any free port: the same one for each family
+    if not sockets:
+        cause = unusable or OSError(errno.EADDRNOTAVAIL, "no address")
+        raise ListenError(listener, _explain(listener, where, cause, passed))
+    return sockets, held
+
+
+def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamily, _Address]]:
+    try:
+        found = socket.getaddrinfo(
+            listener.host or None,
+            listener.port_number,
+            _FAMILIES[listener.socket_address_family],
+            socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )
+    except socket.gaierror as error:
+        family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
+        raise ListenError(
+            listener,
+            f"host {listener.host!r} of {where} is not known{family} ({error.strerror}); "
+            "give an address of this machine, a name that resolves, or no host for all interfaces",
+        ) from error
+    return sorted(((entry[0], entry[4]) for entry in found), key=lambda a: (a[0], str(a[1])))
+
+
+def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for old connections
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has its own socket
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(socket.SOMAXCONN)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> str:
+    cause, advice = os.strerror(error.errno or 0), "see the cause"
+    if error.errno == errno.EADDRINUSE and (held := passed.on_port(listener.port_number)):
+        cause = f"systemd holds the port for this service, on {' and '.join(held)}, and nothing fits beside"
+        advice = (
+            "give the listener that host (none, for [::]), or change ListenStream= of the socket unit; then "
+            "systemctl daemon-reload, and restart the socket unit and the service"
+        )
+    elif error.errno == errno.EADDRINUSE:
+        cause = "the port is in use, by another process or by another listener"
+        advice = f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it), or give another port"
+    elif error.errno == errno.EACCES:
+        cause = "ports below 1024 need privileges"
+        advice = "give a higher port, or grant CAP_NET_BIND_SERVICE"
+    elif error.errno in _NOT_ON_THIS_MACHINE:
+        cause = "no such address on this machine"
+        advice = "give an address that `ip address` lists, or no host for all interfaces"
+    return f"cannot listen on {where}: {cause}; {advice}"
+
+
+def _title(listener: Listener) -> str:
+    return f"listener {listener.name}" if listener.name else "listener"
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def _place(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
