@@ -30,13 +30,13 @@ from routerd.supervise.restart_policy import CRASHES, FULL_SECONDS
 from shm.contract.control import Exit, Fatal, LogSetup, Setup, ToChild
 from shm.contract.failures import start_thread, watch_process
 from shm.contract.roles import Role, process_name
+from shm.contract.text import reason
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
-REASON_CHARACTERS = 500  # of an exception's text, which may contain what a peer sent
 SPARE = [Role.SPARE, "--until-needed"]
 PROGRAMS = {
     Role.CORE: "core.main",
@@ -188,15 +188,6 @@ def _configure_again(logs: list[LogSetup], title: str) -> None:
         configure(logs, title)
     except LogError as error:
         LOGGER.error("%s goes on logging as before: %s", title, error)
-
-
-def reason(error: BaseException) -> str:
-    """Return an exception's text in one line, fit for the supervisor's log."""
-    try:
-        text = " ".join(str(error)[:REASON_CHARACTERS].split())
-    except ValueError:  # such as for a number of thousands of digits
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _pin(cpus: list[int]) -> None:

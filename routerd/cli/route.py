@@ -12,12 +12,12 @@ from rich.console import Console
 from routerd.cli import cli_options, printed
 from routerd.cli.cli_options import AS_JSON, FILE, asks, examples
 from routerd.cli.config_file import loaded
-from routerd.cli.route_steps import Step
+from routerd.cli.route_steps import Router, Step
 from routerd.cli.route_steps import explain as steps_of
-from routerd.config.rules.route_workers import place_of
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_route, show_route
-from routerd.source_routes.place import Place
+from routerd.translate.identities import Identities
+from routerd.translate.source_routes import source_routes
 
 SOURCES = "user:ID, link:TARGET, listener:NAME, worker:ADDRESS or uplink:CONNECTOR"
 
@@ -49,11 +49,11 @@ def explain(
     no FILE has a route worker.
     """
     way = _asked(onward, "ONWARD"), _asked(returning, "--return")
-    places = _places(files)
-    found = list(steps_of(*way, _source(sources), places))
+    routers = _routers(files)
+    found = list(steps_of(*way, _source(sources), routers))
     parts = [("message", found)]
     if reply:
-        parts += _reply(found, places)
+        parts += _reply(found, routers)
     if as_json:
         printed.print_json({name: [_record(step) for step in steps] for name, steps in parts})
     else:
@@ -99,30 +99,30 @@ def _source(given: tuple[str, ...]) -> frozenset[str]:
     return frozenset(given or (LOCAL,))
 
 
-def _places(files: Iterable[Path]) -> tuple[Place, ...]:
-    found: list[Place] = []
+def _routers(files: Iterable[Path]) -> list[Router]:
+    found: list[Router] = []
     owners: dict[Address, str] = {}
     for file in files:
         config = loaded(file)
-        place = place_of(config.router.id, config.entities)
-        for address in place.workers:
+        router = Router(config.router.id, source_routes(config, Identities()))
+        for address in router.workers:
             if owners.setdefault(address, str(file)) != str(file):
                 raise click.ClickException(
                     f"{file}: there is a worker {address}, and one in {owners[address]}; "
                     "a route through both routers needs different addresses"
                 )
-        found.append(place)
-    return tuple(found)
+        found.append(router)
+    return found
 
 
-def _reply(steps: list[Step], places: tuple[Place, ...]) -> list[tuple[str, list[Step]]]:
+def _reply(steps: list[Step], routers: list[Router]) -> list[tuple[str, list[Step]]]:
     """Return the steps of the receiver's reply; nothing if no receiver got the message."""
     arrived = next((step for step in steps if step.arrived and not step.copy), None)
     if arrived is None:
         return []
     me = arrived.onward[0]
     if arrived.returning and arrived.state == "complete":
-        return [("reply", list(steps_of(arrived.returning, (me,), frozenset({f"link:{me}"}), places)))]
+        return [("reply", list(steps_of(arrived.returning, (me,), frozenset({f"link:{me}"}), routers)))]
     why = f"the return route is {arrived.state}: a change of scope on the way was neither traced nor wrapped"
     if not arrived.returning:
         why = "there is no return route to reply over"

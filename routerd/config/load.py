@@ -14,7 +14,7 @@ from routerd.config.entities.attribute import Entity
 from routerd.config.entities.policy import Policy
 from routerd.config.entities.router import Log, Router
 from routerd.config.entities.routing import Address
-from routerd.config.entities.transport import Connector, Listener
+from routerd.config.entities.transport import Listener
 from routerd.config.formats import conf_file, json_file, toml_file
 from routerd.config.formats.source import Block, ConfigError, Mistake, Section, Setting, decode
 from routerd.config.policy_dir import policy_sections
@@ -58,10 +58,9 @@ class Config(Struct, frozen=True, kw_only=True):
     count: int = 0
     checked: tuple[Checked, ...] = ()
 
-    @property
-    def connectors(self) -> tuple[Connector, ...]:
-        """The connectors."""
-        return tuple(entity for entity in self.entities if isinstance(entity, Connector))
+    def of(self, kind: type[E]) -> tuple[E, ...]:
+        """Return the other entities of a type."""
+        return tuple(entity for entity in self.entities if isinstance(entity, kind))
 
 
 def default_config() -> Config:

@@ -13,8 +13,7 @@ from typing import Final
 
 from routerd.config import Config
 from routerd.config.entities.attribute import Attribute
-from routerd.config.rules.check import SECRETS
-from routerd.translate.security import words
+from routerd.config.formats.source import words
 
 ROOT: Final = Path("/")
 STATE: Final = "/var/lib/routerd"
@@ -67,7 +66,7 @@ def _path(attribute: Attribute, value: object) -> str:
     """Return the file that a value names; empty if it names none."""
     if not isinstance(value, str):
         return ""
-    if attribute.name in SECRETS:
+    if attribute.secret:
         kind, _, rest = value.partition(":")
         return rest if kind == "file" else ""
     return value if attribute.kind == "path" and value not in NO_FILES else ""

@@ -1,31 +1,21 @@
 """Descriptions of what a route worker did to a message."""
 
-from routerd.source_routes.address import Address, Route, show_route
-from routerd.source_routes.workers import (
-    Collapse,
-    Discovery,
-    Extend,
-    PayloadUnwrap,
-    PayloadWrap,
-    Proxy,
-    Static,
-    Tee,
-    Transform,
-    Unwrap,
-    Worker,
-)
+from routerd.source_routes.address import ARROW, Address, Route, show_route
+from shm.contract.source_routes import RouteWorkerSetup
 
-_DOES: dict[type[Worker], str] = {
-    Transform: "transforms the payload",
-    PayloadWrap: "wraps the payload",
-    PayloadUnwrap: "unwraps the payload",
-    Tee: "forwards, and copies the payload",
+_DOES = {
+    "transform": "transforms the payload",
+    "payload-wrap": "wraps the payload",
+    "payload-unwrap": "unwraps the payload",
+    "tee": "forwards, and copies the payload",
+    "unwrap": "unwraps",
+    "collapse": "removes the trace of other scopes",
 }
 Routes = tuple[Route, Route]  # onward and return
 
 
-def described(worker: Worker, before: Routes, after: Routes, inside: Routes | None) -> str:
-    """What `worker`, at the first onward address, made of a message; `inside`: what it wrapped."""
+def described(worker: RouteWorkerSetup, before: Routes, after: Routes, inside: Routes | None) -> str:
+    """Say what a route worker, the first of the onward route, did; `inside`: the routes that it wrapped."""
     if inside is not None:
         return f"wraps {show_route(inside[0])} / {show_route(inside[1]) or 'no return'}"
     at, *rest = before[0]
@@ -37,17 +27,16 @@ def described(worker: Worker, before: Routes, after: Routes, inside: Routes | No
     return does
 
 
-def _does(worker: Worker, at: Address, shortened: bool) -> str:
-    if isinstance(worker, Static | Extend):
-        return f"replaces itself by {show_route(worker.route)}"
-    if isinstance(worker, Proxy):
-        back = at == worker.inner
-        return "passes the answer back" if back else f"stands for {show_route(worker.route)}"
-    if isinstance(worker, Unwrap) or (isinstance(worker, Discovery) and worker.strip is None):
-        return "unwraps"
-    if isinstance(worker, Collapse):
-        return "removes the trace of other scopes"
-    if isinstance(worker, Discovery):
-        outward = f"replaces itself by {show_route(worker.route)}"
-        return "removes the trace of other scopes" if shortened else outward
-    return _DOES.get(type(worker), "forwards")
+def _does(worker: RouteWorkerSetup, at: Address, shortened: bool) -> str:
+    route = ARROW.join(one.text for one in worker.route)
+    match worker.kind:
+        case "static" | "extend":
+            return f"replaces itself by {route}"
+        case "proxy":
+            back = worker.inner is not None and str(at) == worker.inner.text
+            return "passes the answer back" if back else f"stands for {route}"
+        case "discovery" if not worker.strip:
+            return "unwraps"
+        case "discovery":
+            return _DOES["collapse"] if shortened else f"replaces itself by {route}"
+    return _DOES.get(worker.kind, "forwards")

@@ -98,6 +98,16 @@ class Children:
         return [self.core, *self.workers]
 
     @property
+    def absent(self) -> set[int]:
+        """Workers whose last generation died before it served."""
+        return {one.index for one in self.workers if not one.serving and one.lives and one.lives[-1].ready is None}
+
+    @property
+    def able(self) -> list[int]:
+        """Workers that serve and stay."""
+        return [one.index for one in self.workers if one.serving and one.leaving is None]
+
+    @property
     def everybody(self) -> list[Place]:
         return [*self.places, self.exporter, *self.spares.places, self.recorder]
 

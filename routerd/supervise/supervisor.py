@@ -18,6 +18,7 @@ import msgspec
 
 from routerd.config import Config
 from routerd.config.entities.router import MAX_WORKERS
+from routerd.config.entities.transport import SslProfile
 from routerd.config.formats.source import Mistake
 from routerd.log.journald import STDOUT, for_stderr, is_journal
 from routerd.log.log import NOTICE, configure, event, keep_in
@@ -26,7 +27,6 @@ from routerd.machine.listeners import ListenError, Listening, close_all, listen_
 from routerd.machine.pinning import UnknownCpuError, plan
 from routerd.machine.signals import ROLL, STOP, Signals
 from routerd.machine.systemd import Manager, Passed, passed_sockets
-from routerd.process import reason
 from routerd.reload.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
 from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
 from routerd.supervise.banner import banner
@@ -37,13 +37,13 @@ from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
 from routerd.supervise.memory import SharedMemory
 from routerd.supervise.watch import LOOK_SECONDS, Watch
-from routerd.translate.configured import configured, profiles
 from routerd.translate.connectors import taken_over
 from routerd.translate.identities import Identities
-from routerd.translate.setup import Blueprint, log_setups
+from routerd.translate.setup import Blueprint, blueprint, log_setups
 from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import failures
 from shm.contract.roles import Role
+from shm.contract.text import reason
 from shm.placement import huge_pages_refused
 from shm.segment import DIRECTORY, SegmentError
 from shm.sweep import sweep
@@ -119,18 +119,11 @@ def _assemble(
     keep_in(memory.journal())
     stack.callback(keep_in, None)
     identities = Identities()
-    blueprint = Blueprint(
-        router=router,
-        router_id=router.id,
-        version=_version(),
-        listening=tuple(listening),
-        doorbells=doorbells,
-        **configured(config, identities, ()),
-    )
-    children = Children(blueprint, memory, pinning, launch)
+    first = blueprint(config, _version(), listening, doorbells, identities)
+    children = Children(first, memory, pinning, launch)
     stack.callback(children.end)  # whatever happens: no child outlives this
     return Supervisor(
-        config, blueprint, children, memory, manager, listening=listening, signals=signals, announce=announce,
+        config, first, children, memory, manager, listening=listening, signals=signals, announce=announce,
         identities=identities, passed=passed,
     )  # fmt: skip
 
@@ -191,7 +184,7 @@ class Supervisor:
         self._memory = memory
         self._watch = Watch(memory)
         self._certificates = Certificates(memory.set_certificate_expiry)
-        self._certificates.set(profiles(config))
+        self._certificates.set(config.of(SslProfile))
         self._manager = manager
         self._listening = listening
         self._passed = passed or Passed()
@@ -251,7 +244,7 @@ class Supervisor:
         self._certificates.look(now)
         if self._children.stopping is None and now >= self._watch.due(now):
             self._watch.look(self._children.everybody, now)
-            if moved := taken_over(self._blueprint.connecting, self._children.workers):
+            if moved := taken_over(self._blueprint.connecting, self._children.absent, self._children.able):
                 self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
                 self._children.change(self._blueprint)
 
@@ -349,11 +342,9 @@ class Supervisor:
     def _take_over(self, reloaded: Reloaded, what: str = "Reload") -> None:
         warnings, self._config = self._config.warnings, reloaded.difference.effective
         self._listening[:] = reloaded.listening
-        self._blueprint = msgspec.structs.replace(
-            self._blueprint,
-            router=self._config.router,
-            listening=tuple(reloaded.listening),
-            **configured(self._config, self._identities, self._blueprint.connecting),
+        before = self._blueprint
+        self._blueprint = blueprint(
+            self._config, before.version, reloaded.listening, before.doorbells, self._identities, before.connecting
         )
         self._certificates.set(self._blueprint.profiles)
         self._children.change(self._blueprint, reloaded.pinning, self._clock())

@@ -1,22 +1,21 @@
-"""Connectors: which worker makes the connection of each, and what it is told.
+"""Assigns each connector to a worker, and translates it into the set-up of that worker.
 
-A connector belongs to one worker for as long as it stands in the configuration. When that worker dies, the
-next generation in its place connects again, or another worker if that one does not get so far; when the core
-dies, nothing changes for it.
+A connector belongs to one worker for as long as it is configured. When that worker dies, its successor
+connects again, or another worker if the successor dies before it serves. The death of the core changes
+nothing for a connector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from routerd.config.entities.transport import Connector, SslProfile, port_number
-from routerd.config.rules.ockam import ockam_setup
-from routerd.config.rules.peers import failover_places
+from routerd.config.entities.attribute import same
+from routerd.config.entities.transport import Connector, SslProfile, failover_places, port_number
+from routerd.config.formats.source import words
 from routerd.machine.confidential import told
 from routerd.machine.listeners import numbers
-from routerd.supervise.child import Place
-from routerd.translate.same import same
 from routerd.translate.security import client_tls_setup
+from routerd.translate.source_routes import ockam_setup
 from shm.contract.control import ConnectorSetup
 from workers.control.message_log import components
 
@@ -33,8 +32,11 @@ class Connecting(msgspec.Struct, frozen=True):
 
 
 def assign(connecting: Sequence[Connecting], wanted: Sequence[Connector], workers: int) -> list[Connecting]:
-    """Those wanted now. One that was there keeps number and worker, another goes where fewest are; so does
-    one whose worker is none of them any more."""
+    """Return the connectors that are wanted now, each with its worker.
+
+    A connector that was there keeps its number, and its worker unless that is removed. Any other goes to the
+    worker that has fewest.
+    """
     places = _places([one.connector for one in connecting])
     have = {place: one for place, one in zip(places, connecting, strict=True) if one.worker < workers}
     kept = [have.get(place) for place in _places(wanted)]
@@ -50,10 +52,11 @@ def assign(connecting: Sequence[Connecting], wanted: Sequence[Connector], worker
     return found
 
 
-def taken_over(connecting: Sequence[Connecting], workers: Sequence[Place]) -> list[Connecting] | None:
-    """What it is when workers that died before they served leave theirs to others; None: as it was."""
-    absent = {one.index for one in workers if not one.serving and one.lives and one.lives[-1].ready is None}
-    load = {one.index: 0 for one in workers if one.serving and one.leaving is None}
+def taken_over(
+    connecting: Sequence[Connecting], absent: Collection[int], able: Iterable[int]
+) -> list[Connecting] | None:
+    """Give the connectors of absent workers to those able to take them; None: nothing changes."""
+    load = dict.fromkeys(able, 0)
     if not load or not any(one.worker in absent for one in connecting):
         return None
     for one in connecting:
@@ -70,18 +73,18 @@ def taken_over(connecting: Sequence[Connecting], workers: Sequence[Place]) -> li
 
 
 def _places(connectors: Sequence[Connector]) -> list[tuple[str, int]]:
-    """What tells connectors apart: their names, and which of its name each is."""
+    """Return what tells connectors apart: their names, and the position of each among those of its name."""
     names = [name_of(connector) for connector in connectors]
     return [(name, names[:i].count(name)) for i, name in enumerate(names)]
 
 
 def name_of(connector: Connector) -> str:
-    """The name of a connector, as management has it."""
+    """Return a connector's name in management."""
     return connector.name or f"connector/{connector.host}:{connector.port}"
 
 
 def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslProfile]) -> ConnectorSetup:
-    """A connector as its worker is told."""
+    """Return the set-up of a connector for its worker."""
     connector = one.connector
     return same(
         connector,
@@ -94,7 +97,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         max_sessions=min(connector.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
         max_session_frames=connector.max_session_frames or 0,
         link_capacity=connector.link_capacity or link_capacity,
-        sasl_mechanisms=" ".join((connector.sasl_mechanisms or "").replace(",", " ").split()),
+        sasl_mechanisms=" ".join(words(connector.sasl_mechanisms)),
         sasl_password=told(connector.sasl_password or ""),
         tls=client_tls_setup(connector, profiles),
         logged_parts=components(connector.message_logging_components),
@@ -103,7 +106,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
 
 
 def _hosts(connector: Connector) -> list[str]:
-    """Where it connects to, the configured place first, each as [scheme://]host:port."""
+    """Return the hosts to connect to as [scheme://]host:port, the configured one first."""
     hosts = [f"{_bracketed(connector.host)}:{port_number(connector.port)}"]
     for place in failover_places(connector.failover_urls or ""):
         scheme = f"{place['scheme']}://" if "scheme" in place else ""

@@ -8,7 +8,6 @@ from routerd.config import Config, Log
 from routerd.config.entities.attribute import Attribute, Entity
 from routerd.config.entities.policy import Vhost
 from routerd.config.entities.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
-from routerd.config.rules.check import SECRETS
 from routerd.log.log import MODULES
 from routerd.translate.identities import NUMBERED, Identities
 from shm.contract.management import AttributeSchema, Management, TypeSchema
@@ -67,7 +66,7 @@ def _attribute(attribute: Attribute) -> AttributeSchema:
         create=attribute.create,
         update=attribute.update,
         deprecated=attribute.deprecated,
-        secret=attribute.name in SECRETS,
+        secret=attribute.secret,
     )
 
 
@@ -80,12 +79,17 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _is_secret(kind: EntityType, name: str) -> bool:
+    attribute = kind.attributes.get(name)
+    return attribute is not None and attribute.secret
+
+
 def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
     """Return an entity's attributes without secrets. A numbered entity may have no name."""
     values: dict[str, Any] = {
         name: value
         for name, value in msgspec.to_builtins(entity).items()
-        if value is not None and name not in SECRETS and name not in ("line", "type")
+        if value is not None and name not in ("line", "type") and not _is_secret(kind, name)
     }
     if isinstance(entity, Vhost) and entity.groups is not None:
         values["groups"] = {name: _group(group) for name, group in values["groups"].items()}

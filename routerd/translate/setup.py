@@ -3,28 +3,30 @@
 import secrets
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from routerd.config.entities.policy import Policy, Vhost
-from routerd.config.entities.router import Log, Router
+from routerd.config import Config, Log, Router
+from routerd.config.entities.attribute import same
+from routerd.config.entities.flow_log import FlowLog
+from routerd.config.entities.policy import Vhost
 from routerd.config.entities.routing import Address, LinkRoute
-from routerd.config.entities.transport import AuthServicePlugin, Listener, SslProfile
-from routerd.config.rules.ockam import ockam_setup
-from routerd.config.rules.peers import failover_places
+from routerd.config.entities.transport import AuthServicePlugin, Connector, SslProfile, failover_places
+from routerd.config.formats.source import words
 from routerd.machine.listeners import Listening
-from routerd.translate.connectors import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
+from routerd.translate.connectors import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, assign, connector_setup
 from routerd.translate.delta import changes, deltas
-from routerd.translate.routing import phases_of
-from routerd.translate.same import same
-from routerd.translate.security import mechanisms, policy_setup, service_setup, tls_setup, words
-from routerd.translate.tables import advertised
+from routerd.translate.identities import Identities
+from routerd.translate.management import management
+from routerd.translate.routing import phases_of, routing
+from routerd.translate.security import policy_setup, service_setup, tls_setup
+from routerd.translate.source_routes import ockam_setup, source_routes
+from routerd.translate.tables import advertised, tables
 from shm.contract.control import (
     AddressSetup,
     ChangeAddresses,
     ChangeManagement,
-    ConnectorSetup,
     LinkRouteSetup,
     ListenerSetup,
     LogSetup,
@@ -44,12 +46,29 @@ from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.contract.management import Management
 from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
+from shm.contract.security import PolicySetup
 from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.tables import TableSetup
+from shm.space import MIB
 from workers.control.message_log import components
 
 ROUTING = (Role.CORE, Role.WORKER)  # roles that handle messages
-FLOW = (*ROUTING, Role.RECORDER)  # roles that the flow log concerns
+# The parts of a set-up that not every role gets, and the roles that get them.
+ROLES: Final = {
+    "policy": ROUTING,
+    "tables": ROUTING,
+    "source_routes": ROUTING,
+    "flow": (*ROUTING, Role.RECORDER),
+    "routing": (Role.CORE,),
+    "link_routes": (Role.CORE,),
+}
+# The messages that replace parts of a set-up while the router runs.
+REPLACING: Final = {
+    "logs": SetLogs, "listeners": SetListeners, "connectors": SetConnectors, "policy": SetPolicy,
+    "tables": SetTables, "source_routes": SetSourceRoutes, "flow": SetFlow, "routing": SetRouting,
+    "link_routes": SetLinkRoutes,
+}  # fmt: skip
+HOUR: Final = 3600
 
 SECRET: Final = secrets.token_bytes(16)  # one for each run of the router
 
@@ -58,23 +77,21 @@ class Blueprint(msgspec.Struct, frozen=True):
     """The source of every child's set-up."""
 
     router: Router
-    router_id: str
     version: str
     listening: Sequence[Listening]
-    addresses: Sequence[Address]
-    logs: Sequence[Log]
     doorbells: Sequence[int]  # an eventfd(2) for each place
+    connecting: Sequence[Connecting] = ()
     profiles: Sequence[SslProfile] = ()
     plugins: Sequence[AuthServicePlugin] = ()
-    policy: Policy = Policy()
-    vhosts: Sequence[Vhost] = ()
-    connecting: Sequence[Connecting] = ()
-    management: Management | None = None
+    logs: list[LogSetup] = []
+    policy: PolicySetup = PolicySetup()
+    addresses: list[AddressSetup] = []
+    link_routes: list[LinkRouteSetup] = []
     routing: Routing = Routing()
-    link_routes: Sequence[LinkRoute] = ()
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     flow: FlowSetup = FlowSetup()
-    tables: Sequence[TableSetup] = ()
+    tables: list[TableSetup] = []
+    management: Management | None = None
 
     @property
     def serves_http(self) -> bool:
@@ -99,101 +116,63 @@ class Blueprint(msgspec.Struct, frozen=True):
             index=index,
             generation=generation,
             segments=segments,
-            router_id=self.router_id,
+            router_id=self.router.id,
             version=self.version,
             workers=workers or self.router.workers,
             room=self.places,
             doorbells=[fd if core or (worker and i == index) else -1 for i, fd in enumerate(self.doorbells)],
             cpus=cpus,
             mode=self.router.mode,
-            listeners=self._listeners(role),
-            connectors=self._connectors(role, index),
-            addresses=self._addresses() if core else [],
-            logs=log_setups(self.logs),
-            link_routes=self._link_routes() if core else [],
+            addresses=self.addresses if core else [],
             resumable_link_routes=self.router.allow_resumable_link_route,
             default_distribution=self.router.default_distribution,
             link_capacity=self.router.link_capacity,
-            network=NetworkSetup(
-                self.router.hello_interval_seconds,
-                self.router.hello_max_age_seconds,
-                self.router.ra_interval_seconds,
-                self.router.ra_interval_flux_seconds,
-                self.router.remote_ls_max_age_seconds,
-                self.router.unreachable_holdoff_seconds,
-            ),
+            network=same(self.router, NetworkSetup),
             busy_poll_us=self.router.busy_poll,
             huge_pages=self.router.huge_pages,
             management=self.management if core else None,
-            routing=self.routing if core else Routing(),
-            source_routes=self.source_routes if role in ROUTING else SourceRoutesSetup(),
-            flow=self.flow if role in FLOW else FlowSetup(),
-            tables=list(self.tables) if role in ROUTING else [],
             secret=SECRET if worker else b"",
-            policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
             sasl_config_name=self.router.sasl_config_name,
+            **self._parts(role, index),
         )
 
     def inherited(self, setup: Setup) -> list[int]:
         """Return the file descriptors that a child inherits with its set-up."""
-        sockets = [fd for listener in setup.listeners for fd in listener.fds]
-        return sockets + [fd for fd in setup.doorbells if fd >= 0]
+        return _sockets(setup.listeners) + [fd for fd in setup.doorbells if fd >= 0]
 
     def news(self, role: Role, index: int, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
         """Return messages for a child set up by `before`, each with its descriptors."""
-        news: list[tuple[msgspec.Struct, list[int]]] = []
-        if self.logs != before.logs:
-            news.append((SetLogs(log_setups(self.logs)), []))
-        if (listeners := self._listeners(role)) != before._listeners(role):
-            news.append((SetListeners(listeners), [fd for one in listeners for fd in one.fds]))
-        if (connectors := self._connectors(role, index)) != before._connectors(role, index):
-            news.append((SetConnectors(connectors), []))
-        policy = policy_setup(self.policy, self.vhosts)
-        if role in ROUTING and policy != policy_setup(before.policy, before.vhosts):
-            news.append((SetPolicy(policy), []))
-        if role in ROUTING and list(self.tables) != list(before.tables):
-            news.append((SetTables(list(self.tables)), []))
-        if role in ROUTING and self.source_routes != before.source_routes:
-            news.append((SetSourceRoutes(self.source_routes), []))
-        if role in FLOW and self.flow != before.flow:
-            news.append((SetFlow(self.flow), []))
-        return news + (self._core_news(before) if role == Role.CORE else [])
+        parts, former = self._parts(role, index), before._parts(role, index)
+        news: list[tuple[msgspec.Struct, list[int]]] = [
+            (REPLACING[name](part), _sockets(part) if name == "listeners" else [])
+            for name, part in parts.items()
+            if part != former[name]
+        ]
+        return news + [(one, []) for one in (self._core_news(before) if role == Role.CORE else [])]
 
-    def _core_news(self, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
-        news: list[tuple[msgspec.Struct, list[int]]] = []
+    def _core_news(self, before: "Blueprint") -> list[msgspec.Struct]:
+        news: list[msgspec.Struct] = []
         if self.router.default_distribution != before.router.default_distribution:
-            news.append((self._treatment(), []))
+            news.append(SetAddresses(self.addresses, self.router.default_distribution))
         elif self.addresses != before.addresses:
-            gone, new = changes(before._addresses(), self._addresses())
-            news.append((ChangeAddresses(gone, new), []))
-        if self.routing != before.routing:
-            news.append((SetRouting(self.routing), []))
-        if self._link_routes() != before._link_routes():
-            news.append((SetLinkRoutes(self._link_routes()), []))
+            news.append(ChangeAddresses(*changes(before.addresses, self.addresses)))
         if self.management is not None and before.management is not None:
             if applied := deltas(before.management, self.management):
-                news.append((ChangeManagement(applied), []))
+                news.append(ChangeManagement(applied))
         elif self.management is not None:
-            news.append((SetManagement(self.management), []))
+            news.append(SetManagement(self.management))
         return news
 
-    def _treatment(self) -> SetAddresses:
-        return SetAddresses(self._addresses(), self.router.default_distribution)
-
-    def _addresses(self) -> list[AddressSetup]:
-        return [_address(address) for address in self.addresses]
-
-    def _link_routes(self) -> list[LinkRouteSetup]:
-        return [link_route_setup(route) for route in self.link_routes]
-
-    def _connectors(self, role: Role, index: int) -> list[ConnectorSetup]:
-        """Return the connectors of a worker."""
-        return [
+    def _parts(self, role: Role, index: int) -> dict[str, Any]:
+        """Return the parts of a child's set-up that a message replaces, by their names in it."""
+        connectors = [
             connector_setup(one, self.router.link_capacity, self.profiles)
             for one in self.connecting
             if role == Role.WORKER and one.worker == index
         ]
+        own = {name: getattr(self, name) for name, roles in ROLES.items() if role in roles}
+        return {"logs": self.logs, "listeners": self._listeners(role), "connectors": connectors, **own}
 
     def _listeners(self, role: Role) -> list[ListenerSetup]:
         """Return the listeners of a role.
@@ -215,12 +194,45 @@ class Blueprint(msgspec.Struct, frozen=True):
         return found
 
 
+def blueprint(
+    config: Config,
+    version: str,
+    listening: Sequence[Listening],
+    doorbells: Sequence[int],
+    identities: Identities,
+    connecting: Sequence[Connecting] = (),
+) -> Blueprint:
+    """Return the blueprint of a configuration; `connecting`: the connectors that there are already."""
+    return Blueprint(
+        router=config.router,
+        version=version,
+        listening=tuple(listening),
+        doorbells=doorbells,
+        connecting=assign(connecting, config.of(Connector), config.router.workers),
+        profiles=config.of(SslProfile),
+        plugins=config.of(AuthServicePlugin),
+        logs=log_setups(config.logs),
+        policy=policy_setup(config.policy, config.of(Vhost)),
+        addresses=[address_setup(one) for one in config.addresses],
+        link_routes=[link_route_setup(one) for one in config.of(LinkRoute)],
+        routing=routing(config, identities),
+        source_routes=source_routes(config, identities),
+        flow=next(map(_flow, config.of(FlowLog)), FlowSetup()),
+        tables=tables(config),
+        management=management(config, identities),
+    )
+
+
 def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
     return [same(log, LogSetup) for log in logs]
 
 
+def _sockets(listeners: Sequence[ListenerSetup]) -> list[int]:
+    return [fd for one in listeners for fd in one.fds]
+
+
 def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslProfile]) -> ListenerSetup:
-    listener: Listener = listening.listener
+    listener = listening.listener
     return same(
         listener,
         ListenerSetup,
@@ -231,7 +243,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         max_sessions=min(listener.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
         max_session_frames=listener.max_session_frames or 0,
         link_capacity=listener.link_capacity or link_capacity,
-        sasl_mechanisms=mechanisms(listener),
+        sasl_mechanisms=listener.mechanisms,
         tls=tls_setup(listener, profiles),
         allowed_hosts=words(listener.allowed_hosts) + ([listener.host] if listener.host else []),
         allowed_origins=words(listener.allowed_origins),
@@ -252,18 +264,29 @@ def _handing_over(setup: ListenerSetup, ends: tuple[socket.socket, socket.socket
 
 
 def link_route_setup(route: LinkRoute) -> LinkRouteSetup:
-    return LinkRouteSetup(
+    return same(
+        route,
+        LinkRouteSetup,
         outgoing=route.direction == "out",
-        prefix=route.prefix,
-        pattern=route.pattern,
         container=route.container_id,
-        connection=route.connection,
         add_prefix=route.add_external_prefix or "",
         remove_prefix=route.del_external_prefix or "",
     )
 
 
-def _address(address: Address) -> AddressSetup:
+def address_setup(address: Address) -> AddressSetup:
     ingress, egress = phases_of(address)
     fallback = address.enable_fallback
     return same(address, AddressSetup, ingress_phase=ingress, egress_phase=egress, fallback=fallback)
+
+
+def _flow(log: FlowLog) -> FlowSetup:
+    return same(
+        log,
+        FlowSetup,
+        roll_bytes=log.roll_size * MIB,
+        roll_seconds=log.roll_age,
+        keep_bytes=log.retention_size * MIB,
+        keep_seconds=log.retention_age * HOUR,
+        raw_seconds=log.raw_age * HOUR,
+    )

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from core.rmr.tables.border import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
+from routerd.config.entities.attribute import same
 from routerd.config.entities.route_tables import RouteTable
 from routerd.config.entities.transport import Listener
-from routerd.translate.same import same
+from routerd.config.formats.source import listed
 from shm.contract.numbers import whole
 from shm.contract.tables import TableSetup
 from shm.contract.text import printable
@@ -34,9 +35,9 @@ NAME = "rmr"  # the table that the environment alone defines
 def tables(config: Config, environment: Mapping[str, str] | None = None) -> list[TableSetup]:
     """Return the set-up of all route tables; the environment completes the first one."""
     environment = _texts(os.environ if environment is None else environment)
-    found = [one for one in config.entities if isinstance(one, RouteTable)]
+    found = config.of(RouteTable)
     if not found and environment.get(SEED):
-        found = [RouteTable(name=NAME)]
+        found = (RouteTable(name=NAME),)
     return [_table(one, config, environment if at == 0 else {}) for at, one in enumerate(found)]
 
 
@@ -65,22 +66,17 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
         stamp=_stamp(seed),
         manager=table.manager or asked_manager(environment.get(MANAGER, "")),
         compatible=table.mode == "compat",
-        pushers=words(table.pushers),
+        pushers=tuple(listed(table.pushers)),
         source=_source(config, name, environment.get(SOURCE, "")),
-        push_to=words(table.push_to),
-        push_from=words(table.push_from),
-        serve_to=words(table.serve_to),
+        push_to=tuple(listed(table.push_to)),
+        push_from=tuple(listed(table.push_from)),
+        serve_to=tuple(listed(table.serve_to)),
         most_applications=table.max_applications,
         most_of_a_host=table.max_applications_per_host,
         request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
         applications=table.applications or _state(f"{name}.applications"),
         stash=os.path.abspath(stash) if stash else "",
     )
-
-
-def words(text: str | None) -> tuple[str, ...]:
-    """Return the parts of a text between commas."""
-    return tuple(filter(None, map(str.strip, (text or "").split(","))))
 
 
 def asked_manager(text: str) -> str:

@@ -1,6 +1,9 @@
 """Printable forms of texts from outside, for logs, answers and terminals."""
 
 import sys
+from typing import Final
+
+REASON_CHARACTERS: Final = 500  # of an exception's text, which may contain what a peer sent
 
 
 def printable(text: str, longest: int = sys.maxsize) -> str:
@@ -18,3 +21,12 @@ def _escaped(character: str) -> str:
     if "\udc80" <= character <= "\udcff":
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
+
+
+def reason(error: BaseException) -> str:
+    """Return an exception's type and text in one short line."""
+    try:
+        text = " ".join(str(error)[:REASON_CHARACTERS].split())
+    except ValueError:  # such as for a number of thousands of digits
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

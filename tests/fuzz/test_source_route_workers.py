@@ -7,8 +7,9 @@ from typing import Any
 from proton import Message, symbol, ubyte
 
 from routerd.source_routes.address import local, parse_route
-from routerd.source_routes.place import Place
-from routerd.source_routes.workers import (
+from tests.model.source_routes.place import Place
+from tests.model.source_routes.setup import setup_of
+from tests.model.source_routes.workers import (
     Collapse,
     Discovery,
     Extend,
@@ -23,7 +24,6 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from routerd.translate.source_routes import setup_of
 from workers.source_routes.table import Sources, compiled
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ three elements has no tracing context, as another implementation's schema allows
 from typing import Final
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.place import Limits
 from tests.model.source_routes.bare import wrong
 from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message, new_message
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 
 _UINT, _BYTES, _TEXT, _ARRAY = 0, 2, 3, 4

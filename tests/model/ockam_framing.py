@@ -9,11 +9,11 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from routerd.source_routes.place import Limits
 from tests.model import ockam_cbor as cbor
 from tests.model.source_routes import bare
 from tests.model.source_routes.bare import wrong
 from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 
 

@@ -5,10 +5,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from routerd.source_routes.access import Access
 from routerd.source_routes.address import Address, local
-from routerd.source_routes.place import Classes, Limits, MetaClass, Place, Rules
-from routerd.source_routes.workers import (
+from tests.model.routed import BODY
+from tests.model.source_routes.access import Access
+from tests.model.source_routes.message import Message as Model
+from tests.model.source_routes.message import State
+from tests.model.source_routes.place import Classes, Limits, MetaClass, Place, Rules
+from tests.model.source_routes.workers import (
     Collapse,
     Count,
     Discovery,
@@ -25,9 +28,6 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from tests.model.routed import BODY
-from tests.model.source_routes.message import Message as Model
-from tests.model.source_routes.message import State
 
 LIMITS = Limits(hops=12, onward=9, returning=9, nesting=4, meta_keys=5, meta_octets=120)
 CLASSES = Classes({"trace": MetaClass.APPEND, "here": MetaClass.LOCAL, "seal": MetaClass.SEALED})

@@ -4,11 +4,11 @@ import pytest
 from proton import Message, symbol
 
 from routerd.source_routes.address import local
-from routerd.source_routes.place import Place
-from routerd.source_routes.workers import Forward, Unwrap, Worker, Wrap
-from routerd.translate.source_routes import setup_of
 from tests.model.routed import BODY, encoded, said
 from tests.model.source_routes.message import new_message
+from tests.model.source_routes.place import Place
+from tests.model.source_routes.setup import setup_of
+from tests.model.source_routes.workers import Forward, Unwrap, Worker, Wrap
 from tests.support.native.routed import DONE, MORE, PASS, RefusedError, Router
 from workers.source_routes.table import Sources, compiled
 

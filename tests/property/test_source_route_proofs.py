@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from proton import Message, symbol, ubyte
 
 from routerd.config import parse
-from routerd.source_routes.access import Access
 from routerd.source_routes.address import Route, local, show_route
-from routerd.source_routes.place import Place
-from routerd.source_routes.workers import Count, Discovery, Forward, Proxy, Strip, ToMarker, Unwrap, Worker, Wrap
 from routerd.translate.identities import Identities
-from routerd.translate.source_routes import setup_of, source_routes
+from routerd.translate.source_routes import source_routes
 from shm.contract.source_routes import SourceRoutesSetup
 from tests.model.routed import BODY, encoded, said
 from tests.model.routed_worlds import POOL, RULES, SOURCES, messages, paths, routers, workers
+from tests.model.source_routes.access import Access
 from tests.model.source_routes.explain import explain
 from tests.model.source_routes.message import Message as Model
 from tests.model.source_routes.message import new_message
+from tests.model.source_routes.place import Place
+from tests.model.source_routes.setup import setup_of
+from tests.model.source_routes.workers import Count, Discovery, Forward, Proxy, Strip, ToMarker, Unwrap, Worker, Wrap
 from tests.support.native.routed import DONE, Answer, RefusedError, Router
 from tests.support.values.source_routing import VECTORS
 

@@ -10,17 +10,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from proton import Message
 
-from routerd.cli.route_steps import explain as steps_of
-from routerd.source_routes.access import Access
+from routerd.cli import route_steps as steps
 from routerd.source_routes.address import local
-from routerd.source_routes.place import Place
-from routerd.source_routes.workers import Forward, Tee, Unwrap, Worker, Wrap
-from routerd.translate.source_routes import setup_of
 from tests.model.routed import BODY, address_of, encoded, plain, said, shown
 from tests.model.routed_worlds import RULES, messages, routers
+from tests.model.source_routes.access import Access
 from tests.model.source_routes.explain import Step, explain
 from tests.model.source_routes.message import Message as Model
 from tests.model.source_routes.message import new_message
+from tests.model.source_routes.place import Place
+from tests.model.source_routes.setup import setup_of
+from tests.model.source_routes.workers import Forward, Tee, Unwrap, Worker, Wrap
 from tests.support.native.routed import DONE, Answer, RefusedError, Router
 
 # ---- between the two ----
@@ -83,7 +83,9 @@ def test_each_step_is_what_the_model_says(place: Place, message: Model, source: 
     ]  # fmt: skip
     found = [
         (step.copy, step.onward, step.returning, step.state, step.refused, step.arrived)
-        for step in steps_of(message.onward, message.returning, frozenset({source}), (place,))
+        for step in steps.explain(
+            message.onward, message.returning, frozenset({source}), [steps.Router("", setup_of(place))]
+        )
     ]
     assert found[: len(expected)] == expected
 

@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routerd.source_routes.address import Address, Route, local, parse_route, show_route
-from routerd.source_routes.place import Limits
-from routerd.source_routes.workers import (
+from tests.model import ockam_cbor as cbor
+from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.annotations import from_annotations, to_annotations
+from tests.model.source_routes.message import DEFAULT_LIMITS, Message, State, check_limits, new_message, reply_to
+from tests.model.source_routes.place import Limits
+from tests.model.source_routes.refusal import RefusedError
+from tests.model.source_routes.rules import step
+from tests.model.source_routes.workers import (
     Count,
     Discovery,
     Forward,
@@ -19,13 +26,6 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from tests.model import ockam_cbor as cbor
-from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
-from tests.model.source_routes import bare, wrapped
-from tests.model.source_routes.annotations import from_annotations, to_annotations
-from tests.model.source_routes.message import DEFAULT_LIMITS, Message, State, check_limits, new_message, reply_to
-from tests.model.source_routes.refusal import RefusedError
-from tests.model.source_routes.rules import step
 
 ADDRESSES = st.builds(Address, st.integers(0, 255), st.binary(min_size=1, max_size=20))
 ROUTES = st.lists(ADDRESSES, max_size=8).map(tuple)

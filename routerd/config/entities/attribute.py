@@ -4,7 +4,7 @@ An entity is a msgspec Struct. Each field is an attribute with the field's type,
 adds what msgspec cannot express. Check, documentation and management schema all use `attributes_of`.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 Kind: TypeAlias = Literal[
     "string", "integer", "boolean", "enum", "path", "port", "workers", "cpus", "levels", "map", "groups"
 ]
+
+T = TypeVar("T", bound=Struct)
 
 
 class Attribute(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,7 @@ class Attribute(Struct, frozen=True, kw_only=True):
     deprecated: bool = False
     create: bool = True  # can be given in a file or in a CREATE request
     update: bool = False  # can be changed by an UPDATE request
+    secret: bool = False  # its value is never shown
 
 
 class Entity(Struct, frozen=True, kw_only=True):
@@ -51,10 +54,19 @@ def about(
     le: int | None = None,
     deprecated: bool = False,
     update: bool = False,
+    secret: bool = False,
 ) -> Meta:
     """Describe a field: `old` is a former name still read, `default` explains a computed default."""
-    extra = {"kind": kind, "old": old, "default": default, "deprecated": deprecated, "update": update}
+    extra = {
+        "kind": kind, "old": old, "default": default, "deprecated": deprecated, "update": update, "secret": secret,
+    }  # fmt: skip
     return Meta(description=description, ge=ge, le=le, extra=extra)
+
+
+def same(entity: Struct, kind: type[T], **others: Any) -> T:
+    """Return a set-up with the entity's values for fields of the same names, overridden by ``others``."""
+    said = {name: one for name in kind.__struct_fields__ if (one := getattr(entity, name, None)) is not None}
+    return kind(**said | others)
 
 
 def attributes_of(entity: type[Struct], *, create: bool = True) -> tuple[Attribute, ...]:
@@ -85,6 +97,7 @@ def _attribute(field: msgspec.inspect.Field, create: bool) -> Attribute:
         deprecated=extra["deprecated"],
         create=create,
         update=extra["update"],
+        secret=extra["secret"],
     )
 
 

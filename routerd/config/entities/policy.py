@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Struct
 
 from routerd.config.entities.attribute import Entity, about
@@ -48,6 +49,11 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
     ] = False
     groups: Annotated[dict[str, object], about(
         "User groups: a map from name to settings.", kind="groups", update=True)] | None = None  # fmt: skip
+
+    @property
+    def user_groups(self) -> "dict[str, UserGroup]":
+        """The groups by name."""
+        return msgspec.convert(self.groups or {}, dict[str, UserGroup])
 
 
 class UserGroup(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhostUserGroupSettings"):

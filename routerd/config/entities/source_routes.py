@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from routerd.config.entities.attribute import Entity, about
+from routerd.config.formats.source import listed
 
 Kind = Literal[
     "forward", "static", "proxy", "extend", "collapse", "transform", "payload-wrap", "payload-unwrap", "wrap",
@@ -58,6 +59,18 @@ class RouteWorker(Entity, frozen=True, kw_only=True, rename="camel", tag_field="
         "Addresses to which the route worker may send, separated by commas.", default="all"
     )] | None = None  # fmt: skip
 
+    @property
+    def traces(self) -> bool:
+        """Whether the route worker writes itself, or another address, into return routes."""
+        return self.kind in ("extend", "collapse", "tee") if self.trace is None else self.trace
+
+    @property
+    def strip(self) -> str:
+        """How the route worker cuts off addresses of other scopes: count, scopes, marker, or empty: not at all."""
+        if self.kind != "collapse" and (self.kind, self.mode) != ("discovery", "strip"):
+            return ""
+        return "count" if self.strip_count is not None else "scopes" if self.keep_scopes is not None else "marker"
+
 
 class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
     """Attributes of a route worker that management reports; a file cannot set them."""
@@ -87,3 +100,9 @@ class SourceRoutes(
     append_keys: Annotated[str, about("Keys to which route workers may append.")] = "trace"
     local_keys: Annotated[str, about("Keys that do not leave their scope.")] | None = None
     sealed_keys: Annotated[str, about("Keys that a wrapper always hides.")] | None = None
+
+    @property
+    def classes(self) -> dict[str, list[str]]:
+        """The declared keys by class; every other key is of class carry."""
+        keys = {"append": self.append_keys, "local": self.local_keys, "sealed": self.sealed_keys}
+        return {name: listed(text) for name, text in keys.items()}

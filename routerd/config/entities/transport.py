@@ -1,13 +1,15 @@
 """Entities of connections: listeners, connectors, TLS and authentication (qpid-dispatch 1.19 schema)."""
 
+import re
 import socket
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Struct
 
-from routerd.config.entities.attribute import Entity, about
-from shm.contract.security import MODERN_TLS
+from routerd.config.entities.attribute import Entity, about, same
+from routerd.config.formats.source import listed, shown, words
+from shm.contract.security import MODERN_TLS, TlsSetup
 
 Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
@@ -40,6 +42,10 @@ Management = Annotated[Right, about(
     default="all for a peer that has authenticated or comes from a loopback address, else read")]  # fmt: skip
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
 
+_PLACE = re.compile(
+    r"(?:(?P<scheme>amqps?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]@]+)(?::(?P<port>[\w-]+))?", re.ASCII
+)
+_DEFAULT_PORT = "5672"
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
 
 
@@ -120,6 +126,16 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
             msgspec.structs.force_setattr(self, "http", True)
 
     @property
+    def mechanisms(self) -> str:
+        """The SASL mechanisms to offer, separated by blanks.
+
+        Empty offers all of Cyrus SASL if peers must authenticate, or all of an authServicePlugin.
+        """
+        if self.sasl_mechanisms is None:
+            return "" if self.authenticate_peer or self.sasl_plugin else "ANONYMOUS"
+        return " ".join(words(self.sasl_mechanisms))
+
+    @property
     def port_number(self) -> int:
         """The port as a number, 0 to 65535."""
         return port_number(self.port)
@@ -156,7 +172,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
         bool, about("Whether the peer's certificate must name the host.", old="verifyHostName")
     ] = True
     sasl_username: Annotated[str, about("User for SASL.")] | None = None
-    sasl_password: Annotated[str, about("Password for SASL.")] | None = None
+    sasl_password: Annotated[str, about("Password for SASL.", secret=True)] | None = None
     message_logging_components: MessageLogging = "none"
     failover_urls: Annotated[str, about(
         "Other addresses to connect to, separated by commas.", old="failoverList")] | None = None  # fmt: skip
@@ -190,7 +206,8 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         "File with the password of the key; use password.", update=True, kind="path", deprecated=True
     )] | None = None  # fmt: skip
     password: (
-        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True)] | None
+        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True, secret=True)]
+        | None
     ) = None
     uid_format: (
         Annotated[str, about("Parts of a client's certificate that make its user name.", update=True)] | None
@@ -198,6 +215,13 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     uid_name_mapping_file: Annotated[str, about(
         "File that maps those user names to others.", update=True, kind="path", old="displayNameFile"
     )] | None = None  # fmt: skip
+
+    @property
+    def tls(self) -> TlsSetup:
+        """The TLS set-up of the profile alone."""
+        password = self.password or (f"file:{self.password_file}" if self.password_file else "")
+        protocols = self.protocols or MODERN_TLS
+        return same(self, TlsSetup, profile=self.name or "", password=password, protocols=protocols)
 
 
 class AuthServicePlugin(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"):
@@ -217,6 +241,18 @@ class AuthServicePlugin(Entity, frozen=True, kw_only=True, rename="camel", tag_f
         bracketed, _, rest = self.auth_service.rpartition("]")
         host, _, port = (bracketed[1:], "", rest[1:]) if bracketed else self.auth_service.partition(":")
         return host, port or "amqp"
+
+
+def failover_places(text: str) -> list[dict[str, str]]:
+    """Return OPEN's failover-server-list for a failoverUrls text. Raises ValueError for a bad place."""
+    places = []
+    for word in listed(text):
+        match = _PLACE.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{shown(word)} is no place; give host:port or amqps://host:port")
+        place = {"scheme": match["scheme"]} if match["scheme"] else {}
+        places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
+    return places
 
 
 def port_number(port: str) -> int:

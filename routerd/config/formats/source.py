@@ -88,6 +88,16 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
+def words(text: str | None) -> list[str]:
+    """Return the words between commas or blanks."""
+    return (text or "").replace(",", " ").split()
+
+
+def listed(text: str | None) -> list[str]:
+    """Return the parts of a text between commas, without the blanks around them."""
+    return list(filter(None, map(str.strip, (text or "").split(","))))
+
+
 def shown(value: object, limit: int = 60) -> str:
     """Return a value as messages quote it: printable, in one line, short, and without a password."""
     return printable(_PASSWORD.sub(r"\1…'", repr(plain(value))), limit)

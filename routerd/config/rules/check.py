@@ -9,7 +9,6 @@ from routerd.config.formats.source import Block, Mistake, Section, Setting, came
 from routerd.config.rules.values import WrongValueError, convert, expected
 
 DOCUMENTATION = "docs/configuration.md"
-SECRETS = frozenset({"password", "saslPassword"})  # attributes whose values are never shown
 
 
 class Checked(Struct, frozen=True):
@@ -169,6 +168,6 @@ class _Checker:
 
 def _hidden(attribute: Attribute, error: WrongValueError) -> str:
     """Return what is wrong with a value, without the value of a secret."""
-    if attribute.name not in SECRETS:
+    if not attribute.secret:
         return str(error)
     return f"its value does not fit; give {expected(attribute)} without control characters"

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.transport import Connector, Listener
-from routerd.config.formats.source import Mistake
+from routerd.config.formats.source import Mistake, words
 from routerd.config.rules.check import Checked
-from routerd.translate.security import mechanisms, user_groups
 from shm.contract.administering import ALL
 from shm.contract.hosts import is_loopback
 from workers.control.policy import CONNECTOR_GROUP
@@ -38,7 +37,7 @@ def _must_log_in(listener: Listener) -> bool:
 
 
 def _login(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    offered = set(mechanisms(listener).split())
+    offered = set(listener.mechanisms.split())
     certificate = offered == {"EXTERNAL"} and listener.require_ssl
     if offered - NO_LOGIN and "ANONYMOUS" not in offered and not (_must_log_in(listener) or certificate):
         text = "a client that leaves the login out gets in all the same; say authenticatePeer: yes"
@@ -67,7 +66,7 @@ def _routers(at: Checked, listener: Listener) -> Iterator[Mistake]:
 
 
 def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:
-    accepted = {word.upper() for word in (connector.sasl_mechanisms or "").replace(",", " ").split()}
+    accepted = set(words((connector.sasl_mechanisms or "").upper()))
     if connector.sasl_password is None or connector.ssl_profile is not None or is_loopback(connector.host):
         return
     if accepted & PLAIN or not accepted:
@@ -77,7 +76,7 @@ def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:
 
 
 def _groups(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
-    for name, group in user_groups(vhost).items():
+    for name, group in vhost.user_groups.items():
         if group.remote_hosts is None and name != CONNECTOR_GROUP:
             text = f"{name} lets nobody in without remoteHosts; give addresses, or * for any"
             yield at.mistake("groups", text, warning=True)

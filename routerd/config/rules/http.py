@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from routerd.config.entities.policy import Policy
 from routerd.config.entities.transport import Listener
-from routerd.config.formats.source import Mistake, shown
+from routerd.config.formats.source import Mistake, shown, words
 from routerd.config.rules.check import Checked
 from routerd.exporter.gate import ANY, is_allowed_host, origin_of
-from routerd.translate.security import words
 from shm.contract.hosts import is_loopback
 
 

@@ -1,13 +1,11 @@
-"""Rules of listeners and connectors for Ockam nodes, and their set-up for workers (docs/source-routes.md)."""
+"""Rules of listeners and connectors for Ockam nodes (docs/source-routes.md)."""
 
 from collections.abc import Iterator
 
 from routerd.config.entities.transport import Connector, Listener
-from routerd.config.formats.source import Mistake
+from routerd.config.formats.source import Mistake, listed
 from routerd.config.rules.check import Checked
 from routerd.source_routes.address import parse_address
-from shm.contract.ockam import OckamSetup
-from shm.contract.source_routes import Stop
 
 _OWN = ("framing", "routeAddress", "reach", "maxMessageSize")
 _OF_AMQP = {
@@ -16,7 +14,6 @@ _OF_AMQP = {
     "multiTenant": "multi_tenant", "saslUsername": "sasl_username", "saslPassword": "sasl_password",
     "policyVhost": "policy_vhost",
 }  # fmt: skip
-MOST_BARE = 65_535
 _LONGEST = 200  # octets of an address; a number is appended within 255
 
 
@@ -39,7 +36,7 @@ def _ockam(at: Checked, one: Listener | Connector) -> Iterator[Mistake]:
         yield at.mistake("routeAddress", text)
     else:
         yield from _address(at, "routeAddress", one.route_address)
-    for word in _words(one.reach):
+    for word in listed(one.reach):
         yield from _address(at, "reach", word.removesuffix("*") or "x")
 
 
@@ -55,29 +52,3 @@ def _others(at: Checked) -> Iterator[Mistake]:
     for name in _OWN:
         if name in at.lines:
             yield at.mistake(name, "is for protocol: ockam; give that, or leave it out")
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
-def ockam_setup(one: Listener | Connector) -> OckamSetup | None:
-    """Return the set-up for Ockam; None for another protocol."""
-    if one.protocol != "ockam":
-        return None
-    address = parse_address(one.route_address or "")
-    bare = one.framing == "bare"
-    return OckamSetup(
-        Stop(address.type, address.value, str(address)),
-        bare,
-        min(one.max_message_size, MOST_BARE) if bare else one.max_message_size,
-        [_reach(word) for word in _words(one.reach)],
-    )
-
-
-def _reach(word: str) -> tuple[int, bytes, bool]:
-    prefix = word.endswith("*")
-    if word == "*":
-        return 0, b"", True
-    address = parse_address(word.removesuffix("*"))
-    return address.type, address.value, prefix

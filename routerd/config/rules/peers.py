@@ -1,34 +1,17 @@
 """Rules of listeners and connectors: roles that fit the router's mode, failover lists, OPEN properties."""
 
-import re
 from collections.abc import Iterator
 
 from routerd.config.entities.router import Router
-from routerd.config.entities.transport import Connector, Listener
+from routerd.config.entities.transport import Connector, Listener, failover_places
 from routerd.config.formats.source import Mistake, shown
 from routerd.config.rules.check import Checked
 
-_PLACE = re.compile(
-    r"(?:(?P<scheme>amqps?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]@]+)(?::(?P<port>[\w-]+))?", re.ASCII
-)
-_DEFAULT_PORT = "5672"
 _OURS = frozenset(
     {"product", "version", "failover-server-list", "network-host", "port", "scheme", "hostname"}
 )  # OPEN properties (AMQP 1.0 part 2.7.1) that the router sets itself
 _OUR_PREFIXES = ("qd.", "x-opt-qd.")
 _OF_ROUTERS = ("inter-router", "edge")
-
-
-def failover_places(text: str) -> list[dict[str, str]]:
-    """Return OPEN's failover-server-list for a failoverUrls text. Raises ValueError for a bad place."""
-    places = []
-    for word in filter(None, map(str.strip, text.split(","))):
-        match = _PLACE.fullmatch(word)
-        if match is None:
-            raise ValueError(f"{shown(word)} is no place; give host:port or amqps://host:port")
-        place = {"scheme": match["scheme"]} if match["scheme"] else {}
-        places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
-    return places
 
 
 def check_peers(checked: list[Checked]) -> Iterator[Mistake]:

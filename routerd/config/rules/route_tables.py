@@ -7,7 +7,7 @@ from typing import Final
 
 from core.rmr.tables.fields import is_endpoint
 from routerd.config.entities.route_tables import RouteTable
-from routerd.config.formats.source import Mistake, shown
+from routerd.config.formats.source import Mistake, listed, shown
 from routerd.config.rules.check import Checked
 
 SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
@@ -44,11 +44,11 @@ def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
     if table.served_as is not None and not _is_source(table.served_as):
         text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give such as router:4561"
         yield at.mistake("servedAs", text)
-    for one in _words(table.push_to):
+    for one in listed(table.push_to):
         if not is_endpoint(one):
             yield at.mistake("pushTo", f"{shown(one)} is not host:port; give control ports such as app:4561")
     for name, networks in (("pushFrom", table.push_from), ("serveTo", table.serve_to)):
-        for one in _words(networks):
+        for one in listed(networks):
             try:
                 ip_network(one, strict=False)
             except ValueError:
@@ -62,7 +62,3 @@ def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
 
 def _is_source(text: str) -> bool:
     return is_endpoint(text) and len(text.encode()) <= SOURCE_LENGTH
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]

@@ -1,19 +1,16 @@
-"""Rules of routeWorker entities, and the route workers that they declare (docs/source-routes.md)."""
+"""Rules of routeWorker and sourceRoutes entities (docs/source-routes.md)."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from routerd.config.entities.attribute import Entity
 from routerd.config.entities.source_routes import RouteWorker, SourceRoutes
 from routerd.config.entities.transport import Connector, Listener
-from routerd.config.formats.source import Mistake, closest, shown
+from routerd.config.formats.source import Mistake, closest, listed, shown
 from routerd.config.rules.check import Checked
-from routerd.source_routes import workers
-from routerd.source_routes.access import KINDS, LOCAL, Access
+from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_address, parse_route
-from routerd.source_routes.place import Classes, Limits, MetaClass, Place, Rules
-from routerd.source_routes.workers import TRAILING_DIGITS, Strip, Unwrapped, Worker, Wrapped
 
 
 class _Takes(NamedTuple):
@@ -54,8 +51,8 @@ def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
             yield from _fits(at, at.entity)
             yield from _values(at, at.entity, connectors, seen)
             few = len(sources) <= MOST_SOURCES
-            sources |= {f"uplink:{name}" for name in _words(at.entity.uplinks)}
-            sources |= {*_words(at.entity.allow), *_words(at.entity.inner_allow)} - {LOCAL}
+            sources |= {f"uplink:{name}" for name in listed(at.entity.uplinks)}
+            sources |= {*listed(at.entity.allow), *listed(at.entity.inner_allow)} - {LOCAL}
             if few and len(sources) > MOST_SOURCES:
                 text = f"allow and uplinks of all workers name more than {MOST_SOURCES} sources; name fewer"
                 yield at.mistake("", text)
@@ -83,10 +80,10 @@ def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
         yield at.mistake("", "has to know what to cut off; give one of stripCount, keepScopes, marker")
     elif worker.kind == "discovery" and not stripping and strips:
         yield at.mistake(strips[0], "has no effect in mode wrap; give mode: strip, or remove it")
-    if worker.kind == "discovery" and not worker.inner and not _words(worker.uplinks):
+    if worker.kind == "discovery" and not worker.inner and not listed(worker.uplinks):
         text = "has neither inner nor uplinks, so nothing comes in by it; give one of them"
         yield at.mistake("", text, warning=True)
-    if worker.trace_as and not _traces(worker):
+    if worker.trace_as and not worker.traces:
         yield at.mistake("traceAs", "has no effect without tracing; give trace: yes, too")
 
 
@@ -112,7 +109,7 @@ def _values(at: Checked, worker: RouteWorker, connectors: list[str], seen: dict[
         if first is not at or (name == "inner" and parse_address(value) == parse_address(worker.address)):
             where = f"of the worker {first.where(at)}" if first is not at else "the worker's own"
             yield at.mistake(name, f"{shown(value)} is {where}; give another")
-    for name in _words(worker.uplinks):
+    for name in listed(worker.uplinks):
         if name not in connectors:
             guess = closest(name, connectors)
             hint = f"did you mean {shown(guess)}?" if guess else "add a connector with that name"
@@ -124,34 +121,23 @@ def _values(at: Checked, worker: RouteWorker, connectors: list[str], seen: dict[
 
 def _keys(at: Checked, given: SourceRoutes) -> Iterator[Mistake]:
     seen: dict[str, str] = {}
-    for attribute, keys in _classes(given):
+    for name, keys in given.classes.items():
+        attribute = f"{name}Keys"
         for key in keys:
             if seen.setdefault(key, attribute) != attribute:
                 yield at.mistake(attribute, f"{shown(key)} stands in {seen[key]}, too; give it one class")
 
 
-def _classes(given: SourceRoutes) -> tuple[tuple[str, list[str]], ...]:
-    return (
-        ("appendKeys", _words(given.append_keys)),
-        ("localKeys", _words(given.local_keys)),
-        ("sealedKeys", _words(given.sealed_keys)),
-    )
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
 def _sources(text: str) -> frozenset[str]:
-    for word in _words(text):
+    for word in listed(text):
         kind, _, name = word.partition(":")
         if word != LOCAL and (kind not in KINDS or not name):
             raise ValueError(f"{shown(word)} is no source")
-    return frozenset(_words(text))
+    return frozenset(listed(text))
 
 
 def _addresses(text: str) -> frozenset[Address]:
-    return frozenset(map(parse_address, _words(text)))
+    return frozenset(map(parse_address, listed(text)))
 
 
 def _some_route(text: str) -> Route:
@@ -190,111 +176,4 @@ _INSTEAD: dict[Callable[[str], Any], str] = {
     _function: "give module:function",
     _sources: f"give {LOCAL}, or one of {', '.join(KINDS)} with a colon and a name",
     _addresses: "give addresses separated by commas",
-}
-
-
-def place_of(name: str, entities: Iterable[Entity]) -> Place:
-    """Return the route workers of a configuration without mistakes, in the form that `explain` takes."""
-    found = [(one, _worker(one)) for one in entities if isinstance(one, RouteWorker)]
-    given = next((one for one in entities if isinstance(one, SourceRoutes)), SourceRoutes())
-    incoming: dict[Address, frozenset[str]] = {}
-    outgoing: dict[Address, frozenset[Address]] = {}
-    for entity, worker in found:
-        for address, text in ((entity.address, entity.allow), (entity.inner, entity.inner_allow)):
-            if address is not None and text is not None:
-                incoming[parse_address(address)] = _sources(text)
-        if entity.send_to is not None:
-            outgoing[worker.address] = _addresses(entity.send_to)
-    by_address = {address: worker for _, worker in found for address in worker.addresses}
-    return Place(name, by_address, Access(incoming, outgoing), _rules(given))
-
-
-def _rules(given: SourceRoutes) -> Rules:
-    limits = Limits(
-        hops=given.hops,
-        onward=given.onward_addresses,
-        returning=given.return_addresses,
-        address_octets=given.address_octets,
-        route_octets=given.route_octets,
-        nesting=given.nesting,
-        meta_keys=given.metadata_keys,
-        meta_octets=given.metadata_octets,
-        lenient_tail=given.lenient_tail,
-    )
-    kinds = {"appendKeys": MetaClass.APPEND, "localKeys": MetaClass.LOCAL, "sealedKeys": MetaClass.SEALED}
-    classes = {key: kinds[attribute] for attribute, keys in _classes(given) for key in keys}
-    return Rules(limits, Classes(classes))
-
-
-def _traces(worker: RouteWorker) -> bool:
-    return worker.kind in ("extend", "collapse", "tee") if worker.trace is None else worker.trace
-
-
-def _worker(given: RouteWorker) -> Worker:
-    return _MAKE[given.kind](given)
-
-
-def _common(given: RouteWorker) -> dict[str, Any]:
-    return {"address": parse_address(given.address), "crosses": given.scope_change}
-
-
-def _tracer(given: RouteWorker) -> dict[str, Any]:
-    other = parse_address(given.trace_as) if given.trace_as else None
-    return {**_common(given), "trace": _traces(given), "trace_as": other}
-
-
-def _routed(given: RouteWorker) -> dict[str, Any]:
-    return {"route": parse_route(given.route or "")}
-
-
-def _strip(given: RouteWorker) -> Strip:
-    if given.strip_count is not None:
-        return workers.Count(given.strip_count)
-    if given.keep_scopes is not None:
-        pattern = TRAILING_DIGITS if given.scope_pattern is None else _pattern(given.scope_pattern)
-        return workers.KeepScopes(frozenset(_words(given.keep_scopes)), pattern)
-    return workers.ToMarker()
-
-
-def _hidden(given: RouteWorker) -> Wrapped:
-    if given.metadata in (None, "hide"):
-        return "hide"
-    return "copy" if given.metadata == "copy" else tuple(_words(given.metadata))
-
-
-def _discovery(given: RouteWorker) -> Worker:
-    return workers.Discovery(
-        **_common(given),
-        **_routed(given),
-        inner=parse_address(given.inner) if given.inner else None,
-        uplinks=frozenset(f"uplink:{name}" for name in _words(given.uplinks)),
-        strip=_strip(given) if given.mode == "strip" else None,
-        form=given.format,
-        metadata=_hidden(given),
-    )
-
-
-def _wrap(given: RouteWorker) -> Worker:
-    back = parse_route(given.return_route or "")
-    return workers.Wrap(**_common(given), **_routed(given), returning=back, form=given.format, metadata=_hidden(given))
-
-
-def _unwrap(given: RouteWorker) -> Worker:
-    option: Unwrapped = "merge" if given.metadata == "merge" else "restore"
-    return workers.Unwrap(**_tracer(given), form=given.format, metadata=option)
-
-
-_MAKE: dict[str, Callable[[RouteWorker], Worker]] = {
-    "forward": lambda given: workers.Forward(**_tracer(given)),
-    "static": lambda given: workers.Static(**_common(given), **_routed(given)),
-    "proxy": lambda given: workers.Proxy(**_common(given), **_routed(given), inner=parse_address(given.inner or "")),
-    "extend": lambda given: workers.Extend(**_tracer(given), **_routed(given), marker=given.marker),
-    "collapse": lambda given: workers.Collapse(**_tracer(given), strip=_strip(given)),
-    "transform": lambda given: workers.Transform(**_tracer(given), use=given.use or ""),
-    "payload-wrap": lambda given: workers.PayloadWrap(**_tracer(given), **_routed(given)),
-    "payload-unwrap": lambda given: workers.PayloadUnwrap(**_tracer(given)),
-    "wrap": _wrap,
-    "unwrap": _unwrap,
-    "tee": lambda given: workers.Tee(**_tracer(given), **_routed(given)),
-    "discovery": _discovery,
 }

@@ -9,9 +9,8 @@ import msgspec
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
-from routerd.config.formats.source import Mistake, closest, shown
+from routerd.config.formats.source import Mistake, closest, shown, words
 from routerd.config.rules.check import Checked
-from routerd.translate.security import mechanisms, profile_setup, user_groups, words
 from workers.control.lookup import is_address
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
@@ -77,7 +76,7 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
     if profile.uid_format and not is_uid_format(profile.uid_format):
         text = f"{shown(profile.uid_format)} is not used; give letters of c s l o u n 1 2 5"
         yield at.mistake("uidFormat", text, warning=True)
-    tls = profile_setup(profile)
+    tls = profile.tls
     if unknown := unknown_protocols(tls.protocols):
         what = f"{shown(unknown[0])} is no version of TLS, so nobody can connect"
         yield at.mistake("protocols", f"{what}; give some of {', '.join(PROTOCOLS)}", warning=True)
@@ -122,7 +121,7 @@ def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:
 
 
 def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:
-    offered = mechanisms(listener).split()
+    offered = listener.mechanisms.split()
     if listener.ssl_profile is None:
         for name, given in (("requireSsl", listener.require_ssl), ("trustedCertsFile", listener.trusted_certs_file)):
             if given:
@@ -144,7 +143,7 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
 def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
     if listener.sasl_plugin:
         return  # only the service knows its mechanisms
-    offered = mechanisms(listener).split()
+    offered = listener.mechanisms.split()
     for name in offered:
         if name not in MECHANISMS:
             guess = closest(name, MECHANISMS)
@@ -233,7 +232,7 @@ def _plain(pattern: str) -> tuple[str, ...]:
 
 def conflicts(vhost: Vhost) -> Iterator[str]:
     """Yield contradictions within groups that qdrouterd refuses as well, in its words."""
-    for name, group in user_groups(vhost).items():
+    for name, group in vhost.user_groups.items():
         whose = f"Policy vhost {vhost.hostname!r} user group {name!r}"
         for what, names, patterns in (
             ("source", group.sources, group.source_pattern),
@@ -251,13 +250,13 @@ def conflicts(vhost: Vhost) -> Iterator[str]:
 def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
     yield from (at.mistake("groups", text) for text in conflicts(vhost))
     users: dict[str, str] = {}
-    for name, group in user_groups(vhost).items():
+    for name, group in vhost.user_groups.items():
         for user in words(group.users):
             if (first := users.setdefault(user, name)) != name:
                 yield at.mistake("groups", f"user {shown(user)} is in {first} and in {name}; a user has one group")
         for word in words(group.remote_hosts):
             yield from _remote_host(at, name, word)
-    if vhost.allow_unknown_user and "$default" not in user_groups(vhost):
+    if vhost.allow_unknown_user and "$default" not in vhost.user_groups:
         text = "there is no group $default for them, so they are denied; add it to groups"
         yield at.mistake("allowUnknownUser", text, warning=True)
 

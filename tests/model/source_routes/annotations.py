@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from routerd.source_routes.address import LOCAL, Address, Route, local, parse_route
-from routerd.source_routes.place import Limits
 from tests.model.source_routes.message import (
     DEFAULT_LIMITS,
     NO_META,
@@ -28,6 +27,7 @@ from tests.model.source_routes.message import (
     check_limits,
     check_usable,
 )
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 
 PREFIX: Final = "x-opt-route."

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.place import Limits
 from tests.model.source_routes.message import DEFAULT_LIMITS, MESSAGE_OCTETS, Message, new_message
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 
 MOST: Final = (1 << 64) - 1

@@ -7,12 +7,12 @@ from msgspec import Struct, structs
 
 from routerd.source_routes.access import Source
 from routerd.source_routes.address import Address
-from routerd.source_routes.place import Place
-from routerd.source_routes.workers import Worker
 from tests.model.source_routes.access import check, check_outgoing, of_worker
 from tests.model.source_routes.message import Message, check_limits
+from tests.model.source_routes.place import Place
 from tests.model.source_routes.refusal import RefusedError
 from tests.model.source_routes.rules import DEFAULT_RULES, step
+from tests.model.source_routes.workers import Worker
 
 MOST_STEPS = 1000
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.place import Limits
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 
 MetaValue: TypeAlias = "str | bytes | int | bool | tuple[MetaValue, ...]"

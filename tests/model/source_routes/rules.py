@@ -10,8 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from routerd.source_routes.address import Address, Route
-from routerd.source_routes.place import Rules
-from routerd.source_routes.workers import (
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.message import NO_META, Message, State, check_limits, new_message
+from tests.model.source_routes.metadata import TRACE, appended, leaving, outside, unwrapped
+from tests.model.source_routes.place import Rules
+from tests.model.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.workers import (
     MARKER,
     Collapse,
     Count,
@@ -33,10 +37,6 @@ from routerd.source_routes.workers import (
     Wrap,
     Wrapped,
 )
-from tests.model.source_routes import bare, wrapped
-from tests.model.source_routes.message import NO_META, Message, State, check_limits, new_message
-from tests.model.source_routes.metadata import TRACE, appended, leaving, outside, unwrapped
-from tests.model.source_routes.refusal import Reason, RefusedError
 
 DEFAULT_RULES = Rules()
 

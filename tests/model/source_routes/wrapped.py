@@ -10,13 +10,13 @@ import struct
 from typing import Any, Final
 
 from core.amqp import codec as wire
-from routerd.source_routes.place import Limits
-from routerd.source_routes.workers import Form
 from tests.model.source_routes import bare
 from tests.model.source_routes.annotations import HOPS, META, NESTING, STATE, TRACING, from_annotations, to_annotations
 from tests.model.source_routes.bare import wrong
 from tests.model.source_routes.message import Message
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.workers import Form
 
 _SECTION: Final = b"\x00\x53\x72"  # a described map of message annotations (AMQP 1.0 part 3.2.3)
 _MOST_ANNOTATIONS: Final = 65_536  # octets; the limits allow at most a third of this

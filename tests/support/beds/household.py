@@ -10,7 +10,7 @@ from routerd.machine.pinning import Pinning
 from routerd.supervise import children as family_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import Children
-from routerd.translate.setup import Blueprint
+from routerd.translate.setup import Blueprint, address_setup, log_setups
 from shm.contract.control import Ready, Setup
 
 
@@ -76,7 +76,8 @@ def blueprint(
     addresses: Sequence[Address] = (), listening: Sequence[Listening] = (), logs: Sequence[Log] = ()
 ) -> Blueprint:
     router = Router(id="test", workers=2)
-    return Blueprint(router, "test", "1", listening, addresses, logs, doorbells=[70, 71])
+    changing = {"addresses": list(map(address_setup, addresses)), "logs": log_setups(logs)}
+    return Blueprint(router, "1", listening, [70, 71], **changing)
 
 
 class Home:

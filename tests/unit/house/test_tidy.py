@@ -69,21 +69,21 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/recorder": SHM,
         "routerd/source_routes": SHM,
         "routerd/exporter": f"{SHM} workers/control",
+        # Reading a configuration, then translating it, then changing it while the router runs, then running it.
         "routerd/config/formats": SHM,
-        "routerd/config/entities": f"{SHM} routerd/config routerd/config/formats",
-        "routerd/config/rules": f"{SHM} core/addresses core/rmr/tables routerd/config routerd/config/entities"
-        " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/source_routes"
-        " routerd/translate workers/control workers/loop",
-        "routerd/config": f"{SHM} routerd/config/entities routerd/config/formats routerd/config/rules",
+        "routerd/config/entities": f"{SHM} routerd/config/formats",
         "routerd/machine": f"{SHM} routerd/config/entities",
-        "routerd/translate": f"{SHM} core/rmr/tables routerd/config routerd/config/entities routerd/config/rules"
-        " routerd/log routerd/machine routerd/source_routes routerd/supervise workers/control",
+        "routerd/config/rules": f"{SHM} core/addresses core/rmr/tables routerd/config/entities routerd/config/formats"
+        " routerd/exporter routerd/log routerd/machine routerd/source_routes workers/control workers/loop",
+        "routerd/config": f"{SHM} routerd/config/entities routerd/config/formats routerd/config/rules",
+        "routerd/translate": f"{SHM} core/rmr/tables routerd/config routerd/config/entities routerd/config/formats"
+        " routerd/log routerd/machine routerd/source_routes workers/control",
         "routerd/reload": f"{SHM} routerd/config routerd/config/entities routerd/config/formats"
         " routerd/config/rules routerd/log routerd/machine routerd/translate",
-        "routerd/supervise": f"{SHM} routerd routerd/config routerd/config/entities routerd/config/formats"
+        "routerd/supervise": f"{SHM} routerd/config routerd/config/entities routerd/config/formats"
         " routerd/log routerd/machine routerd/reload routerd/translate",
-        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/config/formats routerd/config/rules routerd/log routerd/source_routes"
-        " routerd/translate workers/source_routes",
+        "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/config/formats routerd/log"
+        " routerd/source_routes routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",

@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 
 from routerd.__main__ import main
 from routerd.config import ConfigError, parse
-from routerd.config.rules.route_workers import place_of
-from routerd.source_routes import workers
-from routerd.source_routes.address import parse_address as a
-from routerd.source_routes.place import MetaClass
+from routerd.source_routes.address import parse_address
+from routerd.translate.identities import Identities
 from routerd.translate.management import management
+from routerd.translate.source_routes import source_routes
+from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 
 KINDS = {
     "forward": "",
@@ -39,18 +39,26 @@ def router(name: str, *sections: str) -> str:
     return f"router {{\nid: {name}\n}}\nlistener {{\nport: 0\n}}\n{''.join(sections)}"
 
 
+def stop(text: str) -> Stop:
+    address = parse_address(text)
+    return Stop(address.type, address.value, text)
+
+
 def told(text: str) -> str:
     with pytest.raises(ConfigError) as refused:
         parse(text, "f.conf")
     return "\n".join(str(mistake) for mistake in refused.value.mistakes if not mistake.warning)
 
 
+def setup_of(text: str, file: str = "f.conf") -> SourceRoutesSetup:
+    return source_routes(parse(text, file), Identities())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_becomes_a_worker(kind: str) -> None:
     config = parse(router("A", section(kind, KINDS[kind])), "f.conf")
-    place = place_of(config.router.id, config.entities)
-    worker = place.workers[a("W")]
-    assert type(worker).__name__ == "".join(word.capitalize() for word in kind.split("-"))
+    (worker,) = source_routes(config, Identities()).workers
+    assert (worker.kind, worker.address.text, worker.identity) == (kind, "W", "routeWorker/W")
     assert not config.warnings
 
 
@@ -60,26 +68,21 @@ def test_what_is_configured_is_what_the_worker_has() -> None:
         *(section(kind, KINDS[kind], f"{n}#{kind}") for n, kind in enumerate(KINDS) if kind != "proxy"),
         "sourceRoutes {\nhops: 5\nnesting: 2\nlocalKeys: here\nsealedKeys: s,t\n}\n",
     )
-    config = parse(text, "f.conf")
-    place = place_of("A", config.entities)
-    found = {type(worker): worker for worker in place.workers.values()}
-    wrap = found[workers.Wrap]
-    assert wrap == workers.Wrap(
-        address=a("8#wrap"), route=(a("U"),), returning=(a("s"),), form="bare", metadata=("a", "b")
-    )
-    discovery = found[workers.Discovery]
-    assert isinstance(discovery, workers.Discovery)
-    assert isinstance(discovery.strip, workers.KeepScopes)
-    assert (discovery.strip.scopes, discovery.strip.pattern.pattern) == (frozenset("12"), "^([a-z])")
-    assert isinstance(found[workers.Extend], workers.Extend)
-    assert found[workers.Extend].traced == a("3#extend")
-    assert found[workers.PayloadUnwrap].traced == a("V")
-    assert found[workers.Forward].traced is None
-    assert (place.rules.limits.hops, place.rules.limits.nesting, place.rules.limits.onward) == (5, 2, 32)
-    assert place.rules.classes["here"] is MetaClass.LOCAL
-    assert place.rules.classes["t"] is MetaClass.SEALED
-    assert place.rules.classes["trace"] is MetaClass.APPEND
-    assert place.rules.classes["other"] is MetaClass.CARRY
+    setup = setup_of(text)
+    found = {worker.kind: worker for worker in setup.workers}
+    assert found["wrap"] == RouteWorkerSetup(
+        "routeWorker/8#wrap", "wrap", stop("8#wrap"), route=[stop("U")], returning=[stop("s")], form="bare",
+        metadata="keys", keys=["a", "b"],
+    )  # fmt: skip
+    discovery = found["discovery"]
+    assert (discovery.strip, discovery.scopes, discovery.pattern) == ("scopes", ["1", "2"], "^([a-z])")
+    assert (found["extend"].traced, found["extend"].marks) == (stop("3#extend"), True)
+    assert (found["collapse"].strip, found["collapse"].strip_count) == ("count", 2)
+    assert found["payload-unwrap"].traced == stop("V")
+    assert found["forward"].traced is None
+    assert (found["unwrap"].metadata, found["tee"].metadata) == ("merge", "hide")
+    assert (setup.hops, setup.nesting, setup.onward) == (5, 2, 32)
+    assert setup.classes == {"here": "local", "s": "sealed", "t": "sealed", "trace": "append"}
 
 
 @pytest.mark.parametrize(
@@ -128,9 +131,8 @@ def test_there_may_be_256_sources() -> None:
 
 @pytest.mark.parametrize("name", ["routeWorker", "route-worker", "router.config.routeWorker"])
 def test_a_hash_belongs_to_an_address(name: str) -> None:
-    config = parse(router("A", section("static", "route: 64#R=>Q # here", "64#W", name)), "f.conf")
-    (worker,) = place_of("A", config.entities).workers.values()
-    assert worker == workers.Static(address=a("64#W"), route=(a("64#R"), a("Q")))
+    (worker,) = setup_of(router("A", section("static", "route: 64#R=>Q # here", "64#W", name))).workers
+    assert (worker.address, worker.route) == (stop("64#W"), [stop("64#R"), stop("Q")])
 
 
 def test_json_and_toml_have_workers_too() -> None:
@@ -139,7 +141,7 @@ def test_json_and_toml_have_workers_too() -> None:
         (f'[["listener", {{"port": 0}}], {worker}]', "f.json"),
         ('[[listener]]\nport = 0\n[[routeWorker]]\nkind = "static"\naddress = "W"\nroute = "R"\n', "f.toml"),
     ):
-        assert place_of("A", parse(text, file).entities).workers[a("W")]
+        assert [one.address.text for one in setup_of(text, file).workers] == ["W"]
 
 
 IN = "route: {}\ninner: {}.in\ninnerAllow: uplink:{}"

@@ -3,7 +3,7 @@
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.rules.peers import failover_places
+from routerd.config.entities.transport import failover_places
 from routerd.machine.listeners import Listening
 from routerd.translate.setup import MAX_SESSIONS, Blueprint
 from shm.contract.control import ListenerSetup
@@ -18,15 +18,7 @@ def told(text: str) -> str:
 def listener_setup(attributes: str) -> ListenerSetup:
     """What a worker is told of a listener with these attributes."""
     config = parse(f"router {{\n id: A\n}}\nlistener {{\n port: 0\n {attributes}\n}}\n", "f.conf")
-    blueprint = Blueprint(
-        router=config.router,
-        router_id="A",
-        version="0",
-        listening=[Listening(one, []) for one in config.listeners],
-        addresses=[],
-        logs=[],
-        doorbells=[],
-    )
+    blueprint = Blueprint(config.router, "0", [Listening(one, []) for one in config.listeners], [])
     (setup,) = blueprint.setup("worker", 0, 1, [], "/none").listeners
     return setup
 

@@ -7,7 +7,8 @@ import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.entities.transport import SslProfile
-from routerd.translate.security import policy_setup, profile_setup, words
+from routerd.config.formats.source import words
+from routerd.translate.security import policy_setup
 from shm.contract.security import TlsSetup
 from workers.control.tls import PasswordError, explain, is_uid_format, password_of
 from workers.loop import engine
@@ -219,7 +220,7 @@ def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", [None, "", "TLSv1.3"])
 def test_tls_1_2_and_1_3_unless_a_profile_says_otherwise(given: str | None) -> None:
     """Older versions are broken (RFC 8996)."""
-    setup = profile_setup(SslProfile(name="p", protocols=given))
+    setup = SslProfile(name="p", protocols=given).tls
     assert setup.protocols == (given or "TLSv1.2 TLSv1.3")
     assert TlsSetup("p").protocols == "TLSv1.2 TLSv1.3"
 

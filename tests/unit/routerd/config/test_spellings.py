@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from routerd.config import Config, ConfigError, parse
 from routerd.config.entities.attribute import Entity
 from routerd.config.entities.policy import Vhost
-from routerd.translate.security import user_groups
 
 CONF = """\
 # Router for two applications, as qdrouterd reads it
@@ -300,7 +299,7 @@ def test_a_hash_is_a_wildcard_where_a_word_may_stand(written: str, read: str) ->
     text = f"vhost {{\nhostname: h\ngroups: {{\n{group}}}\n}}\n"
     (vhost,) = parse(text + "listener {\nport: 0\n}\n", "f.conf").entities
     assert isinstance(vhost, Vhost)
-    found = user_groups(vhost)["g"]
+    found = vhost.user_groups["g"]
     assert (found.source_pattern, found.target_pattern) == (read, "*/agent")
 
 

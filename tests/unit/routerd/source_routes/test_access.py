@@ -2,8 +2,7 @@
 
 import pytest
 
-from routerd.source_routes.access import Access
-from tests.model.source_routes.access import check, of_worker
+from tests.model.source_routes.access import Access, check, of_worker
 from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import a
 

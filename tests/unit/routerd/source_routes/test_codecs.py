@@ -2,11 +2,11 @@
 
 import pytest
 
-from routerd.source_routes.place import Limits
 from tests.model import ockam_cbor as cbor
 from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
 from tests.model.source_routes import bare
 from tests.model.source_routes.message import Message, new_message
+from tests.model.source_routes.place import Limits
 from tests.model.source_routes.refusal import Reason, RefusedError
 from tests.support.values.source_routing import VECTORS, a, m, r
 

@@ -5,7 +5,9 @@ Rows are those of `source_route_vectors.json`, by case and number.
 
 import pytest
 
-from routerd.source_routes.workers import (
+from tests.model.source_routes.message import Message, State, reply_to
+from tests.model.source_routes.rules import step
+from tests.model.source_routes.workers import (
     Collapse,
     Count,
     Discovery,
@@ -18,8 +20,6 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from tests.model.source_routes.message import Message, State, reply_to
-from tests.model.source_routes.rules import step
 from tests.support.values.source_routing import VECTORS, a, m, r, shown
 
 CASES = {case["case"].split()[0]: case["steps"] for case in VECTORS["route_cases"]}

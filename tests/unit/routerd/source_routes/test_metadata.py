@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from routerd.source_routes.place import Classes, MetaClass, Rules
-from routerd.source_routes.workers import Forward, Unwrap, Wrap
 from tests.model.source_routes import bare
+from tests.model.source_routes.place import Classes, MetaClass, Rules
 from tests.model.source_routes.rules import step
+from tests.model.source_routes.workers import Forward, Unwrap, Wrap
 from tests.support.values.source_routing import a, m, r
 
 F = a("F")

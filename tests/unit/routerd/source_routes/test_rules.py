@@ -5,8 +5,12 @@ from collections import deque
 import pytest
 
 from routerd.source_routes.address import parse_address, parse_route, show_route
-from routerd.source_routes.place import Limits, Rules
-from routerd.source_routes.workers import (
+from tests.model.source_routes import bare, wrapped
+from tests.model.source_routes.message import Message, State, new_message, reply_to
+from tests.model.source_routes.place import Limits, Rules
+from tests.model.source_routes.refusal import Reason, RefusedError
+from tests.model.source_routes.rules import DEFAULT_RULES, Changing, step
+from tests.model.source_routes.workers import (
     Collapse,
     Count,
     Discovery,
@@ -21,10 +25,6 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
-from tests.model.source_routes import bare, wrapped
-from tests.model.source_routes.message import Message, State, new_message, reply_to
-from tests.model.source_routes.refusal import Reason, RefusedError
-from tests.model.source_routes.rules import DEFAULT_RULES, Changing, step
 from tests.support.values.source_routing import a, m, r, shown
 
 F = a("F")

@@ -40,12 +40,12 @@ def test_connectors_of_a_worker_that_cannot_start_are_made_by_another(home: Home
     dead = home.workers[0]
     dead.child = None
     dead.lives.append(Life(0.0, 1.0, 2.0))
-    assert taken_over(before, home.workers) is None
+    assert taken_over(before, home.children.absent, home.children.able) is None
     dead.lives.append(Life(2.0, None, 3.0))
-    moved = taken_over(before, home.workers)
+    moved = taken_over(before, home.children.absent, home.children.able)
     assert moved is not None
     assert [(one.number, one.worker) for one in moved] == [(one.number, 1) for one in before]
-    assert taken_over(moved, home.workers) is None
+    assert taken_over(moved, home.children.absent, home.children.able) is None
     assert assign(moved, [one.connector for one in before], 2) == moved
 
 
@@ -54,7 +54,7 @@ def test_connectors_stay_where_no_worker_serves(home: Home) -> None:
     before: list[Connecting] = assign((), [connector("c")], 1)
     for worker in home.workers:
         worker.lives.append(Life(0.0, None, 1.0))
-    assert taken_over(before, home.workers) is None
+    assert taken_over(before, home.children.absent, home.children.able) is None
 
 
 def test_connectors_without_names_are_told_apart_by_their_place() -> None:

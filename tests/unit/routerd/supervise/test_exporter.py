@@ -9,7 +9,6 @@ import pytest
 from routerd.config import Listener, Router
 from routerd.machine.listeners import Listening
 from routerd.machine.pinning import Pinning
-from routerd.process import reason
 from routerd.supervise import children as family_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.child import Death
@@ -19,6 +18,7 @@ from routerd.supervise.restart_policy import Life
 from routerd.supervise.spares import FIRST_AFTER
 from routerd.translate.setup import Blueprint
 from shm.contract.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
+from shm.contract.text import reason
 
 
 class FakeChild:
@@ -64,7 +64,7 @@ class Home:
 
     def blueprint(self, *more: Listening) -> Blueprint:
         router = Router(id="test", workers=2)
-        return Blueprint(router, "test", "1", [self.amqp, *more], [], [], doorbells=[70, 71])
+        return Blueprint(router, "1", [self.amqp, *more], [70, 71])
 
     def up(self, now: float = 0.0) -> None:
         for places in ([self.children.core], self.children.workers):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from routerd.source_routes.access import Access
 from routerd.source_routes.address import Address
-from routerd.source_routes.workers import Worker
+from tests.model.source_routes.access import Access
+from tests.model.source_routes.workers import Worker
 
 
 class Limits(NamedTuple):
