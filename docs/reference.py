@@ -12,7 +12,8 @@ from routerd.config.entities.schema import COMMON, ENTITY_TYPES, USER_GROUP, Ent
 from routerd.config.rules.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
 from routerd.config.rules.values import expected
 from routerd.exporter.catalogue import catalogue
-from shm.contract.flow import COLUMNS, METADATA, TYPES
+from shm.contract.flow import COLUMNS, METADATA
+from shm.contract.flow_arrow import SCHEMA
 
 HERE: Final = Path(__file__).parent
 
@@ -76,7 +77,7 @@ def _columns() -> Iterator[str]:
     yield from ("| column | type | null | unit | meaning |", "|---|---|---|---|---|")
     for column in COLUMNS:
         null = "yes" if column.nullable else "never"
-        kind = "string" if column.type == "dictionary" else TYPES[column.type]
+        kind = "string" if column.type == "dictionary" else SCHEMA.field(column.name).type
         yield f"| `{column.name}` | {kind} | {null} | {column.unit or '-'} | {column.meaning} |"
     yield from ("", "Key-value metadata of a file:", "", "| key | value |", "|---|---|")
     yield from (f"| `{key}` | {meaning} |" for key, meaning in METADATA.items())

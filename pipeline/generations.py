@@ -154,9 +154,7 @@ def current(directory: str) -> Generation:
     """The results of the last run that ended well. Raises PipelineError: there are none that are whole."""
     output = Output(directory)
     if not output.belongs(RESULTS):
-        former = output.has(output.path(SUMMARY)) and output.has(output.path("traffic"))
-        of = f" of this version, but those of an earlier one: {AGAIN} into a new --output" if former else f": {AGAIN}"
-        raise PipelineError(f"{directory} holds no results{of}")
+        raise PipelineError(f"{directory} holds no results: {AGAIN}")
     pointed = _pointed(output)
     if not pointed:
         raise PipelineError(f"{directory} holds no results yet, no run has ended well: {AGAIN}")

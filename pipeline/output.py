@@ -34,15 +34,14 @@ TABLE: Final = rf"_temporary/(?:[\w-]+/)*(?:{_FILE})?|{_FILE}"
 
 
 class Kind(NamedTuple):
-    """Of an output. ``former``: what it held before there were markers."""
+    """A kind of output: its marker, and the command that writes it."""
 
     marker: str
     command: str
-    former: str
 
 
-RESULTS: Final = Kind("_routerd_results", "run", "summary.json")
-STREAM: Final = Kind("_routerd_stream", "stream", "_checkpoint")
+RESULTS: Final = Kind("_routerd_results", "run")
+STREAM: Final = Kind("_routerd_stream", "stream")
 
 SAYS: Final = (
     "`routerd pipeline {}` made this directory and replaces its own results in it. Without this file it "
@@ -145,13 +144,12 @@ class Output:
     def sign(self, kind: Kind) -> None:
         """Give the marker its secret. Raises PipelineError: it is somebody else's file."""
         there = self._marker(kind) if self.belongs(kind) else b""
-        said = SAYS.format(kind.command).encode()
         if TOKEN.search(there):
             return
-        if there not in (b"", said):
+        if there:
             raise PipelineError(f"{self.path(kind.marker)} is no marker of routerd: move it away")
         with self.files.open_output_stream(self.path(kind.marker)) as stream:
-            stream.write(said + f"token {uuid4().hex}\n".encode())
+            stream.write(f"{SAYS.format(kind.command)}token {uuid4().hex}\n".encode())
 
     def belongs(self, kind: Kind) -> bool:
         """Whether it carries the marker."""
@@ -175,7 +173,7 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     except OSError as error:
         raise PipelineError(f"{directory} cannot be written to: {_why(error)}") from error
     try:
-        output.sign(kind)  # one that a killed process or an earlier version left without
+        output.sign(kind)  # a killed process left it empty
         yield output
     finally:
         if lock >= 0:
@@ -196,11 +194,6 @@ def _check(output: Output, kind: Kind) -> None:
             )
     if not there or output.belongs(kind):
         return
-    if kind.former in there:
-        raise PipelineError(
-            f"{output.directory} has {kind.former}, but not the {kind.marker} of this version: give another "
-            f"--output, or, if an earlier version made it, `touch {output.path(kind.marker)}`"
-        )
     some = ", ".join(sorted(there)[:3]) + (", …" if len(there) > 3 else "")
     raise PipelineError(
         f"{output.directory} holds what routerd did not make ({some}): give another --output, "

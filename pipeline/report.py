@@ -1,6 +1,8 @@
 """The report: results of a run as one HTML page that needs nothing else."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -18,7 +20,9 @@ WAYS: Final = 40
 TALKERS: Final = 10
 WELL: Final = ("accepted", "presettled")  # outcomes of messages with which nothing is wrong
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
+Columns = Mapping[str, str | Callable[[Row], Cell]]  # by heading: a field of a row, or what to make of a row
 
 
 def report(results: Results) -> str:
@@ -53,7 +57,16 @@ def _rows(frame: DataFrame) -> Rows:
     return list(frame.toArrow().to_pylist())
 
 
-def _named(row: dict[str, Any]) -> str:
+def _table(frame: DataFrame, columns: Columns, empty: str = "nothing", cards: bool = False) -> str:
+    take = [itemgetter(one) if isinstance(one, str) else one for one in columns.values()]
+    return table(tuple(columns), [[one(row) for one in take] for row in _rows(frame)], empty, cards)
+
+
+def _in(form: Callable[[Any], Cell], field: str) -> Callable[[Row], Cell]:
+    return lambda row: form(row[field])
+
+
+def _named(row: Row) -> str:
     """What messages were sent to: an address, a message type of a route table, or both."""
     names = [] if row["address"] is None else [str(row["address"])]
     if row["mtype"] >= 0:
@@ -76,19 +89,18 @@ def _summary(told: dict[str, Any]) -> str:
 
 
 def _findings(results: Results) -> str:
-    rows = _rows(results.read("findings").orderBy("first", "kind", "address"))
-    return said(
-        "What is out of the ordinary, with the evidence; n messages show it. Times are by the clock of the "
-        "router named."
-    ) + table(
-        ("what", "when", "router", "address", "receiver, way or error", "n", "evidence"),
-        [
-            (r["kind"], period(r["first"], r["last"]), r["router_id"], _named(r), r["container"], r["n"], r["evidence"])
-            for r in rows
-        ],
-        "Nothing is out of the ordinary.",
-        cards=True,
-    )
+    note = "What is out of the ordinary, with evidence; n messages show it. Times are by the clock of the router named."
+    columns: Columns = {
+        "what": "kind",
+        "when": lambda row: period(row["first"], row["last"]),
+        "router": "router_id",
+        "address": _named,
+        "receiver, path or error": "container",
+        "n": "n",
+        "evidence": "evidence",
+    }
+    found = results.read("findings").orderBy("first", "kind", "address")
+    return said(note) + _table(found, columns, "Nothing is out of the ordinary.", cards=True)
 
 
 def _over_time(matrix: DataFrame) -> str:
@@ -117,7 +129,7 @@ def _over_time(matrix: DataFrame) -> str:
     ) + lines(datetime.fromtimestamp(edges[0], UTC), step, series, "/s")
 
 
-def _is(one: dict[str, Any]) -> Any:
+def _is(one: Row) -> Any:
     return f.col("address").eqNullSafe(f.lit(one["address"])) & (f.col("mtype") == one["mtype"])
 
 
@@ -156,96 +168,71 @@ def _pairs(matrix: DataFrame) -> str:
 
 
 def _links(results: Results) -> str:
-    rows = _rows(results.read("hops").orderBy("router_id", "onward"))
-    return said(
-        "Time from one router to the next, set right by what their clocks differ by; followed are messages "
-        "found in the logs of both."
-    ) + table(
-        ("from", "to", "messages", "clock ahead, ms", "followed", "p50, ms", "p99, ms"),
-        [
-            (r["router_id"], r["onward"], r["messages"], milliseconds(r["clock_ns"]), r["transit_n"],
-             milliseconds(r["transit_p50"]), milliseconds(r["transit_p99"]))
-            for r in rows
-        ],
-    )  # fmt: skip
+    note = (
+        "Time from one router to the next, corrected by the difference of their clocks; followed are messages found in "
+        "the logs of both."
+    )
+    columns: Columns = {
+        "from": "router_id",
+        "to": "onward",
+        "messages": "messages",
+        "clock ahead, ms": _in(milliseconds, "clock_ns"),
+        "followed": "transit_n",
+        "p50, ms": _in(milliseconds, "transit_p50"),
+        "p99, ms": _in(milliseconds, "transit_p99"),
+    }
+    return said(note) + _table(results.read("hops").orderBy("router_id", "onward"), columns)
 
 
 def _ways(results: Results) -> str:
-    ways = results.read("ways").join(results.read("journeys"), "path", "left")
-    rows = _rows(ways.orderBy(f.desc("messages"), "path").limit(WAYS))
-    return said(
+    note = (
         f"The {WAYS} most used. Times are from entering the network to leaving it, of the messages that were followed."
-    ) + table(
-        ("way", "messages", "what it is", "followed", "p50, ms", "p99, ms"),
-        [
-            (
-                r["path"],
-                r["messages"],
-                ", ".join(one for one in ("usual", "detour", "loop", "asymmetric") if r[one]),
-                r["took_n"],
-                milliseconds(r["took_p50"]),
-                milliseconds(r["took_p99"]),
-            )
-            for r in rows
-        ],
     )
+    columns: Columns = {
+        "path": "path",
+        "messages": "messages",
+        "what it is": lambda row: ", ".join(one for one in ("usual", "detour", "loop", "asymmetric") if row[one]),
+        "followed": "took_n",
+        "p50, ms": _in(milliseconds, "took_p50"),
+        "p99, ms": _in(milliseconds, "took_p99"),
+    }
+    ways = results.read("ways").join(results.read("journeys"), "path", "left")
+    return said(note) + _table(ways.orderBy(f.desc("messages"), "path").limit(WAYS), columns)
 
 
 def _talkers(results: Results) -> str:
-    rows = _rows(results.read("talkers").where(f"place <= {TALKERS}").orderBy("role", "place"))
-    return said(
-        f"The {TALKERS} clients that send the most, and that receive the most, by connection and address."
-    ) + table(
-        ("role", "router", "connection", "container", "address", "messages", "bytes"),
-        [
-            (
-                r["role"],
-                r["router_id"],
-                str(r["connection"]),
-                r["container"],
-                _named(r),
-                r["messages"],
-                octets(r["bytes"]),
-            )
-            for r in rows
-        ],
-        cards=True,
-    )
+    note = f"The {TALKERS} clients that send the most, and that receive the most, by connection and address."
+    columns: Columns = {
+        "role": "role",
+        "router": "router_id",
+        "connection": _in(str, "connection"),
+        "container": "container",
+        "address": _named,
+        "messages": "messages",
+        "bytes": _in(octets, "bytes"),
+    }
+    talkers = results.read("talkers").where(f"place <= {TALKERS}").orderBy("role", "place")
+    return said(note) + _table(talkers, columns, cards=True)
 
 
 def _capacity(results: Results) -> str:
-    processes = _rows(results.read("processes").orderBy("router_id", "worker_id"))
-    told = _rows(results.read("advice").orderBy("router_id"))
-    return (
-        said("Share of a CPU that messages cost: the mean, and what 99 of 100 minutes do not exceed.")
-        + table(
-            ("router", "process", "mean", "peak", "busiest minute", "growth a day", "full in days"),
-            [
-                (
-                    r["router_id"],
-                    "core" if r["worker_id"] < 0 else f"worker {r['worker_id']}",
-                    share(r["load_mean"]),
-                    share(r["load_peak"]),
-                    r["busiest"],
-                    share(r["growth_per_day"]),
-                    days(r["full_in_days"]),
-                )
-                for r in processes
-            ],
-        )
-        + table(
-            ("router", "workers", "should be", "CPUs", "next one in days", "advice"),
-            [
-                (
-                    r["router_id"],
-                    r["workers"],
-                    r["workers_needed"],
-                    r["cpus"],
-                    days(r["next_worker_in_days"]),
-                    r["pinning"],
-                )
-                for r in told
-            ],
-            cards=True,
-        )
-    )
+    note = "Share of a CPU that messages cost: the mean, and what 99 of 100 minutes do not exceed."
+    processes: Columns = {
+        "router": "router_id",
+        "process": lambda row: "core" if row["worker_id"] < 0 else f"worker {row['worker_id']}",
+        "mean": _in(share, "load_mean"),
+        "peak": _in(share, "load_peak"),
+        "busiest minute": "busiest",
+        "growth a day": _in(share, "growth_per_day"),
+        "full in days": _in(days, "full_in_days"),
+    }
+    advice: Columns = {
+        "router": "router_id",
+        "workers": "workers",
+        "should be": "workers_needed",
+        "CPUs": "cpus",
+        "next one in days": _in(days, "next_worker_in_days"),
+        "advice": "pinning",
+    }
+    load = _table(results.read("processes").orderBy("router_id", "worker_id"), processes)
+    return said(note) + load + _table(results.read("advice").orderBy("router_id"), advice, cards=True)

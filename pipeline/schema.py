@@ -3,28 +3,14 @@
 from collections.abc import Iterable
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import types as t
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import PipelineError
-from shm.contract.flow import COLUMNS
+from shm.contract.flow_arrow import SCHEMA
 
-# By the type of a column in shm.contract.flow; dictionaries are plain strings here.
-SPARK_TYPES: Final[dict[str, t.DataType]] = {
-    "dictionary": t.StringType(),
-    "timestamp": t.TimestampType(),
-    "int8": t.ByteType(),
-    "int16": t.ShortType(),
-    "int32": t.IntegerType(),
-    "int64": t.LongType(),
-    "bool": t.BooleanType(),
-    "binary": t.BinaryType(),
-    "trace": t.BinaryType(),
-    "span": t.BinaryType(),
-    "histogram": t.ArrayType(t.StructType([t.StructField("b", t.ShortType()), t.StructField("n", t.LongType())])),
-}
-
-FLOW: Final = t.StructType([t.StructField(c.name, SPARK_TYPES[c.type], True) for c in COLUMNS])
+FLOW: Final = from_arrow_schema(pa.schema([field.with_nullable(True) for field in SCHEMA]))  # dictionaries are strings
 
 # One record is one (router, boot, worker, seq); a record that is there twice is the same record.
 KEY: Final = ("router_id", "boot_id", "worker_id", "seq")

@@ -12,16 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.schema import FLOW
 from pipeline.survey import survey
-from shm.contract.flow import COLUMNS
 
 PER_PARTITION = 8  # files
 BATCH = 1 << 16  # records
+WANTED = to_arrow_schema(FLOW, timezone="UTC")
 
 
 class FlowLog(DataSource):
@@ -78,23 +79,7 @@ class _Reader(DataSourceReader):
 def _as_spark_wants(batch: Any) -> Any:
     """Every column in its place; dictionaries as strings; fixed binaries as binaries."""
     arrays = []
-    for column in COLUMNS:
-        kind = ARROW[column.type]
+    for column in WANTED:
         place = batch.schema.get_field_index(column.name)
-        arrays.append(batch.column(place).cast(kind) if place >= 0 else pa.nulls(len(batch), kind))
-    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in COLUMNS])
-
-
-ARROW: dict[str, Any] = {
-    "dictionary": pa.string(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "bool": pa.bool_(),
-    "binary": pa.binary(),
-    "trace": pa.binary(),
-    "span": pa.binary(),
-    "histogram": pa.list_(pa.struct([("b", pa.int16()), ("n", pa.int64())])),
-}
+        arrays.append(batch.column(place).cast(column.type) if place >= 0 else pa.nulls(len(batch), column.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=WANTED)

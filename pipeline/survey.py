@@ -22,13 +22,14 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from pipeline.versions import NEWEST, known, version_of
-from shm.contract.flow import COLUMNS, COMPACT, RAW
+from shm.contract.flow import COLUMNS, COMPACT, RAW, VERSION
 from shm.contract.flow_numbers import COLUMNS as KEY
 from shm.contract.flow_numbers import Numbers, Range, joined, numbers
 
 READERS: Final = 8  # footers read at a time
 SCHEMA_KEY: Final = b"routerd.flow.schema"
+SCHEMA: Final = re.compile(r"routerd\.flow\.v(\d{1,6})")
+NEWEST: Final = int(VERSION.rpartition(".v")[2])  # each version only adds columns, so all earlier ones are read
 RANGES: Final = 1 << 16  # of a worker in a file, that are kept apart
 GONE: Final = "it is gone since the directory was listed"
 
@@ -254,10 +255,10 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
         return Skipped(path, f"it is cut short, or no Parquet file ({str(error).splitlines()[0][:100]})")
     metadata = footer.metadata or {}
     name = metadata.get(SCHEMA_KEY, b"").decode(errors="replace")
-    version = version_of(name)
+    version = SCHEMA.fullmatch(name)
     if version is None:
         return Skipped(path, "it is no file of a flow log")
-    if not known(version):
+    if not 1 <= int(version[1]) <= NEWEST:
         raise PipelineError(f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd")
     names = footer.schema.to_arrow_schema().names
     missing = {column.name for column in COLUMNS if not column.nullable}.difference(names)

@@ -74,7 +74,7 @@ class Traffic:
             self.faults.append(self._fault(kind, self.clients.flows[flow], start, end))
         if "asymmetric pair" in self.scenario.faults:
             half = self.scenario.routers // 2
-            self.ways.replace(half, 0)
+            self.ways.reverse(half, 0)
             ways = self.ways
             there, back = (ways.text(ways.way(*pair)) for pair in ((0, half), (half, 0)))
             self.faults.append(Fault("asymmetric pair", "pair/there", path=f"{there} {back}"))

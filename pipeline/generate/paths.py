@@ -39,16 +39,10 @@ class Ways:
         """The usual one."""
         return self._ways[self.number(origin, target)]
 
-    def replace(self, origin: int, target: int) -> None:
-        """From now on the other way round is the usual one."""
-        self._ways[self.number(origin, target)] = self.opposite(origin, target)
-
-    def opposite(self, origin: int, target: int) -> tuple[int, ...]:
-        """The other way round the ring."""
-        n = self._scenario.routers
-        taken = self.way(origin, target)
-        ways = (around(n, origin, target, 1), around(n, origin, target, -1))
-        return ways[1] if ways[0] == taken else ways[0]
+    def reverse(self, origin: int, target: int) -> None:
+        """Make the other way round the ring the usual one."""
+        first, second, *_ = self.way(origin, target)
+        self._ways[self.number(origin, target)] = around(self._scenario.routers, origin, target, first - second)
 
     def add(self, way: tuple[int, ...]) -> int:
         """A further one, such as a loop."""

@@ -10,7 +10,7 @@ from pipeline.generate.messages import DROPPED, NOBODY, PRESETTLED, UNDELIVERABL
 
 LINK_NS: Final = 150_000  # between two routers, at least
 NOTHING: Final = -1  # in place of what is null
-TRUNK_CONNECTION: Final = 1  # of two routers; clients' count on from FIRST_CONNECTION
+INTER_ROUTER_CONNECTION: Final = 1  # clients' connections count on from FIRST_CONNECTION
 FIRST_CONNECTION: Final = 100
 CONSUMER_CONNECTIONS: Final = 100_000
 

@@ -1,8 +1,10 @@
 """What is generated: how much of it, when, by which routers, and what is wrong on which days."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
+
+import msgspec
 
 FAULTS: Final = (
     "slow consumer", "credit starvation", "error burst", "latency shift", "loop", "detour", "asymmetric pair",
@@ -46,8 +48,7 @@ class Scenario:
         return f"R{number + 1}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something wrong, and what a job has to say of it. ``start`` and ``end``: None is all the time."""
 
     kind: str
@@ -58,23 +59,15 @@ class Fault:
     container: str = ""
     path: str = ""
 
-    def as_dict(self) -> dict[str, str]:
-        """For the file of true answers."""
-        times = {"start": self.start, "end": self.end}
-        names = {"kind": self.kind, "address": self.address, "router": self.router}
-        names |= {"container": self.container, "path": self.path}
-        return {k: v for k, v in names.items() if v} | {k: v.isoformat() for k, v in times.items() if v}
 
-
-@dataclass(slots=True)
-class Truth:
+class Truth(msgspec.Struct):
     """What the log holds, counted while it is made."""
 
     records: int = 0
     files: int = 0
     messages: int = 0  # rows by their weight
     size_bytes: int = 0  # by their weight
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = []
 
 
 def window(scenario: Scenario, hour: float) -> tuple[datetime, datetime]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,27 +14,21 @@ import pyarrow.parquet as pq
 from pipeline.errors import PipelineError
 from pipeline.generate.clients import Ints
 from pipeline.generate.messages import DROPPED, PRESETTLED, Hour, Traffic
-from pipeline.generate.rows import CONSUMER_CONNECTIONS, FIRST_CONNECTION, NOTHING, TRUNK_CONNECTION, Records, Rows
+from pipeline.generate.rows import (
+    CONSUMER_CONNECTIONS,
+    FIRST_CONNECTION,
+    INTER_ROUTER_CONNECTION,
+    NOTHING,
+    Records,
+    Rows,
+)
 from pipeline.generate.scenario import Scenario, Truth
-from shm.contract.flow import COLUMNS, KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, Type, file_name, folder
+from shm.contract.flow import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, file_name, folder
+from shm.contract.flow_arrow import SCHEMA
 
 TRUTH: Final = "_truth.json"
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]
 CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
-ARROW: Final[dict[Type, Any]] = {
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "dictionary": pa.dictionary(pa.int32(), pa.string()),
-    "binary": pa.binary(),
-    "trace": pa.binary(16),
-    "span": pa.binary(8),
-    "histogram": pa.list_(pa.struct([("b", pa.int16()), ("n", pa.int64())])),
-}
-SCHEMA: Final = pa.schema([pa.field(c.name, ARROW[c.type], c.nullable) for c in COLUMNS])
 
 
 def generate(scenario: Scenario, directory: Path) -> Truth:
@@ -48,14 +43,7 @@ def generate(scenario: Scenario, directory: Path) -> Truth:
         writer.hour(number, messages)
     truth = writer.truth
     truth.faults = writer.traffic.faults
-    answers = {
-        "records": truth.records,
-        "files": truth.files,
-        "messages": truth.messages,
-        "size_bytes": truth.size_bytes,
-        "faults": [fault.as_dict() for fault in truth.faults],
-    }
-    (directory / TRUTH).write_text(json.dumps(answers, indent=1) + "\n")
+    (directory / TRUTH).write_bytes(msgspec.json.format(msgspec.json.encode(truth), indent=1) + b"\n")
     return truth
 
 
@@ -129,18 +117,16 @@ class _Writer:
     def _table(self, hour: Hour, rows: Rows, worker: Ints, order: Ints) -> Any:
         """The records in their order; seq is filled in later."""
         chosen = {name: values[order] for name, values in self._columns(hour, rows, worker).items()}
-        arrays = []
-        for column in COLUMNS:
-            kind = ARROW[column.type]
+        words, arrays = self._words(), []
+        for column in SCHEMA:
             if column.name not in chosen:
-                arrays.append(pa.nulls(len(order), kind))
-            elif column.type == "dictionary":
-                words = self._words()[column.name]
+                arrays.append(pa.nulls(len(order), column.type))
+            elif column.name in words:
                 index = pa.array(chosen[column.name], pa.int32(), mask=chosen[column.name] < 0)
-                arrays.append(pa.DictionaryArray.from_arrays(index, pa.array(words, pa.string())))
+                arrays.append(pa.DictionaryArray.from_arrays(index, pa.array(words[column.name], pa.string())))
             else:
                 mask = chosen[column.name] < 0 if column.nullable else None
-                arrays.append(pa.array(chosen[column.name], mask=mask).cast(kind))
+                arrays.append(pa.array(chosen[column.name], mask=mask).cast(column.type))
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
     def _columns(self, hour: Hour, rows: Rows, worker: Ints) -> dict[str, Any]:
@@ -152,7 +138,7 @@ class _Writer:
         inter, normal = LINK_KINDS.index("inter_router"), LINK_KINDS.index("normal")
         gone = rows.gone
         egress_kind = np.where(gone, NOTHING, np.where(rows.last, normal, inter))
-        connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, TRUNK_CONNECTION + rows.onward)
+        connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, INTER_ROUTER_CONNECTION + rows.onward)
         zero = np.zeros(n, np.int64)
         began = self.scenario.origin.timestamp() + rows.began + self.records.offsets[rows.router]
         return {
@@ -162,7 +148,7 @@ class _Writer:
             "worker_id": worker,
             "seq": zero,
             "boot_id": rows.router,
-            "ingress_conn_id": np.where(rows.hop == 0, FIRST_CONNECTION + hour.sender[d], TRUNK_CONNECTION),
+            "ingress_conn_id": np.where(rows.hop == 0, FIRST_CONNECTION + hour.sender[d], INTER_ROUTER_CONNECTION),
             "ingress_link_id": FIRST_CONNECTION + hour.sender[d],
             "egress_conn_id": np.where(gone, NOTHING, connection),
             "egress_link_id": np.where(gone, NOTHING, connection),

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from routerd.recorder.files import FORMAT, publish
-from routerd.recorder.rows import ROOM, SCHEMA
+from routerd.recorder.rows import ROOM
 from shm.contract.flow import COLUMNS, VERSION
+from shm.contract.flow_arrow import SCHEMA
 from shm.contract.flow_numbers import Numbers, Ranges, numbers
 from shm.contract.numbers import whole
 

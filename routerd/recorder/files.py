@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from routerd.recorder.rows import ROOM, SCHEMA
+from routerd.recorder.rows import ROOM
 from shm.contract.flow import COLUMNS, VERSION, file_name, folder
+from shm.contract.flow_arrow import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shm.contract.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
+from shm.contract.flow import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES
+from shm.contract.flow_arrow import SCHEMA
 from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
 
 ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write
@@ -14,19 +15,6 @@ _LINKS: Final = ("from", "to")
 _WIDTHS: Final = {
     "int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(),
 }  # fmt: skip
-_ARROW: Final = {
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "dictionary": pa.dictionary(pa.int32(), pa.string()),
-    "binary": pa.binary(),
-    "trace": pa.binary(16),
-    "span": pa.binary(8),
-    "histogram": pa.list_(pa.struct([pa.field("b", pa.int16()), pa.field("n", pa.int64())])),
-}
 _TYPES: Final = {
     **dict.fromkeys(
         ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"), "int64"
@@ -40,8 +28,6 @@ _OCTETS: Final = (
     (TRACE_KNOWN, (("trace", "trace_id", 16), ("span", "span_id", 8))),
     (TRANSACTION_KNOWN, (("transaction", "xact_id", 32),)),
 )
-
-SCHEMA: Final = pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.nullable) for c in COLUMNS])
 
 
 class Link(NamedTuple):
@@ -105,8 +91,8 @@ class Rows:
             if c.name in columns
             else _same(same[c.name], count)
             if c.name in same
-            else pa.nulls(count, _ARROW[c.type])
-            for c in COLUMNS
+            else pa.nulls(count, c.type)
+            for c in SCHEMA
         ]
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 

@@ -16,31 +16,18 @@ underscore. ``compact`` holds the rows of closed hours in fewer files with the s
 
 import re
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 VERSION: Final = "routerd.flow.v1"
 
-Type = Literal[
-    "bool", "int8", "int16", "int32", "int64", "timestamp", "dictionary", "binary", "trace", "span",
-    "histogram",
-]  # fmt: skip
-
-TYPES: Final[dict[str, str]] = {
-    "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
-    "timestamp": "timestamp[us, tz=UTC]", "dictionary": "dictionary<values=string, indices=int32>",
-    "binary": "binary", "trace": "fixed_size_binary[16]", "span": "fixed_size_binary[8]",
-    "histogram": "list<struct<b: int16, n: int64>>",
-}  # fmt: skip
-"""The Arrow type in which the recorder writes each type; readers get strings for dictionaries."""
-
 
 class Column(NamedTuple):
-    """One column; `unit` may be empty, `meaning` says what the column holds and when it is null."""
+    """One column of a type of `flow_arrow`; `meaning` says what it holds and when it is null."""
 
     name: str
-    type: Type
+    type: str
     nullable: bool
-    unit: str
+    unit: str  # may be empty
     meaning: str
 
 

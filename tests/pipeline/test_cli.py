@@ -107,7 +107,7 @@ def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Pat
     words = [sys.executable, "-c", code, "run", "--input", str(flows), "--output", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert re.search(r"Error: pyspark\S* is missing: what the pipeline needs is not installed", done.stderr)
+    assert re.search(r"Error: pyspark\S* is missing: docs/pipeline.md says how to install", done.stderr)
 
 
 def test_what_a_log_says_is_text(tmp_path: Path) -> None:

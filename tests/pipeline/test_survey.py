@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
-from pipeline.generate.write import SCHEMA
 from pipeline.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
+from shm.contract.flow_arrow import SCHEMA
 
 WRITER = Writer("R1", "b", 0)
 NOBODY = 65534

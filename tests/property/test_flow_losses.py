@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pipeline.survey import LogFile, survey
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
-from routerd.recorder.rows import SCHEMA
+from shm.contract.flow_arrow import SCHEMA
 from shm.contract.flow_numbers import Range, joined
 from shm.contract.flow_setup import FlowSetup
 

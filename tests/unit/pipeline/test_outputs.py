@@ -105,22 +105,6 @@ def test_one_process_at_a_time_writes(tmp_path: Path, log: Path) -> None:
     claim(tmp_path / "out", log)
 
 
-@pytest.mark.parametrize("kind", [RESULTS, STREAM])
-def test_results_of_an_earlier_version_are_taken_over_by_a_marker(tmp_path: Path, log: Path, kind: Kind) -> None:
-    """The error says how; tables that were there stay."""
-    out = tmp_path / "out"
-    (out / "traffic").mkdir(parents=True)
-    (out / "traffic" / "part-1.parquet").write_text("old")
-    (out / kind.former).touch()
-    with pytest.raises(PipelineError, match=f"`touch {out}/{kind.marker}`"):
-        claim(out, log, kind)
-    (out / kind.marker).touch()
-    output = claim(out, log, kind)
-    if kind is RESULTS:
-        make(output, "new")
-    assert (out / "traffic" / "part-1.parquet").read_text() == "old"
-
-
 def test_only_our_own_leftovers_go(tmp_path: Path, log: Path) -> None:
     """Those of killed runs, by their exact names; not what is called nearly so, and nothing behind a link."""
     output = claim(tmp_path / "out", log)
@@ -267,7 +251,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> None:
 
 
 def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> None:
-    """In one line that says what to do: tables of another run, of none, missing, or of an earlier version."""
+    """In one line that says what to do: tables of another run, of none, or missing."""
     out = tmp_path / "out"
     with pytest.raises(PipelineError, match=r"out holds no results: `routerd pipeline run` makes them there$"):
         current(str(out))
@@ -289,10 +273,6 @@ def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> Non
     Path(last.root, "summary.json").write_text("{")
     with pytest.raises(PipelineError, match=r"summary\.json cannot be read"):
         current(str(out))
-    (tmp_path / "old" / "traffic").mkdir(parents=True)
-    (tmp_path / "old" / "summary.json").touch()
-    with pytest.raises(PipelineError, match="of this version, but those of an earlier one"):
-        current(str(tmp_path / "old"))
 
 
 def test_a_reader_has_one_run_while_another_ends(tmp_path: Path, log: Path) -> None:

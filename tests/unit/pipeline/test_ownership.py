@@ -52,7 +52,7 @@ def test_what_others_call_like_ours_is_theirs(
 
 
 def test_a_marker_that_routerd_did_not_write_is_refused(tmp_path: Path, log: Path) -> None:
-    """It keeps what is in it; an empty one, which takes earlier results over, gets a secret."""
+    """It keeps what is in it; an empty one, which a killed process left, gets a secret."""
     marker = tmp_path / "out" / "_routerd_results"
     marker.parent.mkdir()
     marker.write_text("precious")

@@ -1,0 +1,68 @@
+"""What the commands of `routerd pipeline` do on Spark. ``start`` starts a session of Spark and ends it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import click
+from pyspark.sql import SparkSession
+
+from pipeline import batch
+from pipeline import stream as streaming
+from pipeline.capacity import Costs
+from pipeline.generations import read
+from pipeline.holding import held, places_for
+from pipeline.output import RESULTS, STREAM, claimed
+from pipeline.parts import prepare
+from pipeline.plan import Wishes
+from pipeline.report import report as write_report
+from pipeline.storage import Results
+
+Start = Callable[[], AbstractContextManager[SparkSession]]
+
+
+def run(start: Start, source: str, output: str, worker_us: float, core_us: float) -> None:
+    """Compute every table of the log ``source`` into ``output``."""
+    with held(source) as (found, kept), claimed(output, RESULTS, source) as place:
+        for one in found.skipped:
+            click.echo(str(one), err=True)
+        with start() as spark:
+            places, costs = places_for(spark, kept), Costs(worker_us, core_us)
+            try:
+                made = batch.run(spark, found, place, costs, lambda name: click.echo(f"  {name}"), places)
+            except Exception as error:
+                raise kept.failed(found, error) from error
+        said = made.generation.summary()
+    click.echo(
+        f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages; "
+        f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies"
+    )
+
+
+def stream(start: Start, source: str, output: str, **pace: Any) -> None:
+    """Keep the traffic matrix of the growing log ``source`` in ``output``; ``pace`` are the fields of `Pace`."""
+    streaming.raw_of(source)  # refuses a wrong directory before Spark starts
+    with claimed(output, STREAM, source) as place:
+        prepare(place)  # refuses a broken output before Spark starts
+        with start() as spark, suppress(KeyboardInterrupt):
+            streaming.run(spark, source, place, streaming.Pace(**pace), click.echo)
+            return
+    click.echo(f"{output}: stopped; the next start continues here")
+
+
+def report(start: Start, output: str) -> None:
+    """Write a page about the results in ``output``."""
+    with read(output) as found, start() as spark:
+        click.echo(write_report(Results(spark, found)))
+
+
+def plan(start: Start, output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: float) -> None:
+    """Write a plan from the results in ``output``; the other arguments are the fields of `Wishes`."""
+    with read(output) as found, start() as spark:
+        made, where = batch.plan(Results(spark, found), Wishes(add, remove, slack))
+    for odd in made.odd:
+        click.echo(odd, err=True)
+    before, after = made.endpoint_loads(made.before), made.endpoint_loads(made.owners)
+    for endpoint in sorted(before.keys() | after.keys()):
+        click.echo(f"  {endpoint}: {before.get(endpoint, 0)} -> {after.get(endpoint, 0)} messages")
+    click.echo(f"{where}: {len(made.entries)} entries, {len(made.owners)} managed entities, {len(made.moves)} move")
