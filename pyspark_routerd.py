@@ -1,5 +1,5 @@
 """Spark looks for modules of this kind of name: with it `spark.read.format("routerd")` works unregistered."""
 
-from pipeline.source import FlowLog as DefaultSource
+from pipeline.flow_log.source import FlowLog as DefaultSource
 
 __all__ = ["DefaultSource"]

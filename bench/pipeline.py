@@ -114,29 +114,32 @@ def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
 def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
     from pyspark.sql import functions as f  # noqa: PLC0415  only where Spark is measured
 
-    from pipeline import batch, session, storage, traffic  # noqa: PLC0415  the same
-    from pipeline.capacity import Costs  # noqa: PLC0415  the same
-    from pipeline.generations import begin  # noqa: PLC0415  the same
-    from pipeline.output import RESULTS, claimed  # noqa: PLC0415  the same
-    from pipeline.survey import survey  # noqa: PLC0415  the same
+    from pipeline import batch, session  # noqa: PLC0415  the same
+    from pipeline.flow_log.records import read_log  # noqa: PLC0415  the same
+    from pipeline.flow_log.survey import survey  # noqa: PLC0415  the same
+    from pipeline.output.directory import RESULTS, claimed  # noqa: PLC0415  the same
+    from pipeline.output.generations import begin  # noqa: PLC0415  the same
+    from pipeline.output.results import Results  # noqa: PLC0415  the same
+    from pipeline.tables.capacity import Costs  # noqa: PLC0415  the same
+    from pipeline.tables.traffic import traffic  # noqa: PLC0415  the same
 
     with claimed(output, RESULTS, log) as place, session.session(None, {"spark.driver.memory": memory}) as spark:
         spark.range(1).count()
         ready = time.perf_counter()
-        results = storage.Results(spark, begin(place))
+        results = Results(spark, begin(place))
         found = survey(log)
-        records = storage.read_log(spark, found)
+        records = read_log(spark, found)
         rows = 1
         if job == "scan":
             records.agg(f.sum("size_bytes")).collect()
         elif job == "run":
             results = batch.run(spark, found, place, Costs(), lambda _: None)
         else:
-            results.write("traffic", traffic.traffic(records))
+            results.write("traffic", traffic(records))
         if job == "again":
-            results = storage.Results(spark, begin(place))
+            results = Results(spark, begin(place))
             began = ready = time.perf_counter()
-            results.write("traffic", traffic.traffic(records))
+            results.write("traffic", traffic(records))
         ended = time.perf_counter()
         if job in ("traffic", "again", "run"):
             rows = results.read("traffic").count()

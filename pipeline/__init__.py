@@ -1,5 +1,5 @@
-"""The data pipeline: the flow log analysed on Spark, and fed back as routing.
+"""The data pipeline: analyses the flow log on Spark, and plans routes from it.
 
-Jobs are pure functions from data frames to data frames; `pipeline.storage` alone reads and writes. Of ours
-only the schema of the flow log is imported (`shm.contract.flow`).
+The folder `tables` has pure functions from data frames to data frames; `flow_log` reads, `output` writes. Of the
+router's other packages the pipeline imports only the schema of the flow log (`shm.contract.flow`).
 """

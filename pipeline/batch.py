@@ -6,18 +6,19 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import capacity, paths, talkers
-from pipeline.anomalies import observed
-from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
-from pipeline.findings import findings
-from pipeline.flows import flows
-from pipeline.generations import PLAN, begin
-from pipeline.output import Output
+from pipeline.flow_log.records import read_log
+from pipeline.flow_log.survey import Survey
+from pipeline.output.directory import Output
+from pipeline.output.generations import PLAN, begin
+from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, endpoint_sets, entity_loads, make_plan, table_text
-from pipeline.storage import Results, read_log
-from pipeline.survey import Survey
-from pipeline.traffic import traffic
+from pipeline.tables import capacity, paths, talkers
+from pipeline.tables.anomalies import observed
+from pipeline.tables.capacity import Costs
+from pipeline.tables.findings import findings
+from pipeline.tables.flows import flows
+from pipeline.tables.traffic import traffic
 
 
 def run(

@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 
 from pipeline import batch
 from pipeline import stream as streaming
-from pipeline.capacity import Costs
-from pipeline.generations import read
-from pipeline.holding import held, places_for
-from pipeline.output import RESULTS, STREAM, claimed
-from pipeline.parts import prepare
+from pipeline.flow_log.holding import held, places_for
+from pipeline.output.directory import RESULTS, STREAM, claimed
+from pipeline.output.generations import read
+from pipeline.output.parts import prepare
+from pipeline.output.results import Results
 from pipeline.plan import Wishes
 from pipeline.report import report as write_report
-from pipeline.storage import Results
+from pipeline.tables.capacity import Costs
 
 Start = Callable[[], AbstractContextManager[SparkSession]]
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from pipeline.balance import balance
 from pipeline.errors import PipelineError
-from pipeline.schema import require
+from pipeline.flow_log.records import require
 
 NEEDS: Final = (
     "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",

@@ -8,9 +8,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.generations import REPORT
+from pipeline.output.generations import REPORT
+from pipeline.output.results import Results
 from pipeline.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
-from pipeline.storage import Results
 from shm.contract.flow import OUTCOMES
 
 POINTS: Final = 240  # on a line

@@ -1,6 +1,6 @@
 """The traffic matrix continuously: Structured Streaming over the growing log, each record once.
 
-The sums of every batch are written as a part of the output (`pipeline.parts`), and parts add up: nothing is
+The sums of every batch are written as a part of the output (`pipeline.output.parts`), and parts add up: nothing is
 kept in memory, and a record that comes late is still counted. The watermark says which minutes are
 complete.
 """
@@ -18,14 +18,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
-from pipeline.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes
-from pipeline.output import Output
-from pipeline.parts import Parts, State, prepare
-from pipeline.schema import FLOW, KEY
-from pipeline.spans import Ledger, Range, add, meet, taken
-from pipeline.survey import Watch
-from pipeline.traffic import KEY as MATRIX
-from pipeline.traffic import keyed
+from pipeline.flow_log.records import FLOW, KEY
+from pipeline.flow_log.survey import Watch
+from pipeline.output.directory import Output
+from pipeline.output.parts import Parts, State, prepare
+from pipeline.output.spans import Ledger, Range, add, meet, taken
+from pipeline.tables.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes
+from pipeline.tables.traffic import KEY as MATRIX
+from pipeline.tables.traffic import keyed
 from shm.contract.flow import OUTCOMES, RAW
 
 SUMS: Final = ("records", "messages", "bytes", *OUTCOMES, "latency_n", "latency_sum")

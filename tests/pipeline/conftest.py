@@ -14,14 +14,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import batch
-from pipeline.capacity import Costs
+from pipeline.flow_log.holding import held, places_for
+from pipeline.flow_log.records import read_log
+from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
-from pipeline.holding import held, places_for
-from pipeline.output import RESULTS, claimed
+from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.results import Results
 from pipeline.session import session
-from pipeline.storage import Results, read_log
-from pipeline.survey import survey
+from pipeline.tables.capacity import Costs
 from tests.support.small_spark import SMALL
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)

@@ -9,17 +9,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pipeline import batch, capacity, generations
-from pipeline.capacity import Costs
+from pipeline import batch
 from pipeline.errors import PipelineError
+from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import FAULTS
-from pipeline.generations import current
-from pipeline.measures import gathered, packed, ranked
-from pipeline.output import RESULTS, claimed
+from pipeline.output import generations
+from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.generations import current
+from pipeline.output.results import Results
 from pipeline.plan import Wishes
-from pipeline.storage import Results
-from pipeline.survey import survey
-from pipeline.traffic import KEY
+from pipeline.tables import capacity
+from pipeline.tables.capacity import Costs
+from pipeline.tables.measures import gathered, packed, ranked
+from pipeline.tables.traffic import KEY
 from tests.model import plainly
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import pipeline
+from pipeline.output.results import Results
 from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
 from pipeline.report import report
-from pipeline.storage import Results
 
 # Says how many tables are wider than there is room for.
 MEASURE = """<script>document.body.dataset.wide = [...document.querySelectorAll("div.wide")]

@@ -10,10 +10,10 @@ import pytest
 from proton import Message
 from pyspark.sql import SparkSession
 
-from pipeline.flows import flows as flows_of
+from pipeline.flow_log.records import read_log
+from pipeline.flow_log.survey import survey
 from pipeline.plan import Wishes, endpoint_sets, entity_loads, make_plan, table_text
-from pipeline.storage import read_log
-from pipeline.survey import survey
+from pipeline.tables.flows import flows as flows_of
 from tests.support.clients.rmr import Application
 from tests.support.peer import ACCEPTED, Net
 from tests.support.running import Configuration, RunningRouter, until

@@ -16,8 +16,8 @@ from core.rmr.tables.table import MeidMap, Table
 from pipeline import batch
 from pipeline.balance import balance
 from pipeline.errors import PipelineError
+from pipeline.output.results import Results
 from pipeline.plan import Wishes, groups_of, make_plan, table_text
-from pipeline.storage import Results
 from routerd.cli.table import table as table_command
 
 LOADS = st.dictionaries(st.sampled_from([f"e{n}" for n in range(12)]), st.integers(0, 100), min_size=1)

@@ -7,14 +7,15 @@ import pytest
 from proton import Message
 from pyspark.sql import SparkSession
 
-from pipeline import paths, stream, talkers
-from pipeline.flows import flows
-from pipeline.output import STREAM, claimed
-from pipeline.parts import Parts
-from pipeline.storage import read_log
+from pipeline import stream
+from pipeline.flow_log.records import read_log
+from pipeline.flow_log.survey import survey
+from pipeline.output.directory import STREAM, claimed
+from pipeline.output.parts import Parts
 from pipeline.stream import Pace
-from pipeline.survey import survey
-from pipeline.traffic import traffic
+from pipeline.tables import paths, talkers
+from pipeline.tables.flows import flows
+from pipeline.tables.traffic import traffic
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net
 from tests.support.routers.network import NetworkRouter
 from tests.support.running import until

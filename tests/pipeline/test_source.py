@@ -8,9 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.schema import FLOW, require
-from pipeline.storage import read_log
-from pipeline.survey import survey
+from pipeline.flow_log.records import FLOW, read_log, require
+from pipeline.flow_log.survey import survey
 
 
 @pytest.fixture

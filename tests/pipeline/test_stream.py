@@ -21,14 +21,14 @@ from pyspark.sql import functions as f
 
 from pipeline import stream
 from pipeline.errors import PipelineError
-from pipeline.measures import BUCKETS
-from pipeline.output import STREAM, claimed
-from pipeline.parts import Parts
-from pipeline.spans import Range, add, meet, taken
-from pipeline.storage import read_log
+from pipeline.flow_log.records import read_log
+from pipeline.flow_log.survey import survey
+from pipeline.output.directory import STREAM, claimed
+from pipeline.output.parts import Parts
+from pipeline.output.spans import Range, add, meet, taken
 from pipeline.stream import SUMS, Pace
-from pipeline.survey import survey
-from pipeline.traffic import KEY, traffic
+from pipeline.tables.measures import BUCKETS
+from pipeline.tables.traffic import KEY, traffic
 from tests.support.small_spark import SMALL
 
 RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda one: (one[0], sum(one))))

@@ -9,8 +9,8 @@ from pyarrow import fs
 
 from pipeline import stream
 from pipeline.errors import PipelineError
-from pipeline.output import Output
-from pipeline.parts import Parts, State, prepare
+from pipeline.output.directory import Output
+from pipeline.output.parts import Parts, State, prepare
 from pipeline.stream import Pace, _Batches
 
 NUMBERS = "part-00000-00000000-0000-0000-0000-000000000000-c000.zstd.parquet"
@@ -95,7 +95,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "once_only", fresh_of)
     monkeypatch.setattr(stream, "sums", lambda records: records)
     monkeypatch.setattr(stream, "added", lambda records: records)
-    monkeypatch.setattr("pipeline.output.file_system", lambda path: (Mortal(), path))
+    monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (Mortal(), path))
 
 
 def start(output: Path) -> tuple[Parts, _Batches]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
-from pipeline.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
+from pipeline.flow_log.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
 from shm.contract.flow_arrow import SCHEMA
 
 WRITER = Writer("R1", "b", 0)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.survey import LogFile, survey
+from pipeline.flow_log.survey import LogFile, survey
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
 from shm.contract.flow_arrow import SCHEMA

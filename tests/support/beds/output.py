@@ -3,8 +3,8 @@
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
 
-from pipeline.generations import Generation, begin
-from pipeline.output import RESULTS, Kind, Output, claimed
+from pipeline.output.directory import RESULTS, Kind, Output, claimed
+from pipeline.output.generations import Generation, begin
 
 ID = "0123456789abcdef0123456789abcdef"
 

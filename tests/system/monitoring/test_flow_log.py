@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from proton import Message, int32, symbol
 
-from pipeline.survey import survey
+from pipeline.flow_log.survey import survey
 from shm.segment import attach, segment_prefix
 from shm.stats import COUNTERS
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net

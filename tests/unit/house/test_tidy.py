@@ -87,9 +87,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",
-        "pipeline": "shm/contract pipeline/generate",
+        "pipeline": "shm/contract pipeline/flow_log pipeline/generate pipeline/output pipeline/tables",
+        "pipeline/flow_log": "shm/contract pipeline",
         "pipeline/generate": "shm/contract pipeline",
-        "pyspark_routerd.py": "pipeline",
+        "pipeline/output": "shm/contract pipeline",
+        "pipeline/tables": "shm/contract pipeline/flow_log",
+        "pyspark_routerd.py": "pipeline/flow_log",
     }.items()
 }
 # Files that know more, and why.

@@ -18,8 +18,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.output import ID, TABLE, Output
-from pipeline.spans import Ledger
+from pipeline.output.directory import ID, TABLE, Output
+from pipeline.output.spans import Ledger
 
 STATE: Final = "_state.json"
 CHECKPOINT: Final = "_checkpoint"

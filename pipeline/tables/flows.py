@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.measures import messages, octets, weight
-from pipeline.schema import require
+from pipeline.flow_log.records import require
+from pipeline.tables.measures import messages, octets, weight
 
 KEY: Final = (
     "router_id", "boot_id", "ingress_conn_id", "ingress_kind", "egress_conn_id", "egress_kind",

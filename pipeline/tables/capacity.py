@@ -6,8 +6,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.measures import beginning, messages, octets
-from pipeline.schema import require
+from pipeline.flow_log.records import require
+from pipeline.tables.measures import beginning, messages, octets
 
 NEEDS: Final = ("ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight")
 MINUTE_NS: Final = 60e9

@@ -1,6 +1,6 @@
 """`spark.read.format("routerd")`: the flow log as a source of Spark, for notebooks.
 
-    spark.dataSource.register(pipeline.source.FlowLog)   # not needed where `pyspark_routerd` can be imported
+    spark.dataSource.register(pipeline.flow_log.source.FlowLog)   # not needed where `pyspark_routerd` can be imported
     spark.read.format("routerd").load("/var/lib/routerd/flows")
 
 It leaves out the same files as the batch jobs do. Plain Parquet is read several times faster.
@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from pipeline.schema import FLOW
-from pipeline.survey import survey
+from pipeline.flow_log.records import FLOW
+from pipeline.flow_log.survey import survey
 
 PER_PARTITION = 8  # files
 BATCH = 1 << 16  # records

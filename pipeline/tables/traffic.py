@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
-from pipeline.schema import require
+from pipeline.flow_log.records import require
+from pipeline.tables.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
 from shm.contract.flow import OUTCOMES
 
 NEEDS: Final = (

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.holding import Held, held, places_for
-from pipeline.survey import GONE, LogFile, Skipped, Survey
+from pipeline.flow_log.holding import Held, held, places_for
+from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey
 
 
 @pytest.fixture

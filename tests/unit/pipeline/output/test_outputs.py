@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from pipeline import generations
 from pipeline.errors import PipelineError
-from pipeline.generations import begin, current, read
-from pipeline.output import RESULTS, STREAM, Kind, Output, claimed
+from pipeline.output import generations
+from pipeline.output.directory import RESULTS, STREAM, Kind, Output, claimed
+from pipeline.output.generations import begin, current, read
 from pipeline.scratch import MARKER, scratch
 from tests.support.beds.output import ID, claim, make, part, tree
 
@@ -136,7 +136,7 @@ def test_what_somebody_put_into_a_run_keeps_it(
     """Its tables, too: they are what the notes beside them are about."""
     if not local:
         files = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
-        monkeypatch.setattr("pipeline.output.file_system", lambda path: (files, path))
+        monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (files, path))
     output = claim(tmp_path / "out", log)
     run = Path(make(output, "one").root)
     (run / "traffic" / "analysis.ipynb").write_text("precious")
@@ -213,7 +213,7 @@ def test_a_killed_run_leaves_the_former_results_whole(
 ) -> None:
     """Before any of its steps; the next run removes what it left. So where there are no links."""
     files = LOCAL() if local else REMOTE("/", fs.LocalFileSystem())
-    monkeypatch.setattr("pipeline.output.file_system", lambda path: (files, path))
+    monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (files, path))
     for name in ("symlink", "replace"):
         monkeypatch.setattr(generations.os, name, Mortal.step(getattr(os, name)))
     out = tmp_path / "out"

@@ -11,8 +11,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.measures import beginning, gathered, messages, packed, ranked, weight
-from pipeline.schema import require
+from pipeline.flow_log.records import require
+from pipeline.tables.measures import beginning, gathered, messages, packed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "address", "mtype", "n_deliveries", "sample_weight",

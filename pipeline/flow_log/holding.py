@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from pipeline.survey import GONE, LogFile, Skipped, Survey, survey
+from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey, survey
 
 ABOVE: Final = 1024  # numbers of files that others want to be lower
 TRIES: Final = 3  # to find a log that does not change while it is looked at

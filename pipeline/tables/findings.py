@@ -5,7 +5,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.anomalies import COLUMNS, anomalies
+from pipeline.tables.anomalies import COLUMNS, anomalies
 
 
 def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame) -> DataFrame:

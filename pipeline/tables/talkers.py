@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.flows import added, outer
-from pipeline.measures import origin
+from pipeline.tables.flows import added, outer
+from pipeline.tables.measures import origin
 
 
 def talkers(flows: DataFrame) -> DataFrame:

@@ -10,9 +10,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.flows import INNER, added, outer
-from pipeline.measures import gathered, origin, packed, ranked, ranked_in_spans, weight
-from pipeline.schema import require
+from pipeline.flow_log.records import require
+from pipeline.tables.flows import INNER, added, outer
+from pipeline.tables.measures import gathered, origin, packed, ranked, ranked_in_spans, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",

@@ -1,32 +1,11 @@
-"""The one place where Spark reads and writes: the log in, tables of results out."""
-
-from collections.abc import Mapping
+"""The tables of a run, as Spark writes and reads them."""
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
-from pipeline.generations import Generation
-from pipeline.schema import FLOW, KEY
-from pipeline.survey import LogFile, Survey
-
-
-def read_log(spark: SparkSession, found: Survey, places: Mapping[str, str] | None = None) -> DataFrame:
-    """The records of a log, each once, in no order. Columns that an older file lacks are null.
-
-    ``places``: by path, where a file is to be read instead.
-    """
-    clean = _read(spark, found.clean, places or {})
-    if not found.tangled:
-        return clean
-    return clean.unionByName(_read(spark, found.tangled, places or {}).dropDuplicates(list(KEY)))
-
-
-def _read(spark: SparkSession, files: list[LogFile], places: Mapping[str, str]) -> DataFrame:
-    if not files:
-        return spark.createDataFrame([], FLOW)
-    return spark.read.schema(FLOW).parquet(*(places.get(file.path, file.path) for file in files))
+from pipeline.output.generations import Generation
 
 
 class Results:

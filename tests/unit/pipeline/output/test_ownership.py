@@ -8,7 +8,7 @@ import pytest
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
-from pipeline.generations import begin, current
+from pipeline.output.generations import begin, current
 from tests.support.beds.output import ID, claim, make, part, tree
 
 
@@ -26,7 +26,7 @@ def test_what_others_call_like_ours_is_theirs(
     by the names of what was being written."""
     if not local:
         files = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
-        monkeypatch.setattr("pipeline.output.file_system", lambda path: (files, path))
+        monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (files, path))
     first, other = tmp_path / "first", tmp_path / "other"
     make(claim(first, log), "one")
     other.mkdir()

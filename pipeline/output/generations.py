@@ -23,7 +23,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
-from pipeline.output import ID, RESULTS, TABLE, Output
+from pipeline.output.directory import ID, RESULTS, TABLE, Output
 
 SUMMARY: Final = "summary.json"
 CURRENT: Final = "current"

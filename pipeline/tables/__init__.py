@@ -1,0 +1,1 @@
+"""The tables of results: pure functions from data frames to data frames."""
