@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-if __package__ in (None, ""):  # spark-submit starts it as a file, not as a part of its package
+if __package__ in (None, ""):  # spark-submit runs this as a file, not as a part of its package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.cli import main

@@ -1,4 +1,4 @@
-"""Who should own what: loads made even with few moves. Pure, and the same for the same input."""
+"""Which endpoint should own which entity, so that few moves even out the load; equal input gives equal results."""
 
 import heapq
 from bisect import bisect_left
@@ -9,52 +9,53 @@ Loads = Mapping[str, int]
 
 
 def balance(loads: Loads, owners: Mapping[str, str], endpoints: Iterable[str], slack: float) -> dict[str, str]:
-    """The owner of every entity of ``loads``, so that no endpoint has more than ``1 + slack`` of the mean.
+    """Return the owner of every entity of ``loads``; no endpoint should have more than ``1 + slack`` of the mean.
 
-    An entity whose owner is not among the endpoints moves; of the others only those of endpoints with too
-    much. Of these first the entity moves that takes away the excess at once, the smallest of such,
-    otherwise the largest that fits somewhere. Where nothing fits, the load stays as it is. Raises
-    ValueError: there is no endpoint.
+    Entities move whose owner is not among the endpoints, and some of the endpoints with too much load: first the
+    smallest one that takes away the whole excess, or else the largest that fits somewhere. Where nothing fits, the
+    load stays as it is. Raises ``ValueError`` without an endpoint.
     """
     places = sorted(set(endpoints))
     if not places:
-        raise ValueError("there is no endpoint to own anything")
+        raise ValueError("there is no endpoint to own managed entities")
     limit = sum(loads.values()) / len(places) * (1 + slack)
     owned: dict[str, list[tuple[int, str]]] = {place: [] for place in places}
     free: list[tuple[int, str]] = []
     for name in sorted(loads):
         owner = owners.get(name, "")
         owned.get(owner, free).append((loads[name], name))
-    sums = {place: sum(load for load, _ in entities) for place, entities in owned.items()}
+    totals = {place: sum(load for load, _ in entities) for place, entities in owned.items()}
     result = {name: place for place, entities in owned.items() for _, name in entities}
-    room = [(total, place) for place, total in sums.items()]
+    room = [(total, place) for place, total in totals.items()]
     heapq.heapify(room)
 
     def put(load: int, name: str) -> None:
-        """To the endpoint with the least; outdated entries of the heap are passed over."""
-        while sums[room[0][1]] != room[0][0]:
+        """Give an entity to the endpoint with the least load; outdated entries of the heap are skipped."""
+        while totals[room[0][1]] != room[0][0]:
             heapq.heappop(room)
         _, place = heapq.heappop(room)
-        sums[place] += load
+        totals[place] += load
         result[name] = place
-        heapq.heappush(room, (sums[place], place))
+        heapq.heappush(room, (totals[place], place))
 
     for load, name in sorted(free, key=lambda one: (-one[0], one[1])):
         put(load, name)
-    for place in sorted(places, key=lambda one: (-sums[one], one)):
-        if sums[place] > limit:
-            for load, name in _shed(sorted(owned[place]), sums, place, limit):
-                sums[place] -= load
-                heapq.heappush(room, (sums[place], place))
+    for place in sorted(places, key=lambda one: (-totals[one], one)):
+        if totals[place] > limit:
+            for load, name in _shed(sorted(owned[place]), totals, place, limit):
+                totals[place] -= load
+                heapq.heappush(room, (totals[place], place))
                 put(load, name)
     return result
 
 
-def _shed(entities: list[tuple[int, str]], sums: dict[str, int], place: str, limit: float) -> Iterable[tuple[int, str]]:
-    """Entities of an endpoint, in the order of load, that should leave it; asked for one at a time."""
-    while entities and sums[place] > limit:
-        least = min(total for other, total in sums.items() if other != place) if len(sums) > 1 else limit
-        at = bisect_left(entities, (ceil(sums[place] - limit), ""))
+def _shed(
+    entities: list[tuple[int, str]], totals: dict[str, int], place: str, limit: float
+) -> Iterable[tuple[int, str]]:
+    """Yield the entities that should leave an endpoint; the caller moves each before it takes the next."""
+    while entities and totals[place] > limit:
+        least = min(total for other, total in totals.items() if other != place) if len(totals) > 1 else limit
+        at = bisect_left(entities, (ceil(totals[place] - limit), ""))
         fitting = bisect_left(entities, (floor(limit - least) + 1, "")) - 1
         at = at if at <= fitting else fitting
         if at < 0:

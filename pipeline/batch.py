@@ -1,4 +1,4 @@
-"""All batch jobs over one log, in their order: the tables they make, and what is said of the run."""
+"""All batch jobs over one log, in their order: the tables they make, and the summary of the run."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -31,8 +31,8 @@ def run(
 ) -> Results:
     """Make every table of the results and the summary, and only then let readers have them.
 
-    Tables made from others read them back. The output is claimed; ``places`` are those of `read_log`. A run
-    that fails removes what it made.
+    Tables made from others read them back. The output is claimed; ``places`` are those of `read_log`. A failed run
+    removes what it made.
     """
     made = begin(output)
     results = Results(spark, made)
@@ -49,9 +49,9 @@ def run(
 
 
 def tables(log: DataFrame, read: Callable[[str], DataFrame], costs: Costs) -> dict[str, Callable[[], DataFrame]]:
-    """How each table is made, in an order in which what it is made from is there; ``read`` gives that.
+    """Return what makes each table, in an order in which ``read`` finds the tables that it needs.
 
-    Whatever needs no time of day comes from `flows`, so the log is not read once for each of them.
+    Tables without times of day come from `flows`, so a run reads the log once for all of them.
     """
     return {
         "flows": lambda: flows(log),
@@ -75,7 +75,7 @@ def tables(log: DataFrame, read: Callable[[str], DataFrame], costs: Costs) -> di
 
 
 def summary(found: Survey, results: Results) -> dict[str, Any]:
-    """What the run read and left out, and totals that other tools can compare."""
+    """Return what the run read and left out, and totals that other tools can compare."""
     totals = results.read("traffic").selectExpr(
         "coalesce(sum(records), 0)", "coalesce(sum(messages), 0)", "coalesce(sum(bytes), 0)",
         "cast(min(minute) as string)", "cast(max(minute) as string)",
@@ -97,9 +97,9 @@ def summary(found: Survey, results: Results) -> dict[str, Any]:
 
 
 def plan(results: Results, wishes: Wishes) -> tuple[Plan, str]:
-    """The plan from the results of a run, and where its table was written.
+    """Plan from the results of a run; return the plan and the path of its table.
 
-    Raises PipelineError: there are no results, or nothing in them to plan from.
+    Raises ``PipelineError`` if there are no results, or nothing in them to plan from.
     """
     entities = [row.asDict() for row in results.read("entities").orderBy("meid", "mtype", "endpoint").collect()]
     sets = [row.asDict() for row in results.read("endpoints").orderBy("mtype", "sub_id").collect()]

@@ -137,5 +137,5 @@ def plan() -> None:
 
 
 def main() -> None:
-    """For spark-submit, and `python -m pipeline`."""
+    """Run the commands for spark-submit and `python -m pipeline`."""
     pipeline(prog_name="routerd pipeline")

@@ -1,5 +1,5 @@
-"""What is wrong outside of the pipeline, in one sentence for its user."""
+"""Errors outside of the pipeline, each in one sentence for its user."""
 
 
 class PipelineError(Exception):
-    """Bad input, a missing program, a directory that cannot be used: says what, why, and what to do."""
+    """Bad input, a missing program, an unusable directory: the text says what, why, and what to do."""

@@ -1,4 +1,4 @@
-"""Local directories, and those of file systems with a URL, in one manner."""
+"""The file systems of directories, local or with a URL."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pipeline.errors import PipelineError
 
 
 def file_system(directory: str) -> tuple[Any, str]:
-    """The file system of a directory, and its path there. Raises PipelineError: it cannot be reached."""
+    """Return the file system of a directory, and its path there. Raises ``PipelineError`` if it cannot be reached."""
     if "://" not in directory:
         return fs.LocalFileSystem(), str(Path(directory).absolute())
     try:

@@ -1,4 +1,4 @@
-"""Pieces of a self-contained HTML page: figures, tables, bars and lines. What a log says is text only."""
+"""Pieces of a self-contained HTML page: figures, tables, bars and lines. Texts of a log never become markup."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -6,8 +6,8 @@ from html import escape
 from typing import Final
 
 COLOURS: Final = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#64748b")
-HEIGHT: Final = 1000  # of a plot, in units of its own: it is stretched to what there is room for
-LONG: Final = 28  # characters of a text beyond which it may be broken
+HEIGHT: Final = 1000  # of a plot, in units of its own; the page stretches it
+LONG: Final = 28  # characters; a longer text may be broken
 MARKS: Final = 5  # times on an axis
 _ROUND: Final = (1, 2, 2.5, 5, 10)  # a scale ends at one of these, times a power of ten
 
@@ -57,7 +57,7 @@ svg * { vector-effect: non-scaling-stroke; }
 
 
 class Figure(str):
-    """A number as people read it, with its unit: it stands at the right."""
+    """A number as people read it, with its unit; it is right-aligned."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ Cell = str | int | datetime | None
 
 
 def page(title: str, note: str, parts: Mapping[str, str]) -> str:
-    """The whole document; ``parts`` by their headings, that of the first one is empty."""
+    """Return the whole document; ``parts`` are by heading, and the heading of the first one is empty."""
     chapters = [
         f'<h2 id="{_anchor(heading)}">{escape(heading)}</h2>\n{part}' if heading else part
         for heading, part in parts.items()
@@ -88,19 +88,21 @@ def _anchor(heading: str) -> str:
 
 
 def said(note: str) -> str:
-    """What something shows."""
+    """Return a paragraph that says what something shows."""
     return f'<p class="note">{escape(note)}</p>'
 
 
 def figures(values: Mapping[str, Cell]) -> str:
-    """The few numbers that matter most."""
+    """Return the few numbers that matter most."""
     shown = (f"<div><dt>{escape(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in values.items())
     return f"<dl>{''.join(shown)}</dl>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing", cards: bool = False) -> str:
-    """A table; numbers at the right. Without rows the word for that. ``cards``: a narrow window shows each
-    row below the other, with the heads beside its cells."""
+    """Return a table with right-aligned numbers, or ``empty`` without rows.
+
+    A narrow window shows the rows of ``cards`` one below the other, with the heads beside the cells.
+    """
     rows = list(rows)
     if not rows:
         return f"<p>{escape(empty)}</p>"
@@ -114,7 +116,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "no
 
 
 def _wide(text: str) -> str:
-    """What may be wider than the window: it is scrolled by itself."""
+    """Return text that may be wider than the window and scrolls by itself."""
     return f'<div class="wide">{text}</div>'
 
 
@@ -138,26 +140,26 @@ def _text(value: Cell) -> str:
 
 
 def period(first: datetime, last: datetime) -> str:
-    """From when to when, in UTC, to the minute; the day once if it is the same."""
+    """Return the first and last minute in UTC, with one date if it is the same."""
     start, end = first.astimezone(UTC), last.astimezone(UTC)
     until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
     return f"{start:%Y-%m-%d %H:%M} to {until}"
 
 
 def milliseconds(nanoseconds: float | None) -> Figure | None:
-    """With three digits behind the point, so that those of a column stand below each other."""
+    """Return milliseconds with three decimals, so that the points of a column are aligned."""
     return None if nanoseconds is None else Figure(f"{nanoseconds / 1e6:,.3f}")
 
 
 def share(part: float | None) -> Figure | None:
-    """Of a whole, in percent."""
+    """Return a share in percent."""
     if part is None:
         return None
     return Figure("< 0.1 %" if 0 < part < 0.001 else f"{part * 100:,.1f} %")
 
 
 def octets(count: int | None) -> Figure | None:
-    """Bytes, in the unit that leaves up to three digits before the point."""
+    """Return bytes in the unit that leaves up to three digits before the point."""
     if count is None:
         return None
     if count < 1000:
@@ -170,14 +172,14 @@ def octets(count: int | None) -> Figure | None:
 
 
 def days(count: float | None) -> Figure | None:
-    """A prospect: far away it is no number any more."""
+    """Return a number of days; beyond 1,000 the exact number means nothing."""
     if count is None:
         return None
     return Figure("> 1,000" if count > 1000 else f"{count:,.1f}")
 
 
 def bars(rows: Sequence[tuple[str, int, Cell, Cell]], heads: tuple[str, str, str, str]) -> str:
-    """A bar for each name, as long as its count; and two more cells."""
+    """Return a bar for each name, as long as its count, with two more cells."""
     most = max((count for _, count, _, _ in rows), default=0) or 1
     if not rows:
         return "<p>nothing</p>"
@@ -194,7 +196,7 @@ def bars(rows: Sequence[tuple[str, int, Cell, Cell]], heads: tuple[str, str, str
 
 
 def lines(start: datetime, step_s: int, series: Mapping[str, Sequence[float]], unit: str) -> str:
-    """What each of some things came to in each step of time, all on one scale from zero."""
+    """Return a plot of several series over time, all on one scale from zero."""
     count = max((len(values) for values in series.values()), default=0)
     if not count:
         return "<p>nothing</p>"
@@ -223,7 +225,7 @@ def lines(start: datetime, step_s: int, series: Mapping[str, Sequence[float]], u
 
 
 def round_up(value: float) -> float:
-    """The end of a scale that holds a value: 1, 2, 2.5 or 5 times a power of ten."""
+    """Return the end of a scale that contains a value: 1, 2, 2.5 or 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** (len(f"{value:.0f}") - 1) if value >= 1 else 1.0

@@ -1,7 +1,7 @@
-"""A plan from the observed load: who should own which managed entity, as a route table and a MEID map.
+"""A plan from the observed load: which endpoint should own which managed entity, as a route table and a MEID map.
 
-Loads are aggregated in Spark, whatever the size of the log; what is left is a row for each entity, and the
-assignment is made in one place, so that it is the same each time.
+Spark aggregates the load, however large the log is. What is left is a row for each entity, and one place makes the
+assignment, so that it is the same each time.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -29,10 +29,12 @@ ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
 ENTITY: Final = r"[^\s|#]{1,31}"
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
 
+Row = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a user wants otherwise than observed. ``slack``: so far above the mean is even."""
+    """What the user wants to change; a load counts as even up to the share ``slack`` above the mean."""
 
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
@@ -41,17 +43,17 @@ class Wishes:
 
 @dataclass(slots=True)
 class Plan:
-    """Who owns what, and where each message type goes. ``odd``: what could not be planned, and why."""
+    """Who owns which entity, and where each message type goes; ``odd`` says what could not be planned, and why."""
 
     owners: dict[str, str] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
     loads: dict[str, int] = field(default_factory=dict)
-    entries: dict[tuple[int, int], str] = field(default_factory=dict)  # by type and subscription: groups
+    entries: dict[tuple[int, int], str] = field(default_factory=dict)  # groups by message type and subscription
     odd: list[str] = field(default_factory=list)
 
     @property
     def moves(self) -> dict[str, tuple[str, str]]:
-        """Entities that get another owner: from whom to whom."""
+        """The former and the new owner of each entity that moves."""
         return {
             name: (self.before[name], owner)
             for name, owner in sorted(self.owners.items())
@@ -59,18 +61,18 @@ class Plan:
         }
 
     def endpoint_loads(self, owners: Mapping[str, str]) -> dict[str, int]:
-        """Messages for each endpoint if these were the owners."""
-        sums: dict[str, int] = defaultdict(int)
+        """Return the number of messages for each endpoint if these were the owners."""
+        totals: dict[str, int] = defaultdict(int)
         for name, owner in owners.items():
-            sums[owner] += self.loads[name]
-        return dict(sorted(sums.items()))
+            totals[owner] += self.loads[name]
+        return dict(sorted(totals.items()))
 
 
 def entity_loads(flows: DataFrame) -> DataFrame:
-    """One row for each managed entity, message type and endpoint: messages that left the network for it.
+    """Return one row for each managed entity, message type and endpoint: messages that left the network for it.
 
-    ``by_meid``: whether a route table went by the entity's owner; null where the log does not say. ``last``:
-    when the last of the messages came.
+    ``by_meid`` is whether a route table chose the entity's owner, null where the log does not say. ``last`` is when
+    the last of the messages came.
     """
     return (
         flows.where(_LEFT)
@@ -81,29 +83,29 @@ def entity_loads(flows: DataFrame) -> DataFrame:
 
 
 def endpoint_sets(log: DataFrame) -> DataFrame:
-    """One row for each message type and set of endpoints that got copies of the same message.
+    """Return one row for each message type and set of endpoints that received copies of the same message.
 
-    Endpoints that never got the same message are members of one group; see `groups_of`.
+    Endpoints that never received the same message are members of one group; see `groups_of`.
     """
     rows = require(log, NEEDS, "the plan").where(_LEFT)
     typed = rows.select("*", f.col("peer_container").alias("endpoint"))
     in_router = f.when(f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number"))
-    by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # of a log that has no numbers
+    by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # in a log without message numbers
     copies = typed.groupBy(
         "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
     ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
     return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
 
 
-def make_plan(loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str, object]], wishes: Wishes) -> Plan:
-    """From rows of `entity_loads` and `endpoint_sets`. Raises PipelineError: nothing to plan from."""
+def make_plan(loads: Iterable[Row], sets: Iterable[Row], wishes: Wishes) -> Plan:
+    """Plan from rows of `entity_loads` and `endpoint_sets`. Raises ``PipelineError`` if there are none."""
     plan = Plan()
     seen: dict[tuple[int, int], set[frozenset[str]]] = defaultdict(set)
     for row in sets:
-        seen[_key(row)].add(frozenset(map(str, _sequence(row["endpoints"]))))
+        seen[_key(row)].add(frozenset(row["endpoints"]))
     loads = list(loads)
-    told = _told(loads)
-    by_owner, types_of = _owners(plan, loads, told)
+    reported = _reported(loads)
+    by_owner, types_of = _owners(plan, loads, reported)
     if not seen:
         raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
     endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
@@ -121,7 +123,7 @@ def make_plan(loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str,
             and all(by_owner[name] == {plan.before[name]} for name in types_of[key])
             and len(frozenset.union(*sets_)) > 1
         )
-        if told.get(key, inferred):
+        if reported.get(key, inferred):
             plan.entries[key] = "%meid"
             continue
         groups = [",".join(sorted(group - gone)) for group in groups_of(sets_)]
@@ -133,42 +135,44 @@ def make_plan(loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str,
     return plan
 
 
-def _told(rows: Iterable[Mapping[str, object]]) -> dict[tuple[int, int], bool]:
-    """By message type, whether it goes by managed entity, as far as the log says."""
-    told: dict[tuple[int, int], bool] = {}
+def _reported(rows: Iterable[Row]) -> dict[tuple[int, int], bool]:
+    """Return whether each message type is routed by managed entity, as far as the log says."""
+    reported: dict[tuple[int, int], bool] = {}
     for row in rows:
         if isinstance(by_meid := row.get("by_meid"), bool):
-            told[_key(row)] = told.get(_key(row), False) or by_meid
-    return told
+            reported[_key(row)] = reported.get(_key(row), False) or by_meid
+    return reported
 
 
 def _owners(
-    plan: Plan, rows: Iterable[Mapping[str, object]], told: Mapping[tuple[int, int], bool]
+    plan: Plan, rows: Iterable[Row], reported: Mapping[tuple[int, int], bool]
 ) -> tuple[dict[str, set[str]], dict[tuple[int, int], set[str]]]:
-    """Fills in loads and owners as observed; endpoints by entity, and entities by message type."""
+    """Fill in the observed loads and owners; return endpoints by entity, and entities by message type."""
     got: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     heard: dict[tuple[str, str], datetime] = {}
     by_type: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
-        name, endpoint = str(row["meid"]), str(row["endpoint"])
+        name, endpoint = row["meid"], str(row["endpoint"])  # the name of an endpoint may be unknown
         if not re.fullmatch(ENTITY, name):
             plan.odd.append(f"managed entity {name!r} does not fit into a table")
             continue
         by_type[_key(row)][name].add(endpoint)
-        got[name][endpoint] += _whole(row["messages"])
+        got[name][endpoint] += row["messages"]
         if isinstance(last := row.get("last"), datetime):
             heard[name, endpoint] = max(last, heard.get((name, endpoint), last))
-    # A type is routed by entity if the log says so; where it says nothing, if each of its entities has one
-    # endpoint. Others only carry the name along.
+    # A type is routed by entity if the log says so, or says nothing and each entity of the type has one endpoint.
+    # Messages of other types only carry the name.
     types_of = {
-        key: set(names) for key, names in by_type.items() if told.get(key, all(len(one) == 1 for one in names.values()))
+        key: set(names)
+        for key, names in by_type.items()
+        if reported.get(key, all(len(one) == 1 for one in names.values()))
     }
     owned: dict[str, set[str]] = defaultdict(set)
     for key, names in types_of.items():
         for name in names:
             owned[name] |= by_type[key][name]
     for name in sorted(owned):
-        # Who got the last message owns it: in a long log there may have been others before.
+        # The receiver of the last message is the owner: a long log may show earlier owners.
         plan.before[name] = max(
             sorted(owned[name]), key=lambda one: (heard.get((name, one), datetime.min), got[name][one])
         )
@@ -177,9 +181,9 @@ def _owners(
 
 
 def groups_of(sets: Iterable[frozenset[str]]) -> list[set[str]]:
-    """Groups from the sets of endpoints that got copies of one message: one member of each group gets one.
+    """Return the groups behind sets of endpoints that received copies of one message; each group gets one copy.
 
-    Two that ever got the same message are in different groups; two that never did are in the same one.
+    Two endpoints that ever received the same message are in different groups, two that never did are in the same one.
     """
     sets = list(sets)
     apart = {(one, other) for group in sets for one in group for other in group if one != other}
@@ -198,7 +202,7 @@ def groups_of(sets: Iterable[frozenset[str]]) -> list[set[str]]:
 
 
 def table_text(plan: Plan) -> str:
-    """The route table and the MEID map with counts and MD5, as `routerd table check` takes them."""
+    """Return the route table and the MEID map with counts and MD5, as `routerd table check` reads them."""
     entries = [f"mse|{mtype}|{sub_id}|{groups}" for (mtype, sub_id), groups in sorted(plan.entries.items())]
     owned: dict[str, list[str]] = defaultdict(list)
     for name, owner in sorted(plan.owners.items()):
@@ -216,21 +220,9 @@ def table_text(plan: Plan) -> str:
 
 
 def _md5(lines: list[str]) -> str:
-    """As route tables want it: of the records, each with a newline behind it. Nothing secret is hashed."""
+    """Return the MD5 that route tables have, of lines that each end in a newline. Nothing secret is hashed."""
     return hashlib.md5("".join(f"{line}\n" for line in lines).encode(), usedforsecurity=False).hexdigest()
 
 
-def _key(row: Mapping[str, object]) -> tuple[int, int]:
-    return _whole(row["mtype"]), _whole(row["sub_id"])
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
-    return value
-
-
-def _sequence(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
-    return value
+def _key(row: Row) -> tuple[int, int]:
+    return row["mtype"], row["sub_id"]

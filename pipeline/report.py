@@ -1,4 +1,4 @@
-"""The report: results of a run as one HTML page that needs nothing else."""
+"""The report: the results of a run as one self-contained HTML page."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -13,12 +13,12 @@ from pipeline.output.results import Results
 from pipeline.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
 from shm.contract.flow import OUTCOMES
 
-POINTS: Final = 240  # on a line
-BUSIEST: Final = 4  # addresses that have a line of their own
-SHOWN: Final = 15  # addresses that have a bar
+POINTS: Final = 240  # of a line at most
+BUSIEST: Final = 4  # addresses with a line of their own
+SHOWN: Final = 15  # addresses with a bar
 WAYS: Final = 40
 TALKERS: Final = 10
-WELL: Final = ("accepted", "presettled")  # outcomes of messages with which nothing is wrong
+WELL: Final = ("accepted", "presettled")  # outcomes of messages that did not fail
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -26,34 +26,34 @@ Columns = Mapping[str, str | Callable[[Row], Cell]]  # by heading: a field of a 
 
 
 def report(results: Results) -> str:
-    """Make the page from the results of a run; where it stands. Raises PipelineError: there are none."""
-    told = results.generation.summary()
+    """Write the page from the results of a run and return its path. Raises ``PipelineError`` if there are none."""
+    summary = results.generation.summary()
     matrix = results.read("traffic").where("egress_kind is null or egress_kind <> 'inter_router'")
     parts = {
-        "": _summary(told),
+        "": _summary(summary),
         "Findings": _findings(results),
         "Messages over time": _over_time(matrix),
         "Busiest addresses": _addresses(matrix),
         "Traffic matrix": _pairs(matrix),
         "Links between routers": _links(results),
-        "Ways through the network": _ways(results),
+        "Paths through the network": _ways(results),
         "Top talkers": _talkers(results),
         "Capacity": _capacity(results),
     }
     note = "The log is empty."
-    if told["first_minute"] is not None:
-        first, last = (_minute(told[name]) for name in ("first_minute", "last_minute"))
+    if summary["first_minute"] is not None:
+        first, last = (_minute(summary[name]) for name in ("first_minute", "last_minute"))
         note = f"{period(first, last)}. All times are UTC."
     return results.generation.write_text(REPORT, page("Flow log of routerd", note, parts))
 
 
 def _minute(text: str) -> datetime:
-    """Of the summary: Spark's words for it, in UTC."""
+    """Return a minute of the summary, which Spark wrote as text, in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def _rows(frame: DataFrame) -> Rows:
-    """As dictionaries, with times that know their zone."""
+    """Return the rows as dictionaries, with times that know their zone."""
     return list(frame.toArrow().to_pylist())
 
 
@@ -67,24 +67,24 @@ def _in(form: Callable[[Any], Cell], field: str) -> Callable[[Row], Cell]:
 
 
 def _named(row: Row) -> str:
-    """What messages were sent to: an address, a message type of a route table, or both."""
+    """Return what messages were sent to: an address, a message type of a route table, or both."""
     names = [] if row["address"] is None else [str(row["address"])]
     if row["mtype"] >= 0:
         names.append(f"message type {row['mtype']}")
     return ", ".join(names) or "no address"
 
 
-def _summary(told: dict[str, Any]) -> str:
+def _summary(summary: dict[str, Any]) -> str:
     shown: dict[str, Cell] = {
-        "messages": told["messages"],
-        "bytes": octets(told["bytes"]),
-        "records": told["records"],
-        "files": told["files"],
-        "records lost": told["lost"],
-        "of them without room": told["dropped"],
-        "files left out": len(told["skipped"]),
+        "messages": summary["messages"],
+        "bytes": octets(summary["bytes"]),
+        "records": summary["records"],
+        "files": summary["files"],
+        "records lost": summary["lost"],
+        "of them without room": summary["dropped"],
+        "files left out": len(summary["skipped"]),
     }
-    left_out = table(("files left out",), [(one,) for one in told["skipped"]]) if told["skipped"] else ""
+    left_out = table(("files left out",), [(one,) for one in summary["skipped"]]) if summary["skipped"] else ""
     return figures(shown) + left_out
 
 
@@ -118,13 +118,13 @@ def _over_time(matrix: DataFrame) -> str:
     slots = range((edges[1] - edges[0]) // step + 1)
 
     def rates(column: str) -> list[float]:
-        """A slot in which nothing came has no row."""
+        """Return messages a second by slot; a slot without messages has no row."""
         return [found[one][column] / step if one in found else 0.0 for one in slots]
 
     series = {"all": rates("all")}
     series |= {_named(one): rates(f"a{at}") for at, one in enumerate(busiest)}
     return said(
-        f"Messages a second that left the network or went to nobody, in steps of {step // 60} min: all, and "
+        f"Messages a second that left the network or found no receiver, in steps of {step // 60} min: all, and "
         "those of the busiest addresses."
     ) + lines(datetime.fromtimestamp(edges[0], UTC), step, series, "/s")
 
@@ -134,15 +134,15 @@ def _is(one: Row) -> Any:
 
 
 def _by_address(matrix: DataFrame, limit: int) -> Rows:
-    sums = matrix.groupBy("address", "mtype").agg(
+    totals = matrix.groupBy("address", "mtype").agg(
         *(f.sum(name).alias(name) for name in ("messages", "bytes", *OUTCOMES))
     )
-    return _rows(sums.orderBy(f.desc("messages"), "address", "mtype").limit(limit))
+    return _rows(totals.orderBy(f.desc("messages"), "address", "mtype").limit(limit))
 
 
 def _addresses(matrix: DataFrame) -> str:
     rows = _by_address(matrix, SHOWN)
-    return said("Messages that left the network, or went to nobody; failed are those that were not accepted.") + bars(
+    return said("Messages that left the network or found no receiver; failed are those that were not accepted.") + bars(
         [
             (
                 _named(row),

@@ -1,7 +1,7 @@
-"""Where Spark writes aside: each session has a directory among the temporary files, and removes it itself.
+"""Directories for Spark's temporary files: each session has one and removes it at its end.
 
-The session holds a lock on a file in it. A directory whose file nobody has locked is of a session that was
-killed, and the next one removes it. One that has another name, or no such file, is somebody else's.
+The session holds a lock on a file in it. If nobody has locked that file, the session was killed, and the next one
+removes the directory. A directory with another name, or without such a file, is somebody else's.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ MARKER: Final = "_routerd_scratch"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A new one, and what killed sessions left is removed."""
+    """Make a directory for a session, and remove what killed sessions left."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if re.fullmatch(NAME, path.name) and not path.is_symlink():
             with suppress(OSError):  # it is in use, has no marker, or belongs to another user
@@ -30,7 +30,7 @@ def scratch() -> Iterator[Path]:
     lock = os.open(made / MARKER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        os.write(lock, f"{os.getpid()}\n".encode())  # from now on it may be removed by who gets the lock
+        os.write(lock, f"{os.getpid()}\n".encode())  # from now on whoever gets the lock may remove it
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -38,7 +38,7 @@ def scratch() -> Iterator[Path]:
 
 
 def _remove_left(path: Path) -> None:
-    """Raises OSError: it is in use, or no session's."""
+    """Remove a directory. Raises ``OSError`` if it is in use, or no session made it."""
     lock = os.open(path / MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The Spark session: what every job relies on, set in one place."""
+"""The Spark session, with the settings on which every job relies."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ from pipeline.scratch import scratch
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
 
-# Jobs depend on these, on a cluster as well.
+# Jobs depend on these, also on a cluster.
 RULES: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -28,13 +28,12 @@ RULES: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Groups are small and many: sorting all records as soon as there are 128 groups costs more than their
-    # room.
+    # Groups are small and many: to sort all records from 128 groups on costs more than their memory.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
-    # Files are named one by one; a Spark job to look for thousands of them takes longer than the driver.
+    # The pipeline names each file; a Spark job that looks for thousands of them takes longer than the driver.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
-# One machine: nothing listens for others, and there is no page.
+# On one machine nothing listens for others, and there is no web page.
 ALONE: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -43,8 +42,8 @@ ALONE: Final = {
     "spark.sql.files.maxPartitionBytes": "64m",
 }
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Each job is code of its own that runs for seconds: the second compiler takes longer than it saves, but for
-# what runs millions of times. Nobody waits while rubbish is collected, so that may stop everything.
+# Each job has its own code, which runs for seconds: the second compiler saves less time than it takes, except for what
+# runs millions of times. Nobody waits for a single message, so a garbage collection may stop everything.
 JAVA: Final = (
     "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
     "-XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=1000000"
@@ -52,7 +51,7 @@ JAVA: Final = (
 
 
 def check_java() -> None:
-    """Raises PipelineError: there is no Java that Spark runs on; says what to install."""
+    """Raise ``PipelineError``, which says what to install, if there is no Java on which Spark runs."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     advice = "install one (on Debian: apt install default-jre-headless)"
@@ -69,11 +68,11 @@ def check_java() -> None:
 
 @contextmanager
 def session(master: str | None = None, options: dict[str, str] | None = None) -> Iterator[SparkSession]:
-    """A Spark session, stopped at the end.
+    """Start a Spark session, and stop it at the end.
 
-    Within spark-submit it is the one submitted to; otherwise that of ``master``, by default this machine.
-    What Spark writes aside stands in a directory that goes at the end. Raises PipelineError: no Java, no
-    such master.
+    Within spark-submit it is the submitted one, otherwise that of ``master``, by default this machine. Spark's
+    temporary files are in a directory that is removed at the end. Raises ``PipelineError`` without Java or such a
+    master.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
     spark = None
@@ -99,7 +98,7 @@ def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSes
         settings[JAVA_OPTIONS] = " ".join(
             (f"-Djava.io.tmpdir={aside}", f"-Dlog4j2.configurationFile=file:{logging_file}")
         )
-        options.setdefault(JAVA_OPTIONS, JAVA)  # another's choice of a collector must not meet ours
+        options.setdefault(JAVA_OPTIONS, JAVA)  # two choices of a collector contradict each other
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3

@@ -1,8 +1,7 @@
-"""The traffic matrix continuously: Structured Streaming over the growing log, each record once.
+"""The traffic matrix of a growing log: Structured Streaming counts each record once.
 
-The sums of every batch are written as a part of the output (`pipeline.output.parts`), and parts add up: nothing is
-kept in memory, and a record that comes late is still counted. The watermark says which minutes are
-complete.
+The sums of every batch become a part of the output (`pipeline.output.parts`), and parts add up: the stream keeps
+nothing in memory, and still counts a late record. The watermark says which minutes are complete.
 """
 
 from collections import defaultdict
@@ -23,38 +22,36 @@ from pipeline.flow_log.survey import Watch
 from pipeline.output.directory import Output
 from pipeline.output.parts import Parts, State, prepare
 from pipeline.output.spans import Ledger, Range, add, meet, taken
-from pipeline.tables.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes
+from pipeline.tables.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes, weight
 from pipeline.tables.traffic import KEY as MATRIX
 from pipeline.tables.traffic import keyed
 from shm.contract.flow import OUTCOMES, RAW
 
 SUMS: Final = ("records", "messages", "bytes", *OUTCOMES, "latency_n", "latency_sum")
-FOLD_AT: Final = 64  # parts, of which then one is made
+FOLD_AT: Final = 64  # parts; more are folded into one sum
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How the stream runs. ``once``: take what is there, and end. ``delay_s``: how late records are."""
+    """How the stream runs: ``once`` takes what is there and ends; ``delay_s`` is how late records may be."""
 
     once: bool = False
     every_s: float = 5.0
-    files: int = 500  # in a batch, at most
+    files: int = 500  # at most in a batch
     delay_s: float = 60.0
 
 
 def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell) -> None:
-    """Add what is new in the log to the output, until it is interrupted or, with ``once``, nothing is left.
+    """Add what is new in the log to a claimed output, until interrupted or, with ``once``, until nothing is left.
 
-    The output is claimed. Raises PipelineError: a directory that cannot be used, a file from the future, a
-    batch that failed.
+    Raises ``PipelineError`` for an unusable directory, a file of a later version, or a failed batch.
     """
     raw = raw_of(source)
     prepare(output)
     parts = Parts(spark, output.directory)
-    # A batch cannot leave a file out: `Watch` names bad ones, and the records of one that was deleted before
-    # it was read are missing.
+    # A batch cannot leave a file out: `Watch` names bad ones. Records of a file deleted before it was read are missing.
     for bad in ("Corrupt", "Missing"):
         spark.conf.set(f"spark.sql.files.ignore{bad}Files", "true")
     records = (
@@ -77,11 +74,11 @@ def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell
 
 
 def raw_of(source: str) -> str:
-    """The tree in which files appear and are never changed: the compacted ones would count twice."""
+    """Return the tree in which files appear and never change: compacted ones would count twice."""
     log = Output(source)
     chosen = log.path(RAW) if _there(log.files, log.path(RAW)) else log.root
     if not _there(log.files, chosen):
-        raise PipelineError(f"{source} is no directory; give the directory of a flowLog")
+        raise PipelineError(f"{source} is not a directory; give the directory of a flowLog")
     return log.url(chosen)
 
 
@@ -90,7 +87,7 @@ def _there(files: Any, path: str) -> bool:
 
 
 class _Batches:
-    """Takes one batch after the other."""
+    """Takes one batch after another."""
 
     def __init__(self, parts: Parts, watch: Watch, pace: Pace, tell: Tell) -> None:
         self._parts = parts
@@ -100,7 +97,7 @@ class _Batches:
         self.failure: PipelineError | None = None
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Add a batch to the output. Called again with the same batch after a crash."""
+        """Add a batch to the output. After a crash Spark passes the same batch again."""
         try:
             for skipped in self._watch.fresh():
                 self._tell(str(skipped))
@@ -110,7 +107,7 @@ class _Batches:
         before = self._parts.state_before(number)
         if before is None:
             return
-        records = batch.where("router_id is not null and seq is not null")  # a foreign file has none
+        records = batch.where("router_id is not null and seq is not null")  # a file of something else has none
         fresh, state = once_only(records, before)
         state.batch = number
         self._parts.write(sums(fresh), state)
@@ -131,7 +128,7 @@ def _moment(micros: int | None) -> str:
 
 
 def once_only(records: DataFrame, before: State) -> tuple[DataFrame, State]:
-    """Of a batch the records that were not taken before, each once; and the state behind it."""
+    """Return the records of a batch that were not taken before, each once, and the state after it."""
     spans = (
         records.groupBy(*KEY[:3], "file")
         .agg(f.min("seq"), f.max("seq"), f.count("*"), f.max(f.unix_micros("ts")))
@@ -166,8 +163,7 @@ def _within(writer: tuple[str, str, int], numbers: Range) -> Column:
 
 
 def sums(records: DataFrame) -> DataFrame:
-    """Sums by the key of the matrix and bucket of latency (`bucket`; null: none); they add up."""
-    weight = f.col("n_deliveries") * f.col("sample_weight")
+    """Return sums, which add up, by the key of the matrix and the bucket of latency; null where there is no latency."""
     known = f.col("latency_ns").isNotNull()
     return (
         keyed(records)
@@ -177,19 +173,19 @@ def sums(records: DataFrame) -> DataFrame:
             messages(),
             octets(),
             *outcomes(),
-            f.sum(f.when(known, weight).otherwise(0)).alias("latency_n"),
-            f.sum(f.when(known, f.col("latency_ns") * weight).otherwise(0)).alias("latency_sum"),
+            f.sum(f.when(known, weight()).otherwise(0)).alias("latency_n"),
+            f.sum(f.when(known, f.col("latency_ns") * weight()).otherwise(0)).alias("latency_sum"),
         )
     )
 
 
 def added(parts: DataFrame) -> DataFrame:
-    """Parts added up."""
+    """Return parts added up."""
     return parts.groupBy(*MATRIX, "bucket").agg(*(f.sum(name).alias(name) for name in SUMS))
 
 
 def traffic(parts: DataFrame) -> DataFrame:
-    """The traffic matrix from parts: as the batch job's, but percentiles are the ends of their buckets."""
+    """Return the traffic matrix from parts. Its percentiles are the ends of their buckets, unlike the batch job's."""
     counts = f.sort_array(f.collect_list(f.struct("bucket", "latency_n")))
     matrix = (
         added(parts)

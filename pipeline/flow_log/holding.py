@@ -1,8 +1,8 @@
-"""The log as it was at the start: its files are kept open, so those that retention deletes can be read on.
+"""The log as it was at the start: its files are kept open, so Spark can still read those that retention deletes.
 
-A run reads the log eight times within minutes, and the router deletes its oldest files meanwhile. An open
-file exists until it is closed, and Spark on the same machine reads it as /proc/PID/fd/NUMBER. Where Spark is
-elsewhere, or the log has a URL, files are read by their names, and one that goes ends the run.
+A run reads the log eight times within minutes, and the router deletes its oldest files meanwhile. An open file exists
+until it is closed, and Spark on the same machine reads it as /proc/PID/fd/NUMBER. Spark elsewhere, or with a log that
+has a URL, reads files by their names, and a deleted file ends the run.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey, survey
 
-ABOVE: Final = 1024  # numbers of files that others want to be lower
-TRIES: Final = 3  # to find a log that does not change while it is looked at
+ABOVE: Final = 1024  # leaves the lower file numbers to code that needs them
+TRIES: Final = 3  # to survey a log while it does not change
 
 
 class Held:
-    """Files of a survey, where each can be read until this is closed."""
+    """Files of a survey, which stay readable until this is closed."""
 
     def __init__(self, source: str) -> None:
         self._files, _ = file_system(source)
@@ -32,7 +32,7 @@ class Held:
         self._named: dict[str, str] = {}
 
     def take(self, files: list[LogFile]) -> list[LogFile]:
-        """Keep them open, the oldest first, as many as may be; those that are gone."""
+        """Keep as many files open as possible, the oldest first; return those that are gone."""
         _allow(len(files))
         local = isinstance(self._files, fs.LocalFileSystem)
         gone = []
@@ -56,11 +56,11 @@ class Held:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """By path, where the file can be read on this machine."""
+        """Where each file can be read on this machine, by path."""
         return {path: place for place, path in self._named.items() if path in self._open}
 
     def failed(self, found: Survey, error: Exception) -> Exception:
-        """A better error for one that Spark had while it read the files."""
+        """Return a better error for one that Spark had while it read the files."""
         for place in re.findall(r"/proc/\d+/fd/\d+", str(error)):
             if path := self._named.get(place):
                 return PipelineError(f"{path} cannot be read by Spark: move it away, and start again")
@@ -79,7 +79,7 @@ class Held:
         )
 
     def close(self) -> None:
-        """From now on the files are where their names are."""
+        """Close the files; they can be read by their names only."""
         for number in self._open.values():
             os.close(number)
         self._open.clear()
@@ -87,14 +87,14 @@ class Held:
 
 @contextmanager
 def held(source: str, look: Callable[[str], Survey] = survey) -> Iterator[tuple[Survey, Held]]:
-    """The survey of a log, and its files kept. Those that went meanwhile are among the skipped.
+    """Survey a log and keep its files open. Those deleted meanwhile are among the skipped.
 
-    Raises PipelineError as `survey` does.
+    Raises ``PipelineError`` as `survey` does.
     """
     kept = Held(source)
     went: set[str] = set()
     try:
-        for _ in range(TRIES):  # rows of a file that went may be in a compacted one, which is new
+        for _ in range(TRIES):  # the rows of a deleted file may be in a new compacted one
             found = look(source)
             gone = {file.path for file in kept.take([*found.clean, *found.tangled])}
             missed = gone | {one.path for one in found.skipped if one.reason == GONE}
@@ -108,15 +108,15 @@ def held(source: str, look: Callable[[str], Survey] = survey) -> Iterator[tuple[
 
 
 def _leave_out(found: Survey, gone: set[str], went: set[str]) -> None:
-    """``gone``: files of the survey; ``went``: those, and others that the survey did not find any more."""
+    """Skip files: ``gone`` ones of the survey, and ``went``, those that any survey missed."""
     found.clean = [file for file in found.clean if file.path not in gone]
     found.tangled = [file for file in found.tangled if file.path not in gone]
-    told = {one.path for one in found.skipped} | found.replaced
-    found.skipped += [Skipped(path, GONE) for path in sorted(went - told)]
+    known = {one.path for one in found.skipped} | found.replaced
+    found.skipped += [Skipped(path, GONE) for path in sorted(went - known)]
 
 
 def _allow(files: int) -> None:
-    """As many open files as the system lets this process have, if it needs them."""
+    """Raise the limit of open files as far as necessary and permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ABOVE + files + 256
     if hard != resource.RLIM_INFINITY:
@@ -126,5 +126,5 @@ def _allow(files: int) -> None:
 
 
 def places_for(spark: Any, kept: Held) -> Mapping[str, str]:
-    """Where Spark reads the files: of another machine it knows names alone."""
+    """Return where Spark reads the files; on another machine it can only use their names."""
     return kept.places if str(spark.sparkContext.master).startswith("local") else {}

@@ -18,9 +18,9 @@ KEY: Final = ("router_id", "boot_id", "worker_id", "seq")
 
 
 def read_log(spark: SparkSession, found: Survey, places: Mapping[str, str] | None = None) -> DataFrame:
-    """The records of a log, each once, in no order. Columns that an older file lacks are null.
+    """Return the records of a log, each once, in no order. Columns that an older file lacks are null.
 
-    ``places``: by path, where a file is to be read instead.
+    ``places`` says by path where a file is to be read instead.
     """
     clean = _read(spark, found.clean, places or {})
     if not found.tangled:
@@ -35,10 +35,9 @@ def _read(spark: SparkSession, files: list[LogFile], places: Mapping[str, str]) 
 
 
 def require(frame: DataFrame, columns: Iterable[str], job: str) -> DataFrame:
-    """The columns a job needs, of the types they have in the log, and no others.
+    """Return the columns that a job needs and no others.
 
-    Raises PipelineError: a column is missing or of another type; when the job is put together, not when it
-    runs.
+    Raises ``PipelineError`` before the job runs if a column is missing, or has another type than in the log.
     """
     wanted = {field.name: field.dataType for field in FLOW if field.name in set(columns)}
     given = {field.name: field.dataType for field in frame.schema}

@@ -1,9 +1,9 @@
-"""`spark.read.format("routerd")`: the flow log as a source of Spark, for notebooks.
+"""`spark.read.format("routerd")`: the flow log as a data source of Spark, for notebooks.
 
     spark.dataSource.register(pipeline.flow_log.source.FlowLog)   # not needed where `pyspark_routerd` can be imported
     spark.read.format("routerd").load("/var/lib/routerd/flows")
 
-It leaves out the same files as the batch jobs do. Plain Parquet is read several times faster.
+It leaves out the same files as the batch jobs do. Spark reads plain Parquet several times faster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,26 +26,26 @@ WANTED = to_arrow_schema(FLOW, timezone="UTC")
 
 
 class FlowLog(DataSource):
-    """The option ``path`` is the directory of a flowLog, local or with a URL."""
+    """The data source; its option ``path`` is the directory of a flowLog, local or with a URL."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """Return the name for `format`."""
         return "routerd"
 
     def schema(self) -> StructType:
-        """Every column of this version; those that a file lacks are null."""
+        """Return every column of this version; those that a file lacks are null."""
         return FLOW
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch. Raises PipelineError: there is no path."""
+        """Return the reader of a batch. Raises ``PipelineError`` without a path."""
         if "path" not in self.options:
             raise PipelineError('give the directory of a flowLog: spark.read.format("routerd").load(DIRECTORY)')
         return _Reader(self.options["path"])
 
 
 class _Files(InputPartition):
-    """Files that one task reads."""
+    """The files that one task reads."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(None)
@@ -77,7 +77,7 @@ class _Reader(DataSourceReader):
 
 
 def _as_spark_wants(batch: Any) -> Any:
-    """Every column in its place; dictionaries as strings; fixed binaries as binaries."""
+    """Return a batch with every column, dictionaries as strings and fixed-size binaries as binaries."""
     arrays = []
     for column in WANTED:
         place = batch.schema.get_field_index(column.name)

@@ -1,9 +1,9 @@
 """What is in a flow log, from its files' footers alone: which can be read, which hold the same records.
 
-A file that is cut short, or no flow log, is left out and named. One that repeats records of others, as a
-compacted file does, or a copy, is found by the sequence numbers in its metadata, so nothing is counted
-twice and nothing needs to be shuffled to find out. Where the metadata does not say enough (two files share
-numbers and miss some, or an early compacted one says none), the numbers themselves are read.
+The survey names and leaves out a file that is cut short or not of a flow log. It finds a file that repeats records of
+others, a compacted one or a copy, by the sequence numbers in its metadata, so nothing is counted twice and nothing has
+to be shuffled. Where the metadata says too little (two files share numbers and lack some, or a compacted file has
+none), the survey reads the numbers themselves.
 """
 
 import json
@@ -26,16 +26,16 @@ from shm.contract.flow import COLUMNS, COMPACT, RAW, VERSION
 from shm.contract.flow_numbers import COLUMNS as KEY
 from shm.contract.flow_numbers import Numbers, Range, joined, numbers
 
-READERS: Final = 8  # footers read at a time
+READERS: Final = 8  # footers read at the same time
 SCHEMA_KEY: Final = b"routerd.flow.schema"
 SCHEMA: Final = re.compile(r"routerd\.flow\.v(\d{1,6})")
 NEWEST: Final = int(VERSION.rpartition(".v")[2])  # each version only adds columns, so all earlier ones are read
-RANGES: Final = 1 << 16  # of a worker in a file, that are kept apart
-GONE: Final = "it is gone since the directory was listed"
+RANGES: Final = 1 << 16  # kept of a worker in a file
+GONE: Final = "it was deleted after the directory was listed"
 
 
 class Writer(NamedTuple):
-    """Who numbered the records: a worker of a router, in one life of its core."""
+    """The writer of records, which numbers them: a worker of a router, in one life of its core."""
 
     router: str
     boot: str
@@ -43,7 +43,7 @@ class Writer(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Numbers of records of one writer in one file."""
+    """Consecutive numbers of one writer in one file."""
 
     writer: Writer
     first: int
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log. ``dropped``: by boot_id, records there was no room for since the core started."""
+    """A file of the log; ``dropped`` has by boot_id how many records had no room since the core started."""
 
     path: str
     rows: int
@@ -62,18 +62,18 @@ class LogFile:
 
     @property
     def numbers(self) -> int:
-        """Numbers from the first to the last of its spans."""
+        """How many numbers its spans contain."""
         return sum(span.last - span.first + 1 for span in self.spans)
 
     @property
     def complete(self) -> bool:
-        """Whether it has every record with a number in its spans."""
+        """Whether the file has every record with a number in its spans."""
         return self.rows == self.numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that is left out, and why."""
+    """A file that is left out, with the reason."""
 
     path: str
     reason: str
@@ -84,36 +84,36 @@ class Skipped:
 
 @dataclass(slots=True)
 class Survey:
-    """A log. ``clean``: files whose records are nowhere else; ``tangled``: they share some with others."""
+    """A log: the records of ``clean`` files are nowhere else, ``tangled`` files share some with others."""
 
     clean: list[LogFile] = field(default_factory=list)
     tangled: list[LogFile] = field(default_factory=list)
-    copies: list[LogFile] = field(default_factory=list)  # all of their records are in others
-    compacted: int = 0  # files whose records are in compacted ones
-    replaced: set[str] = field(default_factory=set)  # those and earlier ones, which may be gone
+    copies: list[LogFile] = field(default_factory=list)  # files with all of their records in others
+    compacted: int = 0  # how many files have their records in compacted ones
+    replaced: set[str] = field(default_factory=set)  # these files and earlier ones, which may be gone
     skipped: list[Skipped] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
-        """Records in the files that are read; those of tangled ones may be twice."""
+        """The number of records in the files that are read; tangled ones may repeat some."""
         return sum(file.rows for file in (*self.clean, *self.tangled))
 
     def lost(self) -> int:
-        """Records missing between the first and last number of each writer."""
+        """Return how many records are missing between the first and last number of each writer."""
         first: dict[Writer, int] = {}
         last: dict[Writer, int] = {}
         for writer, low, high in self._spans(self.clean, self.tangled):
             first[writer] = min(low, first.get(writer, low))
             last[writer] = max(high, last.get(writer, high))
         wanted = sum(last[writer] - first[writer] + 1 for writer in first)
-        shared: dict[Writer, list[Range]] = defaultdict(list)  # what is there twice counts once
+        shared: dict[Writer, list[Range]] = defaultdict(list)  # a record that is there twice counts once
         for writer, low, high in self._spans(self.tangled):
             shared[writer].append(Range(low, high, high - low + 1))
         there = sum(one.there for ranges in shared.values() for one in joined(ranges))
         return max(0, wanted - there - sum(file.rows for file in self.clean if file.spans))
 
     def dropped(self) -> int:
-        """Records that routers say they had no room for."""
+        """Return how many records had no room, as their routers report."""
         most: dict[tuple[str, str], int] = defaultdict(int)
         for file in (*self.clean, *self.tangled):
             for router, boot, _ in {span.writer for span in file.spans}:
@@ -126,9 +126,9 @@ class Survey:
 
 
 def survey(directory: str) -> Survey:
-    """Look at every file of a log, local or of a file system with a URL.
+    """Survey every file of a log, local or on a file system with a URL.
 
-    Raises PipelineError: no such directory, a file that must not be read, or of a later version than this.
+    Raises ``PipelineError`` without such a directory, and for a file that must not be read or has a later version.
     """
     files, root = file_system(directory)
     found = Survey()
@@ -145,7 +145,7 @@ def survey(directory: str) -> Survey:
 
 
 def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey) -> None:
-    """Untangle what was read, when those have said all their numbers."""
+    """Untangle the files that were read, after all numbers of the vague ones are known."""
     with ThreadPoolExecutor(READERS) as pool:
         exact = dict(zip((one.path for one in vague), pool.map(partial(_exactly, files), vague), strict=True))
     into.skipped += [one for one in exact.values() if isinstance(one, Skipped)]
@@ -154,7 +154,7 @@ def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey) -
 
 
 def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
-    """A file that says its numbers as they stand in it."""
+    """Return the file with the numbers of its records, which it reads."""
     found = Numbers(RANGES)
     router = file.router
     try:
@@ -175,7 +175,7 @@ def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
 
 
 class Watch:
-    """Names files of a growing log that cannot be used, each once."""
+    """Names the unusable files of a growing log, each once."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -183,16 +183,16 @@ class Watch:
         self._seen: set[str] = set()
 
     def fresh(self) -> list[Skipped]:
-        """Those that were not there before. Raises PipelineError as `survey` does."""
+        """Return the unusable files that are new. Raises ``PipelineError`` as `survey` does."""
         paths = [path for path in _paths(self._files, self._root, self._directory) if path not in self._seen]
         self._seen.update(paths)
         return [one for one in _looks(self._files, paths) if isinstance(one, Skipped)]
 
 
 def _paths(files: Any, root: str, directory: str) -> list[str]:
-    """Files below a directory that are not hidden, in order."""
+    """Return the files below a directory that are not hidden, in order."""
     if files.get_file_info(root).type != fs.FileType.Directory:
-        raise PipelineError(f"{directory} is no directory; give the directory of a flowLog")
+        raise PipelineError(f"{directory} is not a directory; give the directory of a flowLog")
     try:
         infos = files.get_file_info(fs.FileSelector(root, recursive=True))
     except OSError as error:
@@ -202,11 +202,10 @@ def _paths(files: Any, root: str, directory: str) -> list[str]:
 
 
 def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], set[str]]:
-    """What is to be read of a directory with `raw` and `compact`, each record in one of the two; and the raw
-    files that compacted ones stand for.
+    """Return what to read of a directory with `raw` and `compact`, and the raw files that compacted ones replace.
 
-    The manifests of `compact` say which of its files hold the records of which files of `raw`; those that are
-    named and gone replace nothing. What no manifest names is read like any other file: its numbers tell.
+    The manifests of `compact` say which of its files hold the records of which files of `raw`. A file that is named
+    and gone replaces nothing. A file that no manifest names is read like any other: its numbers show what it repeats.
     """
     there = set(paths)
     sources: set[str] = set()
@@ -218,7 +217,7 @@ def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[st
 
 
 def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Hours with their files and sources."""
+    """Yield each hour with its files and sources."""
     for info in files.get_file_info(fs.FileSelector(compact, allow_not_found=True)):
         if re.fullmatch(r"_manifest-.*\.json", info.base_name):
             try:
@@ -241,9 +240,9 @@ def _looks(files: Any, paths: list[str]) -> list[LogFile | Skipped]:
 
 
 def _look(files: Any, path: str) -> LogFile | Skipped:
-    """A file by its footer."""
+    """Return a file as its footer describes it."""
     if not path.endswith(".parquet"):
-        return Skipped(path, "it is no Parquet file")
+        return Skipped(path, "it is not a Parquet file")
     try:
         with files.open_input_file(path) as file:
             footer = pq.read_metadata(file)
@@ -252,12 +251,12 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     except FileNotFoundError:
         return Skipped(path, GONE)
     except (OSError, pa.ArrowException) as error:
-        return Skipped(path, f"it is cut short, or no Parquet file ({str(error).splitlines()[0][:100]})")
+        return Skipped(path, f"it is cut short, or not a Parquet file ({str(error).splitlines()[0][:100]})")
     metadata = footer.metadata or {}
     name = metadata.get(SCHEMA_KEY, b"").decode(errors="replace")
     version = SCHEMA.fullmatch(name)
     if version is None:
-        return Skipped(path, "it is no file of a flow log")
+        return Skipped(path, "it is not a file of a flow log")
     if not 1 <= int(version[1]) <= NEWEST:
         raise PipelineError(f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd")
     names = footer.schema.to_arrow_schema().names
@@ -286,18 +285,18 @@ def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | 
 
 
 def _life(metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    """What a file of one life of a core says, in the form in which a compacted one says it."""
+    """Return the metadata of a file of one life of a core in the form of a compacted file's."""
     sequences = json.loads(metadata.get(b"routerd.flow.sequences", b"{}"))
     ranges = {worker: [(first, last)] for worker, (first, last) in sequences.items()}
     return {"sequences": ranges, "dropped": int(metadata.get(b"routerd.flow.dropped", b"0"))}
 
 
 def untangle(files: Iterable[LogFile], into: Survey) -> None:
-    """Sort files into those whose records are nowhere else, copies, and those that share some with others."""
+    """Sort files into clean ones, copies, and tangled ones."""
     files = sorted(files, key=lambda one: one.path)
     meeting = _meeting(files)
     tangled = {file.path for file in files if file.spans and file.rows > file.numbers}
-    # Large files first: a compacted one makes copies of those it was made of, not the other way round.
+    # Large files come first, so that a compacted file makes copies of its sources and not the reverse.
     taken: dict[Writer, list[_Taken]] = defaultdict(list)
     copies: set[str] = set()
     for file in sorted((one for one in files if one.path in meeting), key=lambda one: (-one.rows, one.path)):
@@ -320,7 +319,7 @@ def untangle(files: Iterable[LogFile], into: Survey) -> None:
 
 
 def _meeting(files: Iterable[LogFile]) -> set[str]:
-    """Paths of files that share numbers with another; in one go through the spans in their order."""
+    """Return the paths of files that share numbers with another, in one pass over the spans in order."""
     spans = sorted((span, file.path) for file in files for span in file.spans)
     found: set[str] = set()
     furthest: dict[Writer, tuple[int, str]] = {}
@@ -334,7 +333,7 @@ def _meeting(files: Iterable[LogFile]) -> set[str]:
 
 
 def _by_writer(file: LogFile) -> dict[Writer, list[tuple[int, int]]]:
-    """Numbers of a file, in order."""
+    """Return the ranges of a file in order, by writer."""
     found: dict[Writer, list[tuple[int, int]]] = defaultdict(list)
     for writer, first, last in sorted(file.spans):
         found[writer].append((first, last))
@@ -342,21 +341,21 @@ def _by_writer(file: LogFile) -> dict[Writer, list[tuple[int, int]]]:
 
 
 class _Taken(NamedTuple):
-    """Numbers of one writer in a file, in order."""
+    """The ranges of one writer in a file, in order."""
 
     file: LogFile
     ranges: list[tuple[int, int]]
 
     def meets(self, others: list[tuple[int, int]]) -> bool:
-        """Whether some of those are among these."""
+        """Return whether some of the others' numbers are in these ranges."""
         return any((one := self._at(last)) is not None and one[1] >= first for first, last in others)
 
     def holds(self, other: tuple[int, int]) -> bool:
-        """Whether all of that are in one range of these."""
+        """Return whether one of these ranges contains the other."""
         one = self._at(other[1])
         return one is not None and one[0] <= other[0] and other[1] <= one[1]
 
     def _at(self, last: int) -> tuple[int, int] | None:
-        """The last range that begins at or before that."""
+        """Return the last range that begins at or before ``last``."""
         place = bisect_right(self.ranges, last, key=lambda one: one[0])
         return self.ranges[place - 1] if place else None

@@ -1,1 +1,1 @@
-"""A seeded generator of flow logs whose true answers are known: for tests, benchmarks and first steps."""
+"""A seeded generator of flow logs with known answers, for first steps, tests and benchmarks."""

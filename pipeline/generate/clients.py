@@ -1,4 +1,4 @@
-"""Who sends and receives in a generated log: addresses, message types, their clients and where these are."""
+"""Who sends and receives in a generated log: addresses, message types, and their clients with their routers."""
 
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -11,14 +11,14 @@ from pipeline.generate.scenario import Scenario
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-FIRST_TYPE: Final = 12000  # message types count from here
+FIRST_TYPE: Final = 12000  # of the message types
 FIRST_OWNER_PORT: Final = 38000
-ENDPOINTS: Final = 4  # that own managed entities
+ENDPOINTS: Final = 4  # endpoints that own managed entities
 
 
 @dataclass(slots=True)
 class Flow:
-    """Messages to one address or of one type. ``groups``: a copy goes to a consumer of each."""
+    """Messages to one address or of one type; a consumer of each of the ``groups`` receives a copy."""
 
     address: str | None
     share: float
@@ -32,7 +32,7 @@ class Flow:
 
 @dataclass(slots=True)
 class Consumer:
-    """A receiver: the router it is at, and its container."""
+    """A receiver: its router and its container."""
 
     router: int
     container: str
@@ -40,7 +40,7 @@ class Consumer:
 
 @dataclass(slots=True)
 class Clients:
-    """All of them. ``owner``: consumer by managed entity; ``special``: flow by fault."""
+    """All clients; ``owner`` has the consumer of each managed entity, ``special`` the flow of each fault."""
 
     flows: list[Flow] = field(default_factory=list)
     consumers: list[Consumer] = field(default_factory=list)
@@ -49,13 +49,13 @@ class Clients:
     meid_share: Floats = field(default_factory=lambda: np.empty(0))
 
     def consumer(self, router: int, container: str) -> int:
-        """A further one; its number."""
+        """Add a consumer and return its number."""
         self.consumers.append(Consumer(router, container))
         return len(self.consumers) - 1
 
 
 def build(scenario: Scenario, random: np.random.Generator) -> Clients:
-    """Clients of a scenario; shares of the flows sum up to 1."""
+    """Return the clients of a scenario; the shares of their flows add up to 1."""
     clients = Clients()
     for fault in scenario.faults:
         if fault != "asymmetric pair":
@@ -72,7 +72,7 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
 
 
 def _special(clients: Clients, fault: str, share: float) -> None:
-    """An address for a fault: sent to at the first router, received at the second by two consumers."""
+    """Add an address for a fault, with a sender at the first router and two consumers at the second."""
     name = fault.replace(" ", "-")
     consumers = [] if fault == "no consumers" else [clients.consumer(1, f"{name}-{at}") for at in range(2)]
     clients.special[fault] = len(clients.flows)
@@ -80,11 +80,11 @@ def _special(clients: Clients, fault: str, share: float) -> None:
 
 
 def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
-    """Message types: every other one goes to the owner of its managed entity, the others to two groups."""
+    """Add message types: every other one goes to the owner of its managed entity, the others to two groups."""
     if not scenario.types:
         return
     owners = [clients.consumer(at % scenario.routers, f"owner{at}:{FIRST_OWNER_PORT + at}") for at in range(ENDPOINTS)]
-    # Busy entities are owned by few: that is what the planner is for.
+    # Few endpoints own the busy entities, so that the planner has work.
     clients.owner = [owners[int(at)] for at in np.minimum(random.geometric(0.55, scenario.meids) - 1, ENDPOINTS - 1)]
     clients.meid_share = zipf(scenario.meids, 0.9)
     apps = [clients.consumer(at % scenario.routers, f"app{at}:4560") for at in range(3)]
@@ -103,7 +103,7 @@ def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, sh
 
 
 def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
-    """Addresses with a few senders and consumers each, few of them busy; some sampled, some sent settled."""
+    """Add addresses with a few senders and consumers each, few of them busy; some are sampled, some presettled."""
     shares = zipf(scenario.clients, 1.1) * share
     for at in range(scenario.clients):
         consumers = [
@@ -118,7 +118,7 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
 
 
 def zipf(number: int, exponent: float) -> Floats:
-    """Shares by rank; they sum up to 1."""
+    """Return shares by rank, which add up to 1."""
     shares = np.arange(1, number + 1, dtype=np.float64) ** -exponent
     whole: Floats = np.asarray(shares / shares.sum())
     return whole

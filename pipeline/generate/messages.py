@@ -1,4 +1,4 @@
-"""An hour of messages: who sends what to whom over which way, what becomes of it; an array a property."""
+"""An hour of messages: who sends what to whom over which path, and its outcome; each property is an array."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,17 @@ from pipeline.generate.paths import Ways, around
 from pipeline.generate.scenario import Fault, Scenario, window
 
 ACCEPTED, REJECTED, RELEASED, MODIFIED, PRESETTLED, UNDELIVERABLE, ABORTED, DROPPED = range(8)
-NOBODY: Final = -1  # in place of a consumer
+NOBODY: Final = -1  # stands for no consumer
 MAX_HASH: Final = 1 << 62
 
 
 @dataclass(slots=True)
 class Hour:
-    """Deliveries of an hour, in the order of ``at`` (seconds since the log's first moment)."""
+    """The deliveries of an hour, in the order of ``at``, seconds since the start of the log."""
 
     at: Floats
     flow: Ints
-    sender: Ints  # its number, of all
+    sender: Ints  # its number among all senders
     consumer: Ints
     meid: Ints
     way: Ints
@@ -32,12 +32,12 @@ class Hour:
     size: Ints
 
     def take(self, chosen: Ints) -> "Hour":
-        """Some of them."""
+        """Return the chosen deliveries."""
         return Hour(*(getattr(self, name)[chosen] for name in Hour.__slots__))
 
 
 class Traffic:
-    """Makes hours. ``faults`` tells what is wrong with them; ``windows`` when, in seconds."""
+    """Makes hours; ``faults`` says what is wrong with them, ``windows`` when, in seconds."""
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self.scenario = scenario
@@ -60,7 +60,7 @@ class Traffic:
         self._by_meid = np.array([flow.by_meid for flow in flows])
         self._owner = np.array(self.clients.owner, np.int64)
 
-    # ---- what is wrong ----
+    # ---- faults ----
 
     def _prepare_faults(self) -> None:
         hour = 6.0
@@ -80,7 +80,7 @@ class Traffic:
             self.faults.append(Fault("asymmetric pair", "pair/there", path=f"{there} {back}"))
 
     def _fault(self, kind: str, flow: Flow, start: datetime, end: datetime) -> Fault:
-        """What a job has to say of one that is bounded in time."""
+        """Return what a job must find of a fault that is bounded in time."""
         first, second = self.scenario.router(0), self.scenario.router(1)
         address = str(flow.address)
         match kind:
@@ -103,7 +103,7 @@ class Traffic:
         return (moment - self.scenario.origin).total_seconds()
 
     def struck(self, kind: str, flow: Ints, at: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which deliveries a fault concerns."""
+        """Return which deliveries a fault affects."""
         if kind not in self.windows:
             return np.zeros(len(at), np.bool_)
         start, end = self.windows[kind]
@@ -112,7 +112,7 @@ class Traffic:
     # ---- messages ----
 
     def hour(self, number: int, messages: int) -> Hour:
-        """The messages of an hour, from 0, as deliveries: a message to two groups is two."""
+        """Return the messages of an hour, counted from 0, as deliveries: a message to two groups is two."""
         random = self._random
         flow = random.choice(len(self._shares), messages, p=self._shares / self._shares.sum())
         hour = Hour(
@@ -134,7 +134,7 @@ class Traffic:
         return hour
 
     def _managed(self, hour: Hour) -> None:
-        """Managed entities, and their owners as consumers."""
+        """Choose managed entities, and their owners as consumers."""
         typed = np.flatnonzero(self._by_meid[hour.flow])
         if len(typed):
             meid = self._random.choice(len(self._owner), len(typed), p=self.clients.meid_share)
@@ -142,7 +142,7 @@ class Traffic:
             hour.consumer[typed] = self._owner[meid]
 
     def _copies(self, hour: Hour) -> Hour:
-        """A second copy of each message to two groups, right behind the first."""
+        """Return the hour with a second copy of each message to two groups, right after the first."""
         second = self._second[0][_choose(self._second, hour.flow, self._random)]
         times = np.where(second == NOBODY, 1, 2)
         doubled = hour.take(np.repeat(np.arange(len(times)), times))
@@ -178,13 +178,13 @@ Table = tuple[Ints, Ints, Ints]
 
 
 def _table(lists: list[list[int]]) -> Table:
-    """Lists one behind the other, where each begins and how long it is; NOBODY stands at the end."""
+    """Return all lists as one with NOBODY at the end, and where each begins and how long it is."""
     lengths = np.array(list(map(len, lists)), np.int64)
     return np.array([*chain.from_iterable(lists), NOBODY], np.int64), np.cumsum(lengths) - lengths, lengths
 
 
 def _choose(table: Table, rows: Ints, random: np.random.Generator) -> Ints:
-    """For each row the place of one of its list's; the last place, NOBODY's, where that is empty."""
+    """Return for each row a random index into its list; for an empty list the last one, NOBODY's."""
     values, starts, lengths = table
     chosen = starts[rows] + (random.random(len(rows)) * lengths[rows]).astype(np.int64)
     return np.where(lengths[rows] == 0, len(values) - 1, chosen)

@@ -1,4 +1,4 @@
-"""The generated network: a ring of routers, the ways through it, and those that something is wrong with."""
+"""The generated network: a ring of routers, and the paths through it, faulty ones included."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +7,7 @@ from pipeline.generate.scenario import Scenario
 
 
 def around(routers: int, origin: int, target: int, step: int) -> tuple[int, ...]:
-    """The way from one router to another in one direction of the ring."""
+    """Return the path from one router to another in one direction of the ring."""
     way = [origin]
     while way[-1] != target:
         way.append((way[-1] + step) % routers)
@@ -15,7 +15,7 @@ def around(routers: int, origin: int, target: int, step: int) -> tuple[int, ...]
 
 
 def usual(routers: int, origin: int, target: int) -> tuple[int, ...]:
-    """The shortest way; of two as short the one that is the other's way back, too."""
+    """Return the shortest path, whose reverse is the usual path back."""
     low, high = min(origin, target), max(origin, target)
     ways = (around(routers, low, high, 1), around(routers, low, high, -1))
     best = min(ways, key=len)
@@ -23,7 +23,7 @@ def usual(routers: int, origin: int, target: int) -> tuple[int, ...]:
 
 
 class Ways:
-    """Every way that messages take, by number; ``usual`` ones come first, by origin and target."""
+    """Every path that messages take, by number; ``usual`` ones come first, by origin and target."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -32,29 +32,29 @@ class Ways:
         self._names: dict[str, int] = {}
 
     def number(self, origin: int, target: int) -> int:
-        """Of the usual way."""
+        """Return the number of the usual path."""
         return origin * self._scenario.routers + target
 
     def way(self, origin: int, target: int) -> tuple[int, ...]:
-        """The usual one."""
+        """Return the usual path."""
         return self._ways[self.number(origin, target)]
 
     def reverse(self, origin: int, target: int) -> None:
-        """Make the other way round the ring the usual one."""
+        """Make the path in the other direction of the ring the usual one."""
         first, second, *_ = self.way(origin, target)
         self._ways[self.number(origin, target)] = around(self._scenario.routers, origin, target, first - second)
 
     def add(self, way: tuple[int, ...]) -> int:
-        """A further one, such as a loop."""
+        """Add another path, such as a loop, and return its number."""
         self._ways.append(way)
         return len(self._ways) - 1
 
     def text(self, way: tuple[int, ...]) -> str:
-        """As a record has it."""
+        """Return a path as records have it."""
         return ">".join(map(self._scenario.router, way))
 
     def compile(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
-        """By way: its routers (padded with -1), length, the number of its text up to each hop; the texts."""
+        """Return each path's routers (padded with -1), length, and number of its text up to each hop; and the texts."""
         longest = max(map(len, self._ways))
         routers = np.full((len(self._ways), longest), -1, np.int64)
         texts = np.full((len(self._ways), longest), -1, np.int64)

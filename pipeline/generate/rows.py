@@ -1,4 +1,4 @@
-"""The records that routers write of an hour's deliveries: one for each router on the way, with its clock."""
+"""The records that routers write of an hour's deliveries: one for each router on the path, by its clock."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.generate.clients import Floats, Ints
 from pipeline.generate.messages import DROPPED, NOBODY, PRESETTLED, UNDELIVERABLE, Hour, Traffic
 
-LINK_NS: Final = 150_000  # between two routers, at least
-NOTHING: Final = -1  # in place of what is null
+LINK_NS: Final = 150_000  # the least time between two routers
+NOTHING: Final = -1  # stands for null
 INTER_ROUTER_CONNECTION: Final = 1  # clients' connections count on from FIRST_CONNECTION
 FIRST_CONNECTION: Final = 100
 CONSUMER_CONNECTIONS: Final = 100_000
@@ -17,14 +17,14 @@ CONSUMER_CONNECTIONS: Final = 100_000
 
 @dataclass(slots=True)
 class Rows:
-    """Records, one array a column; those that can be null have NOTHING there."""
+    """Records, each column an array in which NOTHING stands for null."""
 
-    delivery: Ints  # which of the hour's
+    delivery: Ints  # its index in the hour
     hop: Ints
     router: Ints
-    onward: Ints  # the router it goes on to
-    last: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # leaves the network here, or ends here
-    gone: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # no link took it
+    onward: Ints  # the next router
+    last: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # it leaves the network here, or ends here
+    gone: "np.ndarray[tuple[int], np.dtype[np.bool_]]"  # no link received it
     path: Ints
     began: Floats  # seconds, true time
     queue_ns: Ints
@@ -34,7 +34,7 @@ class Rows:
 
 
 class Records:
-    """Makes rows. ``offsets`` is how wrong the clock of each router is, in seconds."""
+    """Makes rows; ``offsets`` are the errors of the routers' clocks, in seconds."""
 
     def __init__(self, traffic: Traffic, random: np.random.Generator) -> None:
         self._traffic = traffic
@@ -44,11 +44,11 @@ class Records:
         self.offsets = random.uniform(-scenario.skew_s, scenario.skew_s, scenario.routers)
 
     def mean_hops(self, hour: Hour) -> float:
-        """Records a delivery has, on average."""
+        """Return the mean number of records of a delivery."""
         return float(self._lengths[hour.way].mean())
 
     def of(self, hour: Hour) -> Rows:
-        """All records of an hour."""
+        """Return all records of an hour."""
         lengths = self._lengths[hour.way]
         delivery = np.repeat(np.arange(len(lengths)), lengths)
         hop = np.arange(len(delivery)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -66,7 +66,7 @@ class Records:
         )  # fmt: skip
 
     def _times(self, hour: Hour, delivery: Ints, hop: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
-        """Waiting, waiting and sending, and what of the waiting was for credit."""
+        """Return each record's time until sending began, until it ended, and the wait for credit."""
         random, number = self._random, len(delivery)
         flow, at = hour.flow[delivery], hour.at[delivery]
         own = random.lognormal(11.0, 0.4, number)  # about 60 microseconds
@@ -80,7 +80,7 @@ class Records:
         return queue.astype(np.int64), (queue + sending).astype(np.int64), credit.astype(np.int64)
 
     def _target(self, kind: str, hour: Hour, delivery: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        """Deliveries to the one consumer that a fault strikes."""
+        """Return which deliveries go to the one consumer that a fault affects."""
         struck = self._traffic.struck(kind, hour.flow[delivery], hour.at[delivery])
         if kind not in self._traffic.windows:
             return struck
@@ -88,7 +88,7 @@ class Records:
         return np.asarray(struck & (hour.consumer[delivery] == flow.groups[0][0]))
 
     def _began(self, hour: Hour, delivery: Ints, hop: Ints, latency: Ints) -> Floats:
-        """When each router had the first byte: behind the routers before it, and the links between."""
+        """Return when each router had the first byte: after the routers before it, and the links between."""
         link = LINK_NS + self._random.exponential(3e4, len(delivery))
         spent = latency + link
         total = np.cumsum(spent)
@@ -96,12 +96,12 @@ class Records:
         return np.asarray(hour.at[delivery] + (before - before[np.arange(len(hop)) - hop]) / 1e9)
 
     def _settle(self, hour: Hour, delivery: Ints, latency: Ints, last: Ints) -> Ints:
-        """Until the outcome was known: behind the receiver's time, and all routers after this one."""
+        """Return the time until the outcome was known: after the receiver, and all routers after this one."""
         receiver = self._random.lognormal(14.0, 0.5, len(hour.at))  # about a millisecond
         slow = self._target("slow consumer", hour, np.arange(len(hour.at)))
         receiver[slow] = self._random.lognormal(21.0, 0.3, int(slow.sum()))  # about 1.3 s
         total = np.cumsum((latency + np.where(last, 0, LINK_NS))[::-1])[::-1]
-        behind = np.append(total, 0)[np.flatnonzero(last) + 1]  # what stands behind each delivery's last row
+        behind = np.append(total, 0)[np.flatnonzero(last) + 1]  # the sums after each delivery's last row
         until = total - np.repeat(behind, np.diff(np.append(-1, np.flatnonzero(last))))
         settle = (until + receiver[delivery]).astype(np.int64)
         unsettled = np.isin(hour.outcome[delivery], (PRESETTLED, DROPPED, UNDELIVERABLE))

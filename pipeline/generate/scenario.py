@@ -1,4 +1,4 @@
-"""What is generated: how much of it, when, by which routers, and what is wrong on which days."""
+"""What is generated: how much, when, by which routers, and with which faults."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -14,10 +14,10 @@ FAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A log to generate. ``records`` is met within a few per cent; equal scenarios give equal logs.
+    """A log to generate, with ``records`` within a few per cent; equal scenarios give equal logs.
 
-    ``skew_s``: the clocks of routers are wrong by up to so many seconds. ``clients``: ordinary addresses.
-    ``special``: share of all messages of each address that something is wrong with.
+    The clocks of routers are wrong by up to ``skew_s`` seconds. ``clients`` is the number of ordinary addresses,
+    ``special`` the share of all messages for each address with a fault.
     """
 
     records: int = 200_000
@@ -35,21 +35,21 @@ class Scenario:
 
     @property
     def hours(self) -> int:
-        """Length of the log."""
+        """The length of the log."""
         return self.days * 24
 
     @property
     def origin(self) -> datetime:
-        """Its first moment."""
+        """The first moment of the log."""
         return datetime(self.start.year, self.start.month, self.start.day, tzinfo=UTC)
 
     def router(self, number: int) -> str:
-        """Name of a router, from 0."""
+        """Return the name of a router; numbers begin at 0."""
         return f"R{number + 1}"
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something wrong, and what a job has to say of it. ``start`` and ``end``: None is all the time."""
+    """A fault, as a job must find it; without ``start`` and ``end`` it lasts all the time."""
 
     kind: str
     address: str
@@ -65,12 +65,12 @@ class Truth(msgspec.Struct):
 
     records: int = 0
     files: int = 0
-    messages: int = 0  # rows by their weight
-    size_bytes: int = 0  # by their weight
+    messages: int = 0  # rows times their weights
+    size_bytes: int = 0  # times the weights
     faults: list[Fault] = []
 
 
 def window(scenario: Scenario, hour: float) -> tuple[datetime, datetime]:
-    """An hour of the last day, from that hour of the day on."""
+    """Return an hour of the last day, which begins at ``hour``."""
     start = scenario.origin + timedelta(days=scenario.days - 1, hours=hour)
     return start, start + timedelta(hours=1)

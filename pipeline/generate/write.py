@@ -1,4 +1,4 @@
-"""Writes a generated log: files laid out and named as the recorder does, and the true answers beside them."""
+"""Writes a generated log: files with the recorder's layout and names, and the true answers beside them."""
 
 import json
 from collections import Counter
@@ -32,9 +32,9 @@ CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
 
 
 def generate(scenario: Scenario, directory: Path) -> Truth:
-    """Write the log of a scenario; its true answers are in `_truth.json`. Same scenario, same bytes of rows.
+    """Write the log of a scenario, and its true answers into `_truth.json`; equal scenarios give equal rows.
 
-    Raises PipelineError: there is something in the directory already.
+    Raises ``PipelineError`` if the directory is not empty.
     """
     if directory.exists() and any(directory.iterdir()):
         raise PipelineError(f"{directory} is not empty; give a new directory for a generated log")
@@ -48,7 +48,7 @@ def generate(scenario: Scenario, directory: Path) -> Truth:
 
 
 def _messages(scenario: Scenario, writer: "_Writer") -> list[int]:
-    """Messages of each hour: more by day than by night, as many as make up the records wanted."""
+    """Return the number of messages of each hour, more by day than by night, for the records wanted."""
     hours = np.arange(scenario.hours)
     pattern = 1.0 + 0.6 * np.sin((hours % 24 - 9) / 24 * 2 * np.pi)
     probe = Traffic(scenario, np.random.default_rng(scenario.seed)).hour(0, 5000)
@@ -57,7 +57,7 @@ def _messages(scenario: Scenario, writer: "_Writer") -> list[int]:
 
 
 class _Writer:
-    """Keeps numbers of rows and files across the hours."""
+    """Counts rows and files over all hours."""
 
     def __init__(self, scenario: Scenario, directory: Path) -> None:
         random = np.random.default_rng(scenario.seed)
@@ -74,7 +74,7 @@ class _Writer:
         self._containers += [scenario.router(at) for at in range(scenario.routers)]
 
     def hour(self, number: int, messages: int) -> None:
-        """Make an hour's messages and write the file of each router and worker."""
+        """Make an hour's messages, and write the file of each router and worker."""
         hour = self.traffic.hour(number, messages)
         rows = self.records.of(hour)
         worker = (hour.sender[rows.delivery] + rows.hop) % self.scenario.workers
@@ -115,7 +115,7 @@ class _Writer:
         self.truth.size_bytes += int((table["size_bytes"].to_numpy() * weights).sum())
 
     def _table(self, hour: Hour, rows: Rows, worker: Ints, order: Ints) -> Any:
-        """The records in their order; seq is filled in later."""
+        """Return the records in order; seq is filled in later."""
         chosen = {name: values[order] for name, values in self._columns(hour, rows, worker).items()}
         words, arrays = self._words(), []
         for column in SCHEMA:
@@ -130,7 +130,7 @@ class _Writer:
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
     def _columns(self, hour: Hour, rows: Rows, worker: Ints) -> dict[str, Any]:
-        """Columns by name; dictionaries as places in their words, null as a negative number."""
+        """Return columns by name; dictionaries are indices into their words, null is a negative number."""
         d, n = rows.delivery, len(rows.delivery)
         flow, consumer = hour.flow[d], hour.consumer[d]
         address = np.where(self.traffic.types[flow] >= 0, NOTHING, flow)
@@ -179,7 +179,7 @@ class _Writer:
         }
 
     def _words(self) -> dict[str, list[str]]:
-        """What the places in dictionaries mean."""
+        """Return the words of each dictionary."""
         routers = [self.scenario.router(at) for at in range(self.scenario.routers)]
         return {
             "kind": list(KINDS),

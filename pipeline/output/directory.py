@@ -1,13 +1,12 @@
-"""Directories for results: only one that carries our marker is written to, and one process at a time does.
+"""Directories for results: the pipeline writes only into one with its marker, and one process at a time does.
 
     _routerd_results   `routerd pipeline run` made the directory
-    _routerd_stream    `routerd pipeline stream` did
+    _routerd_stream    `routerd pipeline stream` made the directory
 
-A directory that holds something and has no marker belongs to somebody else: it is refused by name, and none
-of it is touched. The marker holds a secret of this output, and the names of what may be removed prove
-that who gave them knew it: a file or directory that is called alike, or stood beside a copied marker, is none
-of ours. Each module that removes something says what. On a local file system the marker is locked while a
-process writes there.
+A directory that holds something and has no marker belongs to somebody else: the pipeline refuses it by name and
+touches nothing in it. The marker holds a secret of this output, and the names of what may be removed prove that their
+giver knew it: a file or directory with a similar name, or beside a copied marker, is not ours. Each module that removes
+something says what. On a local file system a process locks the marker while it writes.
 """
 
 import errno
@@ -27,9 +26,9 @@ from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from shm.contract.flow import COMPACT, RAW
 
-ID: Final = "[0-9a-f]{32}"  # behind the names of what we make
+ID: Final = "[0-9a-f]{32}"  # ends the names of what we make
 _FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"
-# What Spark puts into a table, or on the way to one; directories end in a slash.
+# What Spark puts into a table, finished or not; directories end in a slash.
 TABLE: Final = rf"_temporary/(?:[\w-]+/)*(?:{_FILE})?|{_FILE}"
 
 
@@ -51,7 +50,7 @@ TOKEN: Final = re.compile(rb"^token ([0-9a-f]{32})$", re.MULTILINE)
 
 
 class Output:
-    """A directory, local or of a file system with a URL."""
+    """A directory, local or on a file system with a URL."""
 
     def __init__(self, directory: str) -> None:
         self.files, self.root = file_system(directory)
@@ -59,19 +58,19 @@ class Output:
         self.local = isinstance(self.files, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
-        """Of an entry."""
+        """Return the path of an entry."""
         return f"{self.root}/{name}"
 
     def url(self, path: str) -> str:
-        """A path as Spark wants it."""
+        """Return a path as Spark wants it."""
         if "://" not in self.directory:
             return path
         return self.directory.partition("?")[0].rstrip("/") + path.removeprefix(self.root.rstrip("/"))
 
     def entries(self, path: str = "") -> dict[str, Any]:
-        """What is in it, or in a directory below: by name what it is; links to elsewhere are not followed.
+        """Return the types of the entries of the directory, or of one below it, by name; links are not followed.
 
-        Raises PipelineError: it cannot be listed.
+        Raises ``PipelineError`` if it cannot be listed.
         """
         chosen = path or self.root
         try:
@@ -83,12 +82,14 @@ class Output:
         return {info.base_name: info.type for info in infos}
 
     def has(self, path: str) -> bool:
-        """Whether there is anything."""
+        """Return whether anything has that path."""
         return bool(self.files.get_file_info(path).type != fs.FileType.NotFound)
 
     def strangers(self, path: str, holds: str) -> list[str]:
-        """What is in a directory of ours, or below, that neither we nor Spark put there. ``holds``: a pattern
-        of what we do, from that directory on."""
+        """Return what somebody else put into a directory of ours.
+
+        ``holds`` is a pattern of the paths that we and Spark put there, relative to the directory.
+        """
         if self.local:
             walked = os.walk(path)  # it follows no links, and names those to directories among these
             below = {
@@ -104,13 +105,13 @@ class Output:
         return sorted(one for one, end in below.items() if not re.fullmatch(holds, one.lstrip("/")[start:] + end))
 
     def remove(self, path: str, holds: str) -> None:
-        """Remove a directory of ours. Where somebody put something into it, it stays as it is."""
+        """Remove a directory of ours, unless somebody else put something into it."""
         if not self.strangers(path, holds):
             self.files.delete_dir(path)
 
     def sweep(self, pattern: str, holds: str = "", *, keep: str = "") -> None:
-        """Remove the entries whose names are of this pattern and ours: directories, if it is said what they
-        hold, and otherwise files and links."""
+        """Remove the entries of ours whose names match: directories, if ``holds`` says what they hold, or else files
+        and links."""
         for name, kind in self.entries().items():
             if name == keep or not re.fullmatch(pattern, name) or not self._gave(name):
                 continue
@@ -121,7 +122,7 @@ class Output:
                 Path(self.path(name)).unlink() if self.local else self.files.delete_file(self.path(name))
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing has, and that shows to `sweep` that we gave it."""
+        """Return an unused name that shows to `sweep` that we gave it."""
         number = uuid4().hex[:16]
         return f"{stem}-{number}{self._proof(number)}"
 
@@ -142,25 +143,25 @@ class Output:
             return bytes(stream.read(1 << 12))
 
     def sign(self, kind: Kind) -> None:
-        """Give the marker its secret. Raises PipelineError: it is somebody else's file."""
+        """Give the marker its secret. Raises ``PipelineError`` if the file is not ours."""
         there = self._marker(kind) if self.belongs(kind) else b""
         if TOKEN.search(there):
             return
         if there:
-            raise PipelineError(f"{self.path(kind.marker)} is no marker of routerd: move it away")
+            raise PipelineError(f"{self.path(kind.marker)} is not a marker of routerd: move it away")
         with self.files.open_output_stream(self.path(kind.marker)) as stream:
             stream.write(f"{SAYS.format(kind.command)}token {uuid4().hex}\n".encode())
 
     def belongs(self, kind: Kind) -> bool:
-        """Whether it carries the marker."""
+        """Return whether the directory has the marker."""
         return bool(self.files.get_file_info(self.path(kind.marker)).type == fs.FileType.File)
 
 
 @contextmanager
 def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
-    """The directory, made if it has to be, for this process alone; ``source`` is the log that is read.
+    """Make the directory if necessary, and hold it for this process alone; ``source`` is the log that is read.
 
-    Raises PipelineError: it is somebody else's, in use, in the way of the log, or cannot be written to.
+    Raises ``PipelineError`` if it is somebody else's, in use, overlaps the log, or cannot be written to.
     """
     output = Output(directory)
     _keep_apart(output, source)
@@ -185,7 +186,7 @@ def _check(output: Output, kind: Kind) -> None:
     if info.type == fs.FileType.NotFound:
         return
     if info.type != fs.FileType.Directory:
-        raise PipelineError(f"{output.directory} is no directory: give another --output")
+        raise PipelineError(f"{output.directory} is not a directory: give another --output")
     there = output.entries()
     for other in (RESULTS, STREAM):
         if other != kind and other.marker in there:
@@ -202,7 +203,7 @@ def _check(output: Output, kind: Kind) -> None:
 
 
 def _lock(output: Output, kind: Kind) -> int:
-    """Held by an open file, so that it goes with the process; -1: this file system has none."""
+    """Return an open file whose lock ends with the process; -1 if the file system has no locks."""
     if not output.local:
         return -1
     lock = os.open(output.path(kind.marker), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -211,7 +212,7 @@ def _lock(output: Output, kind: Kind) -> int:
     except BlockingIOError:
         os.close(lock)
         raise PipelineError(
-            f"another `routerd pipeline {kind.command}` is writing to {output.directory}: wait for its end, "
+            f"another `routerd pipeline {kind.command}` is writing to {output.directory}: wait until it ends, "
             "or give another --output"
         ) from None
     except OSError as error:
@@ -223,7 +224,7 @@ def _lock(output: Output, kind: Kind) -> int:
 
 
 def _keep_apart(output: Output, source: str) -> None:
-    """Raises PipelineError: the output is the log, in it, or above it."""
+    """Raise ``PipelineError`` if the output is the log, in it, or above it."""
     log = Output(source)
     if not output.files.equals(log.files):
         return
@@ -237,7 +238,7 @@ def _keep_apart(output: Output, source: str) -> None:
 
 
 def _chain(path: str, *, local: bool) -> list[object]:
-    """A directory and all above it: as names, or locally as what is there, whatever its name."""
+    """Return a directory and all above it: as names, or locally as device and inode, whatever the name."""
     if not local:
         parts = path.strip("/").split("/")
         return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
@@ -247,14 +248,14 @@ def _chain(path: str, *, local: bool) -> list[object]:
         try:
             status = one.stat()
         except OSError:
-            chain.append(one)  # it is to be made, or is nobody's to look at
+            chain.append(one)  # it does not exist yet, or must not be read
         else:
             chain.append((status.st_dev, status.st_ino))
     return chain
 
 
 def _entries(path: str) -> dict[str, Any]:
-    """As pyarrow lists them; but it leaves out links that point to nothing."""
+    """Return entries with pyarrow's types, and also links that point to nothing, which pyarrow leaves out."""
     try:
         found = list(os.scandir(path))
     except FileNotFoundError:

@@ -1,15 +1,14 @@
-"""The results of runs in a directory of ours: each run's apart, and a name for those of the last one.
+"""The results of runs in a directory of ours: each run has its own, and one name leads to the last.
 
     run-ID/            the tables of one run, and its summary.json
     current -> run-ID  the last run that ended well; on a file system with a URL a file with that name in it
     report.html, plan.rt   what was made from them
 
     (nothing) --begin--> run-ID is being made --publish--> current --next publish--> former --next begin-->
-    removed; a run that fails is removed at once, one that was killed by the next begin
+    removed; a failed run is removed at once, a killed one by the next begin
 
-Only directories called run-ID are removed, and .NAME-ID, a file that was being written, both with an ID that
-this output gave; a run that somebody put something into stays. Whoever reads the results of a run has them
-until the run behind the next one begins.
+Only directories called run-ID are removed, and .NAME-ID, an unfinished file, both with an ID that this output gave.
+A run into which somebody put something stays. A reader has the results of a run until the second run after it begins.
 """
 
 import json
@@ -30,13 +29,13 @@ CURRENT: Final = "current"
 REPORT: Final = "report.html"
 PLAN: Final = "plan.rt"
 RUN: Final = f"run-{ID}"
-HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # a file that did not get its name
+HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # an unfinished file
 TABLES: Final = (
     *("flows", "traffic", "quarters", "load", "endpoints", "links", "hops", "journeys", "taken", "ways"),
     *("talkers", "conversations", "unheard", "entities", "findings", "processes", "advice"),
 )
 HOLDS: Final = rf"summary\.json|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
-# How we know a file for our own, before we put another in its place.
+# By these words we recognise a file of ours before we replace it.
 SIGNS: Final = {REPORT: '<meta name="generator" content="routerd pipeline">', PLAN: "newrt|start|plan-"}
 AGAIN: Final = "`routerd pipeline run` makes them there"
 
@@ -50,11 +49,11 @@ class Generation:
         self.root = output.path(name)
 
     def table(self, name: str) -> str:
-        """Where the table stands, as Spark wants it."""
+        """Return the path of a table, as Spark wants it."""
         return self.output.url(f"{self.root}/{name}")
 
     def publish(self, said: dict[str, Any]) -> None:
-        """Let readers have it in place of the former one, with what the run says of itself."""
+        """Let readers have this run in place of the former one; ``said`` goes into its summary."""
         files = self.output.files
         tables = [name for name, kind in self.output.entries(self.root).items() if kind == fs.FileType.Directory]
         said = {**said, "tables": {name: self._parts(name) for name in sorted(tables)}}
@@ -62,7 +61,7 @@ class Generation:
             stream.write((json.dumps(said, indent=1) + "\n").encode())
         if self.output.local:
             _settle(Path(self.root))
-            _pointed(self.output)  # whatever may have been put there meanwhile
+            _pointed(self.output)  # refuses what somebody may have put there meanwhile
             fresh = self.output.path(self.output.fresh(f".{CURRENT}"))
             os.symlink(self.name, fresh)
             os.replace(fresh, self.output.path(CURRENT))
@@ -71,7 +70,7 @@ class Generation:
                 stream.write(f"{self.name}\n".encode())
 
     def summary(self) -> dict[str, Any]:
-        """What the run said of itself. Raises PipelineError: nothing that can be read."""
+        """Return the run's summary. Raises ``PipelineError`` if it cannot be read."""
         try:
             with self.output.files.open_input_file(f"{self.root}/{SUMMARY}") as file:
                 said = dict(json.loads(file.read()))
@@ -80,7 +79,7 @@ class Generation:
         return said
 
     def check(self) -> None:
-        """Raises PipelineError: its tables are not those that its run made, or not all of them."""
+        """Raise ``PipelineError`` unless all tables are there, and as the run made them."""
         tables = self.summary().get("tables")
         if not isinstance(tables, dict) or not tables:
             raise self._torn(f"{SUMMARY} names no tables")
@@ -91,9 +90,9 @@ class Generation:
                 raise self._torn(f"the table {name} {what}")
 
     def write_text(self, name: str, text: str) -> str:
-        """Write a file beside the runs, in place of the one that was made before; where it stands.
+        """Write a file beside the runs in place of the former one, and return its path.
 
-        Raises PipelineError: a file of that name is there which we did not make.
+        Raises ``PipelineError`` if a file of that name exists which we did not make.
         """
         files, target = self.output.files, self.output.path(name)
         if self.output.has(target):
@@ -113,31 +112,31 @@ class Generation:
         return target
 
     def is_there(self) -> bool:
-        """Whether it has not been removed."""
+        """Return whether the run still exists."""
         return self.output.has(f"{self.root}/{SUMMARY}")
 
     def remove(self) -> None:
-        """Its run did not end well. Where Spark is still writing, that fails, and is the next run's to do."""
+        """Remove a failed run. If Spark is still writing, that fails, and the next run removes it."""
         with suppress(OSError, PipelineError):
-            if _pointed(self.output) != self.name:  # otherwise it ended well, and was interrupted then
+            if _pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
                 self.output.remove(self.root, HOLDS)
 
     def _parts(self, table: str) -> list[str]:
-        """The files of a table. Their names are of one run, and no other has them."""
+        """Return the names of a table's files, which are unique among runs."""
         there = self.output.entries(f"{self.root}/{table}")
         return sorted(name for name in there if not name.startswith((".", "_")))
 
     def _torn(self, why: str) -> PipelineError:
         return PipelineError(
-            f"{self.output.directory} holds no whole results: in {self.name} {why}; `routerd pipeline run` "
+            f"{self.output.directory} holds no complete results: in {self.name} {why}; `routerd pipeline run` "
             "makes them anew"
         )
 
 
 def begin(output: Output) -> Generation:
-    """A place for the results of a run, in an output that is claimed; what runs before the last left goes.
+    """Make a place for the results of a run in a claimed output; remove all runs but the last one.
 
-    Raises PipelineError: `current` is not ours, the directory cannot be written to.
+    Raises ``PipelineError`` if `current` is not ours, or the directory cannot be written to.
     """
     pointed = _pointed(output)
     fresh = Generation(output, output.fresh("run"))
@@ -151,7 +150,7 @@ def begin(output: Output) -> Generation:
 
 
 def current(directory: str) -> Generation:
-    """The results of the last run that ended well. Raises PipelineError: there are none that are whole."""
+    """Return the last run that ended well. Raises ``PipelineError`` if there is none, or its results are incomplete."""
     output = Output(directory)
     if not output.belongs(RESULTS):
         raise PipelineError(f"{directory} holds no results: {AGAIN}")
@@ -165,9 +164,9 @@ def current(directory: str) -> Generation:
 
 @contextmanager
 def read(directory: str) -> Iterator[Generation]:
-    """`current`, for as long as it is read: a run that ends meanwhile changes nothing in it.
+    """Give `current` to a reader; a run that ends meanwhile does not change it.
 
-    Raises PipelineError: as `current`; or two runs later it is gone.
+    Raises ``PipelineError`` as `current` does, or because two runs later the results are gone.
     """
     found = current(directory)
     try:
@@ -181,7 +180,7 @@ def read(directory: str) -> Iterator[Generation]:
 
 
 def _pointed(output: Output) -> str:
-    """The last run that ended well; empty: none. Raises PipelineError: what points to it is not ours."""
+    """Return the name of the last run that ended well, or "". Raises ``PipelineError`` if `current` is not ours."""
     path = output.path(CURRENT)
     if not output.local:
         if not output.has(path):
@@ -194,19 +193,19 @@ def _pointed(output: Output) -> str:
         except FileNotFoundError:
             return ""
         except OSError:
-            name = ""  # it is no link
+            name = ""  # it is not a link
             if Path(path).is_dir():
                 raise PipelineError(
-                    f"{path} is a directory and no link to a run, as in a copy that followed links: copy the "
+                    f"{path} is a directory and not a link to a run, as in a copy that followed links: copy the "
                     "output with `cp -a`, or move that directory away"
                 ) from None
     if not re.fullmatch(RUN, name):
-        raise PipelineError(f"{path} does not name a run of routerd, so it is somebody else's: move it away")
+        raise PipelineError(f"{path} does not name a run of routerd, so routerd did not make it: move it away")
     return name
 
 
 def _settle(root: Path) -> None:
-    """What is in a directory survives a crash of the machine."""
+    """Write a directory to disk, so that it survives a crash of the machine."""
     for folder, _, names in os.walk(root):
         for path in (*(Path(folder, name) for name in names), Path(folder)):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

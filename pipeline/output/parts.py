@@ -1,13 +1,12 @@
-"""The output of the stream: parts that add up. Each batch is one, and appears by a rename, so it counts once.
+"""The output of the stream: parts that add up. A batch is one part, which a rename makes appear, so it counts once.
 
-    part-NUMBER   sums of one batch, and the state behind it
-    sum-NUMBER    sums of all batches up to that one, made from parts now and then; what it holds is then
-    removed
+    part-NUMBER   the sums of one batch, and the state after it
+    sum-NUMBER    the sums of all batches up to that one, made from time to time; the parts in it are then removed
 
-A batch that is made again after a crash replaces its part, or is passed over if a sum holds it already.
+A batch that is repeated after a crash replaces its part, or is skipped if a sum contains it already.
 
-Only what we made is removed: parts that a sum holds, each with a state of ours in it, and .part-ID and
-.sum-ID with an ID that this output gave, which are parts on their way in or out.
+Only what we made is removed: parts that a sum contains, each with a state of ours in it, and .part-ID and .sum-ID with
+an ID that this output gave, which are parts on their way in or out.
 """
 
 import json
@@ -31,7 +30,7 @@ Numbered = tuple[str, int, str]  # kind, number and path of a part or a sum
 
 @dataclass(slots=True)
 class State:
-    """Behind a batch: what was taken so far. ``heard``: by router, the newest record, in µs since 1970."""
+    """The state after a batch: what was taken so far; ``heard`` is each router's newest record, in µs since 1970."""
 
     batch: int = -1
     records: int = 0
@@ -40,17 +39,17 @@ class State:
     heard: dict[str, int] = field(default_factory=dict)
 
     def closed_until(self, delay_s: float) -> int | None:
-        """Minutes before this (µs since 1970) get no more records but later ones than that; None: none."""
+        """Return the end of the complete minutes, in µs since 1970, if no record is later than ``delay_s``."""
         return min(self.heard.values()) - int(delay_s * 1e6) if self.heard else None
 
     def missing(self) -> int:
-        """Records that were not there, so far: numbers between the first and the last of each writer."""
+        """Return how many records are missing so far, between the first and last number of each writer."""
         numbers = sum(ranges[-1][1] - ranges[0][0] + 1 for ranges in self.taken.values() if ranges)
         return max(0, numbers - self.records)
 
 
 class Parts:
-    """The directory. Its methods are called by one process at a time."""
+    """The parts in an output. Only one process at a time may call the methods."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._spark = spark
@@ -59,7 +58,7 @@ class Parts:
         self.checkpoint = self._output.url(self._output.path(CHECKPOINT))
 
     def state_before(self, batch: int) -> State | None:
-        """What the batch goes on from; None: it is in the output for good."""
+        """Return the state before a batch; None if a sum contains the batch already."""
         numbered = self._numbered()
         if any(kind == "sum" and number >= batch for kind, number, _ in numbered):
             return None
@@ -67,21 +66,21 @@ class Parts:
         return self._state(max(earlier)[1]) if earlier else State()
 
     def latest(self) -> State:
-        """Behind the last batch."""
+        """Return the state after the last batch."""
         numbered = self._numbered()
         return self._state(max((number, path) for _, number, path in numbered)[1]) if numbered else State()
 
     def write(self, sums: DataFrame, state: State) -> None:
-        """The part of a batch, in place of one that a killed process left."""
+        """Write the part of a batch, in place of one that a killed process left."""
         self._put(sums, state, "part")
 
     def read(self) -> DataFrame | None:
-        """All sums, to be added up by their keys; None: there are none yet."""
+        """Return all sums, to be added up by key; None if there are none yet."""
         paths = [self._output.url(path) for _, _, path in self._current()]
         return self._spark.read.parquet(*paths) if paths else None
 
     def fold(self, sums: DataFrame) -> None:
-        """Make one sum of everything, from what `read` gave, and remove the rest."""
+        """Make ``sums``, everything that `read` returned, the only sum, and remove the rest."""
         current = self._current()
         self._put(sums, self.latest(), "sum")
         for _, _, path in current:
@@ -89,7 +88,7 @@ class Parts:
 
     @property
     def number(self) -> int:
-        """Parts that a reader has to add up."""
+        """The number of parts that a reader has to add up."""
         return len(self._current())
 
     def _put(self, sums: DataFrame, state: State, kind: str) -> None:
@@ -119,9 +118,9 @@ class Parts:
 
 
 def prepare(output: Output) -> None:
-    """See to it that a stream can go on in an output that is claimed, and remove what a killed one left.
+    """Make a claimed output ready for a stream to continue, and remove what a killed one left.
 
-    Raises PipelineError: its checkpoint is gone, or something in it is no part of ours.
+    Raises ``PipelineError`` if its checkpoint is gone, or something in it is not a part of ours.
     """
     numbered = _numbered(output)
     if numbered and not output.has(output.path(f"{CHECKPOINT}/metadata")):
@@ -139,26 +138,28 @@ def prepare(output: Output) -> None:
 
 
 def _numbered(output: Output) -> list[Numbered]:
-    """Everything there, in order."""
+    """Return all parts and sums, in order."""
     named = ((re.fullmatch(r"(part|sum)-(\d{12})", name), name) for name in output.entries())
     return sorted((found[1], int(found[2]), output.path(name)) for found, name in named if found)
 
 
 def _current(numbered: list[Numbered]) -> list[Numbered]:
-    """The newest sum and the parts behind it."""
+    """Return the newest sum and the parts after it."""
     newest = max((number for kind, number, _ in numbered if kind == "sum"), default=-1)
     return [one for one in numbered if one[1] > newest or (one[0] == "sum" and one[1] == newest)]
 
 
 def _own(output: Output, path: str) -> None:
-    """Raises PipelineError: it is none of ours."""
+    """Raise ``PipelineError`` unless we made it."""
     if not output.has(f"{path}/{STATE}"):
-        raise PipelineError(f"{path} has no {STATE}, so it is no part of a stream: move it away")
+        raise PipelineError(f"{path} has no {STATE}, so it is not a part of a stream: move it away")
 
 
 def _discard(output: Output, path: str) -> bool:
-    """Remove a part, if nobody put something into it. It loses its name first: half of one would pass for a
-    whole one."""
+    """Remove a part, unless somebody put something into it.
+
+    It loses its name first, because half a part would pass for a whole one.
+    """
     _own(output, path)
     if output.strangers(path, HOLDS):
         return False

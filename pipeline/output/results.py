@@ -13,16 +13,16 @@ class Results:
 
     def __init__(self, spark: SparkSession, generation: Generation) -> None:
         self._spark = spark
-        self._schemas: dict[str, StructType] = {}  # of tables written: Spark need not look into them
+        self._schemas: dict[str, StructType] = {}  # of the tables written, so that Spark need not read them
         self.generation = generation
 
     def write(self, name: str, table: DataFrame) -> None:
-        """Write a table, which is not there yet."""
+        """Write a table that does not exist yet."""
         table.write.parquet(self.generation.table(name))
         self._schemas[name] = table.schema
 
     def read(self, name: str) -> DataFrame:
-        """A table. Raises PipelineError: it is not there."""
+        """Return a table. Raises ``PipelineError`` if it does not exist."""
         try:
             known = self._schemas.get(name)
             reader = self._spark.read if known is None else self._spark.read.schema(known)

@@ -1,7 +1,7 @@
-"""What is out of the ordinary, a line each with its evidence.
+"""Anomalies: what is out of the ordinary, one row each, with evidence.
 
-The log is aggregated once, by quarters of an hour (`observed`); each kind of anomaly is a condition on
-those, and quarters that follow each other are one line.
+The log is aggregated once, by quarter of an hour (`observed`). Each kind of anomaly is a condition on quarters, and
+quarters that follow each other make one row.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ COLUMNS: Final = ("kind", "first", "last", *WHERE, "n", "value", "usual", "evide
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From when on something is out of the ordinary."""
+    """The limits beyond which something is out of the ordinary."""
 
-    least_n: int = 10  # records in a quarter; fewer say nothing
+    least_n: int = 10  # records in a quarter; fewer prove nothing
     slow_ns: int = 100_000_000  # a receiver's time for a message
-    slow_times: float = 10.0  # of what is usual
+    slow_times: float = 10.0  # the usual time
     credit_ns: int = 50_000_000  # mean wait for credit
     credit_share: float = 0.5  # of the time in the router
     failed_share: float = 0.2
@@ -40,7 +40,7 @@ class Limits:
 
 
 def observed(log: DataFrame) -> DataFrame:
-    """One row for each quarter of an hour, router, address or message type, and receiver."""
+    """Return one row for each quarter of an hour, router, address or message type, and receiver."""
     rows = require(log, NEEDS, "anomalies").select(
         beginning(QUARTER_S).alias("quarter"),
         "router_id",
@@ -69,7 +69,7 @@ def observed(log: DataFrame) -> DataFrame:
 
 
 def anomalies(quarters: DataFrame, limits: Limits | None = None) -> DataFrame:
-    """One row for each anomaly: kind, from when to when, where, and the evidence; from `observed`."""
+    """Return one row for each anomaly, from `observed`: kind, first and last time, place, and evidence."""
     limits = limits or Limits()
     detectors = (slow_consumers, starvation, error_bursts, latency_shifts)
     found = reduce(DataFrame.unionByName, (detect(quarters, limits) for detect in detectors))
@@ -77,7 +77,7 @@ def anomalies(quarters: DataFrame, limits: Limits | None = None) -> DataFrame:
 
 
 def slow_consumers(quarters: DataFrame, limits: Limits) -> DataFrame:
-    """Receivers that take many times longer for a message than is usual at their address, or anywhere."""
+    """Return receivers that take many times longer for a message than is usual at their address, or anywhere."""
     outer = quarters.where(f.col("outer") & f.col("answer_p50").isNotNull() & (f.col("n") >= limits.least_n))
     everywhere = f.percentile_approx("answer_p50", 0.5).over(Window.partitionBy(f.lit(1)))
     here = f.percentile_approx("answer_p50", 0.5).over(Window.partitionBy("address", "mtype"))
@@ -88,7 +88,7 @@ def slow_consumers(quarters: DataFrame, limits: Limits) -> DataFrame:
 
 
 def starvation(quarters: DataFrame, limits: Limits) -> DataFrame:
-    """Receivers that answer in time but give too little credit: messages wait for it, most of their time."""
+    """Return receivers that answer in time but grant too little credit: messages spend most of their time waiting."""
     starved = (f.col("credit_mean") >= limits.credit_ns) & (
         f.col("credit_mean") >= limits.credit_share * f.col("latency_mean")
     )
@@ -100,7 +100,7 @@ def starvation(quarters: DataFrame, limits: Limits) -> DataFrame:
 
 
 def error_bursts(quarters: DataFrame, limits: Limits) -> DataFrame:
-    """Addresses of which a large share fails that does not do so usually."""
+    """Return addresses of which an unusually large share of messages fails."""
     by_address = (
         quarters.where("outer")
         .groupBy("quarter", "address", "mtype")
@@ -121,9 +121,9 @@ def error_bursts(quarters: DataFrame, limits: Limits) -> DataFrame:
 
 
 def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
-    """Messages that took many times longer in a router than in the same hour of earlier days.
+    """Return where messages took many times longer in a router than in the same hour of earlier days.
 
-    The wait for receivers' credit is left out: it is theirs.
+    The wait for receivers' credit does not count: the receivers cause it.
     """
     by_router = (
         quarters.where("own_p50 is not null")
@@ -149,7 +149,7 @@ def _common(kind: str) -> tuple[Column, ...]:
 
 
 def _joined(found: DataFrame) -> DataFrame:
-    """Quarters that follow each other as one line, with the worst value of them."""
+    """Return one row for quarters that follow each other, with the worst of their values."""
     place = Window.partitionBy("kind", *WHERE).orderBy("quarter")
     gap = f.unix_seconds("quarter") - f.unix_seconds(f.lag("quarter").over(place)) > 2 * QUARTER_S
     numbered = found.withColumn("begins", f.coalesce(gap, f.lit(True)).cast("int")).withColumn(
@@ -159,30 +159,30 @@ def _joined(found: DataFrame) -> DataFrame:
         f.min("quarter").alias("first"),
         (f.max("quarter") + f.expr(f"interval {QUARTER_S} seconds")).alias("last"),
         f.sum("n").alias("n"),
-        f.max_by("usual", "value").alias("usual"),  # beside the value that is told
+        f.max_by("usual", "value").alias("usual"),  # belongs to the worst value
         f.max("value").alias("value"),
     )
     return joined.withColumn("evidence", _evidence()).select(*COLUMNS)
 
 
 def _evidence() -> Column:
+    """Return the sentence of each anomaly, with its value and the usual one."""
+
     def ms(name: str) -> Column:
         return f.round(f.col(name) / 1e6, 3)
 
-    return (
-        f.when(
-            f.col("kind") == "slow consumer",
-            f.format_string("half of the messages took it %s ms or longer, usual are %s ms", ms("value"), ms("usual")),
+    def percent(name: str) -> Column:
+        return f.round(f.col(name) * 100, 1)
+
+    sentences = {
+        "slow consumer": ("half of the messages took it %s ms or longer, the usual time is %s ms", ms),
+        "credit starvation": ("messages waited %s ms for credit, of %s ms in the router", ms),
+        "error burst": ("%s %% failed, the usual share is %s %%", percent),
+        "latency shift": ("messages took %s ms in the router, on earlier days %s ms", ms),
+    }
+    return f.coalesce(
+        *(
+            f.when(f.col("kind") == kind, f.format_string(sentence, shown("value"), shown("usual")))
+            for kind, (sentence, shown) in sentences.items()
         )
-        .when(
-            f.col("kind") == "credit starvation",
-            f.format_string("messages waited %s ms for credit, of %s ms in the router", ms("value"), ms("usual")),
-        )
-        .when(
-            f.col("kind") == "error burst",
-            f.format_string(
-                "%s %% failed, usual are %s %%", f.round(f.col("value") * 100, 1), f.round(f.col("usual") * 100, 1)
-            ),
-        )
-        .otherwise(f.format_string("took %s ms in the router, on earlier days %s ms", ms("value"), ms("usual")))
     )

@@ -1,4 +1,4 @@
-"""Load of workers and cores, when the next worker will be needed, and how many there should be."""
+"""The load of workers and cores, when the next worker is due, and how many workers there should be."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,10 +15,9 @@ MINUTE_NS: Final = 60e9
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """CPU time of a message, as `make bench` measures it on the machine in question.
+    """The CPU time of a message, as `make bench` measures it on the machine in question.
 
-    ``full`` is the share of a CPU beyond which latency grows; ``busy_core`` that of a core that wants its
-    own CPU.
+    Latency grows beyond the share ``full`` of a CPU. A core with a share of ``busy_core`` needs a CPU of its own.
     """
 
     worker_us: float = 1.6  # in and out together
@@ -29,16 +28,16 @@ class Costs:
 
 
 def load(log: DataFrame, costs: Costs) -> DataFrame:
-    """One row for each minute and process: messages, bytes, and the share of a CPU that they cost.
+    """Return one row for each minute and process: messages, bytes, and the share of a CPU that they cost.
 
-    ``worker_id`` -1 is the core. What a message costs at the worker it leaves by counts where it came in.
+    ``worker_id`` -1 is the core. The cost at the sending worker counts for the receiving worker.
     """
     minutes = (
         require(log, NEEDS, "capacity")
         .groupBy(beginning(60).alias("minute"), "router_id", "worker_id")
         .agg(messages(), octets())
     )
-    core = f.lit(-1).cast("smallint")  # every message passes it
+    core = f.lit(-1).cast("smallint")  # every message passes the core
     shares = minutes.withColumn("worker_id", f.explode(f.array("worker_id", core)))
     spent = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
     by_core = f.col("messages") * (costs.core_us * 1e3)
@@ -50,10 +49,10 @@ def load(log: DataFrame, costs: Costs) -> DataFrame:
 
 
 def processes(minutes: DataFrame, costs: Costs) -> DataFrame:
-    """One row for each worker and core: mean and peak load, and how the peak of a day grows.
+    """Return one row for each worker and core: mean and peak load, and how the peak of a day grows.
 
-    The peak is the load that 99 of 100 minutes do not exceed. ``full_in_days`` is null where it does not
-    grow, or there are fewer than two days to tell.
+    The peak is the load that 99 of 100 minutes do not exceed. ``full_in_days`` is null if the peak does not grow, or
+    the log has fewer than two days.
     """
     place = ("router_id", "worker_id")
     peaks = minutes.groupBy(*place, f.unix_date(f.to_date("minute")).alias("day")).agg(
@@ -78,7 +77,7 @@ def processes(minutes: DataFrame, costs: Costs) -> DataFrame:
 
 
 def advice(shares: DataFrame, costs: Costs) -> DataFrame:
-    """One row for each router: workers there are and should be, and what to pin; from `processes`."""
+    """Return one row for each router from `processes`: present and recommended workers, and what to pin."""
     worker = f.col("worker_id") >= 0
     routers = shares.groupBy("router_id").agg(
         f.count(f.when(worker, 1)).alias("workers"),
@@ -87,7 +86,7 @@ def advice(shares: DataFrame, costs: Costs) -> DataFrame:
         f.min(f.when(worker, f.col("full_in_days"))).alias("next_worker_in_days"),
     )
     needed = f.greatest(f.lit(1), f.ceil(f.col("worker_peak") / costs.full)).cast("int")
-    told = f.when(
+    pinning = f.when(
         f.col("core_peak") >= costs.busy_core, f.lit("give the core a CPU of its own (coreCpu), and each worker one")
     ).otherwise(f.lit("the core may share a CPU; pin workers (workerCpus) if latency matters"))
-    return routers.select("*", needed.alias("workers_needed"), (needed + 1).alias("cpus"), told.alias("pinning"))
+    return routers.select("*", needed.alias("workers_needed"), (needed + 1).alias("cpus"), pinning.alias("pinning"))

@@ -1,4 +1,4 @@
-"""All findings in one table: anomalies in time, odd ways, addresses without receivers."""
+"""All findings in one table: anomalies in time, unusual paths, addresses without receivers."""
 
 from functools import reduce
 
@@ -9,17 +9,17 @@ from pipeline.tables.anomalies import COLUMNS, anomalies
 
 
 def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame) -> DataFrame:
-    """One row each, from the results of `observed`, `ways` and `unheard`."""
-    loops = _of_ways(ways.where("loop"), "loop", f.lit("a router is twice on the way; the guard cut it"))
-    detours = _of_ways(ways.where("detour"), "detour", f.lit("longer than the usual way of these two routers"))
+    """Return one row for each finding, from the results of `observed`, `ways` and `unheard`."""
+    loops = _of_ways(ways.where("loop"), "loop", f.lit("a router is twice on the path; loop protection ended it"))
+    detours = _of_ways(ways.where("detour"), "detour", f.lit("longer than the usual path between these two routers"))
     pairs = ways.where("asymmetric and origin < target")
-    way_back = f.format_string("the usual way back is %s", f.col("way_back"))
+    way_back = f.format_string("the usual path back is %s", f.col("way_back"))
     asymmetric = _of_ways(pairs, "asymmetric pair", way_back)
     nobody = unheard.select(
         *_common("no consumers"), f.col("routers")[0].alias("router_id"), "address", "mtype",
         _none("string").alias("container"), f.col("messages").alias("n"),
         _none("double").alias("value"), _none("double").alias("usual"),
-        f.lit("messages were sent, and not one went to anybody").alias("evidence"),
+        f.lit("messages were sent, and none went to a receiver").alias("evidence"),
     )  # fmt: skip
     parts = (anomalies(quarters), loops, detours, asymmetric, nobody)
     return reduce(DataFrame.unionByName, (part.select(*COLUMNS) for part in parts)).orderBy(

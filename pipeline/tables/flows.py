@@ -1,6 +1,6 @@
-"""Flows: records of the log added up over all time, from which every table without times of day is made.
+"""Flows: the records of the log added up over all time. Every table without times of day is made from them.
 
-A log has as many records as messages, and few flows: the log is read once for all of those tables.
+A log has as many records as messages, but few flows, so a run reads the log once for all of those tables.
 """
 
 from typing import Final
@@ -23,10 +23,10 @@ NOBODY: Final = "undeliverable"
 
 
 def flows(log: DataFrame) -> DataFrame:
-    """One row for each way in, way out, path, address or message type, and managed entity.
+    """Return one row for each incoming and outgoing connection, path, address or message type, and managed entity.
 
-    ``passed``: messages that were given to somebody whole, with their ``passed_bytes``. ``heaviest``: the
-    most messages that one record stands for. ``nobody``: whether one of them found no receiver.
+    ``passed`` counts messages that a receiver got whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest
+    weight of a record. ``nobody`` is true if a message found no receiver.
     """
     whole = f.col("latency_ns").isNotNull()
     size = f.col("size_bytes") * f.col("sample_weight")
@@ -48,10 +48,10 @@ def flows(log: DataFrame) -> DataFrame:
 
 
 def added() -> tuple[Column, Column]:
-    """Messages and bytes of flows."""
+    """Return the sums of messages and bytes of flows."""
     return f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes")
 
 
 def outer(kind: str) -> Column:
-    """Whether a connection of that kind, by the column's name, is none to another router."""
+    """Return whether a connection leads to no other router; ``kind`` is the column with its kind."""
     return f.col(kind).isNull() | (f.col(kind) != INNER)

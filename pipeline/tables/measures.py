@@ -1,4 +1,4 @@
-"""Expressions that several jobs use: weights, nearest-rank percentiles, logarithmic buckets."""
+"""Expressions that several tables use: weights, nearest-rank percentiles, logarithmic buckets."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,45 +10,46 @@ from shm.contract.flow import OUTCOMES
 
 PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999}  # per mille
 VALUE_AT: Final = 16  # bits of a packed value below which its weight stands
-MOST_WEIGHT: Final = 1 << VALUE_AT  # of one record, in a percentile
-SPAN_BITS: Final = VALUE_AT + 15  # values of a span are alike but for 33 microseconds
-LONGEST_NS: Final = (1 << 47) - 1  # 39 hours; longer ones count as that long in a percentile
-BUCKETS: Final = 16  # to a power of two: a bucket is 4.4 % wide
+MOST_WEIGHT: Final = 1 << VALUE_AT  # exceeds the weight of one record in a percentile
+SPAN_BITS: Final = VALUE_AT + 15  # the values of a span differ by at most 33 microseconds
+LONGEST_NS: Final = (1 << 47) - 1  # 39 hours; a longer duration counts as that in a percentile
+BUCKETS: Final = 16  # in a power of two; a bucket is 4.4 % wide
 
 
 def weight() -> Column:
-    """How many deliveries a record stands for."""
+    """Return how many deliveries a record stands for."""
     return f.col("n_deliveries") * f.col("sample_weight")
 
 
 def messages() -> Column:
-    """How many messages the records stand for."""
+    """Return how many messages the records stand for."""
     return f.coalesce(f.sum(weight()), f.lit(0)).alias("messages")
 
 
 def octets() -> Column:
-    """Their bytes. A record of an aggregate has the bytes of all of its deliveries."""
+    """Return the bytes of the messages. A record of an aggregate has the bytes of all of its deliveries."""
     return f.sum(f.col("size_bytes") * f.col("sample_weight")).alias("bytes")
 
 
 def outcomes() -> list[Column]:
-    """A count for each outcome."""
+    """Return the number of messages of each outcome."""
     return [f.sum(f.when(f.col("outcome") == name, weight()).otherwise(0)).alias(name) for name in OUTCOMES]
 
 
 def beginning(seconds: int) -> Column:
-    """When the span of so many seconds began that a record is in; whole numbers, where Spark's own function
-    makes objects of each record."""
+    """Return when the period of so many seconds began in which a record is.
+
+    These are whole numbers; Spark's own function makes objects of each record.
+    """
     micros = f.unix_micros("ts")
     return f.timestamp_micros(micros - f.pmod(micros, f.lit(seconds * 1_000_000)))
 
 
 def packed(column: str | Column, name: str, weighted: Column | None = None, lowest: int = 0) -> Column:
-    """A column that `gathered` takes: a value and its weight (that of a record, unless it is given).
+    """Return a column for `gathered`: a value and its weight, by default the record's, in one integer.
 
-    They share an integer, value first: those sort and travel faster than pairs. Values below ``lowest``
-    count as that. To be selected before the grouping: what a collecting aggregate has to compute by itself
-    is interpreted, not compiled.
+    Integers sort and travel faster than pairs. A value below ``lowest`` counts as ``lowest``. Select the column
+    before the grouping: Spark interprets what a collecting aggregate computes itself, and compiles the rest.
     """
     value = f.col(column) if isinstance(column, str) else column
     heavy = f.least(weight() if weighted is None else weighted, f.lit(MOST_WEIGHT - 1))
@@ -57,7 +58,7 @@ def packed(column: str | Column, name: str, weighted: Column | None = None, lowe
 
 
 def gathered(name: str) -> list[Column]:
-    """Aggregates of what was packed that `ranked` makes percentiles of: values in order, what they weigh."""
+    """Return the aggregates of a packed column that `ranked` needs: the values in order, and their weights."""
     heavy = f.col(f"{name}_packed").bitwiseAND(MOST_WEIGHT - 1)
     return [
         f.sort_array(f.collect_list(f"{name}_packed")).alias(f"{name}_values"),
@@ -68,17 +69,16 @@ def gathered(name: str) -> list[Column]:
 
 
 def ranked(name: str, percentiles: Iterable[str] = PERCENTILES, lowest: int = 0) -> list[Column]:
-    """Nearest-rank percentiles of what was gathered, and n: the smallest value that so many do not exceed."""
+    """Return the number of gathered messages and nearest-rank percentiles: values that so many do not exceed."""
     all_ = f.col(f"{name}_n")
     found = ((_at(name, _rank(all_, one)) + lowest).alias(f"{name}_{one}") for one in percentiles)
     return [all_, *found]
 
 
 def ranked_in_spans(rows: DataFrame, key: str, name: str, percentiles: Iterable[str], lowest: int = 0) -> DataFrame:
-    """The same of few groups with very many values, from what was packed: n, the least value, percentiles.
+    """Return number, least value and percentiles by ``key``, for few groups with very many packed values.
 
-    Values are gathered by their span, so that no list is as long as the log, and only those are walked into
-    which a percentile falls.
+    Values are gathered by span, so no list is as long as the log. Only the spans that hold a percentile are walked.
     """
     spans = rows.groupBy(key, f.shiftright(f"{name}_packed", SPAN_BITS).alias("span")).agg(*gathered(name))
     group = Window.partitionBy(key)
@@ -96,7 +96,7 @@ def ranked_in_spans(rows: DataFrame, key: str, name: str, percentiles: Iterable[
 
 
 def _at(name: str, rank: Column) -> Column:
-    """Of gathered values the one at which the sum of weights reaches the rank, from 1."""
+    """Return the gathered value at which the sum of weights reaches the rank, which counts from 1."""
     values, least = f.col(f"{name}_values"), f.col(f"{name}_least")
 
     def step(state: Column, one: Column) -> Column:
@@ -110,20 +110,20 @@ def _at(name: str, rank: Column) -> Column:
 
 
 def _rank(count: Column, percentile: str) -> Column:
-    """The percentile's place among so many, from 1. Exact: the sum is far from 2**53."""
+    """Return the percentile's rank among so many, from 1. It is exact, as the sum is far from 2**53."""
     return f.floor((count * PERCENTILES[percentile] + 999) / 1000)
 
 
 def bucket(column: str) -> Column:
-    """The logarithmic bucket of a duration; null where that is."""
+    """Return the logarithmic bucket of a duration; null for null."""
     return f.floor(f.log2(f.greatest(f.col(column), f.lit(1)).cast("double")) * BUCKETS).cast("int")
 
 
 def bucket_end(bucket_column: Column) -> Column:
-    """The longest duration of a bucket, in ns."""
+    """Return the longest duration of a bucket, in ns."""
     return f.floor(f.pow(f.lit(2.0), (bucket_column + 1) / BUCKETS)).cast("long")
 
 
 def origin() -> Column:
-    """The router at which a message entered the network, as far as its path is known."""
+    """Return the router at which a message entered the network, as far as its path is known."""
     return f.coalesce(f.substring_index("path", ">", 1), f.col("router_id"))

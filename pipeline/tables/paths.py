@@ -1,8 +1,7 @@
-"""Ways through the network: hops and their latency, detours, pairs that go and return differently, loops.
+"""Paths through the network: hops and their latency, detours, pairs with different paths back, loops.
 
-The clocks of two routers differ. What it takes from one to the other seems longer by the difference, and
-the way back shorter: half of what the quickest messages of the two directions differ by is the difference
-of the clocks.
+The clocks of two routers differ. The time from one to the other seems longer by the difference, the time back shorter.
+The clocks therefore differ by half of the difference between the quickest messages of the two directions.
 """
 
 from typing import Final
@@ -18,11 +17,11 @@ NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",
     "n_deliveries", "sample_weight", "latency_ns",
 )  # fmt: skip
-LOWEST_NS: Final = -(1 << 46)  # 19 hours: by so much clocks of routers may differ
+LOWEST_NS: Final = -(1 << 46)  # 19 hours; clocks of routers may differ by as much
 
 
 def _followed(log: DataFrame) -> DataFrame:
-    """Records of messages that can be known again; ``began_ns`` and ``ended_ns`` by their router's clock."""
+    """Return records of messages that can be recognised, with times by their router's clock."""
     began = f.unix_micros("ts") * 1000
     return (
         require(log, NEEDS, "paths")
@@ -42,11 +41,10 @@ def _followed(log: DataFrame) -> DataFrame:
 
 
 def links(flows: DataFrame, log: DataFrame) -> DataFrame:
-    """One row for each pair of neighbours: messages, and how long they were between the two by both clocks.
+    """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
 
-    From the one router's last byte to the other's first: ``least_ns``, and percentiles. Joined on the
-    message: records without ``msg_id_hash``, or with one that several messages have, count in the messages,
-    not in the times.
+    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles. Records are joined
+    by message: those without ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
     """
     counts = (
         flows.where("egress_kind = 'inter_router' and path is not null and passed > 0")
@@ -57,16 +55,15 @@ def links(flows: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def _transit(log: DataFrame) -> DataFrame:
-    """By pair of neighbours: quickest and percentiles, by both clocks.
+    """Return the least time and percentiles of each pair of neighbours, by both clocks.
 
-    What a router sent on and what the next one got have in common: the message, and the path of the latter.
-    A record in the middle of a path is both. Copies of one message to several receivers came over the link
-    once.
+    The records of both ends of a link share the message, and the path of the second end. A record in the middle of a
+    path is of both ends. Copies of one message to several receivers came over the link once.
     """
     followed = _followed(log)
     sent = f.col("inner") & f.col("ended_ns").isNotNull() & f.col("peer_container").isNotNull()
     came = f.locate(">", f.col("path")) > 0
-    at_end = f.col("side") == 1  # of the link; a record may be of one link's end and of another's beginning
+    at_end = f.col("side") == 1  # of the link; a record may be of one link's second end and of another's first
     seen = (
         followed.select("*", f.explode(f.array(f.lit(0), f.lit(1))).alias("side"))
         .where(f.when(at_end, came).otherwise(sent))
@@ -81,7 +78,7 @@ def _transit(log: DataFrame) -> DataFrame:
         )
     )
     passed = (
-        seen.repartition("msg_id_hash", "way")  # hardly two of a group are in one place before that
+        seen.repartition("msg_id_hash", "way")  # before it hardly two records of a group are in one partition
         .groupBy("msg_id_hash", "way")
         .agg(
             f.min("sent_ns").alias("sent_ns"),
@@ -105,14 +102,14 @@ def _transit(log: DataFrame) -> DataFrame:
 
 
 def _alike(number: str) -> Column:
-    """Whether records are of one message, by the numbers of those that have one; others say nothing."""
+    """Return whether records are of one message, by their message numbers, as far as they have any."""
     return f.equal_null(f.min(number), f.max(number))
 
 
 def hops(pairs: DataFrame) -> DataFrame:
-    """The result of `links` with clocks set right; ``clock_ns`` is how far the clock of ``onward`` is ahead.
+    """Return `links` with corrected times; ``clock_ns`` is by how much the clock of ``onward`` is ahead.
 
-    It is null where nothing came back: then the times are as the clocks have them.
+    If nothing came back, ``clock_ns`` is null and times are not corrected.
     """
     back = pairs.select(
         f.col("router_id").alias("onward"), f.col("onward").alias("router_id"), f.col("least_ns").alias("back_ns")
@@ -136,7 +133,7 @@ def hops(pairs: DataFrame) -> DataFrame:
 
 
 def taken(flows: DataFrame) -> DataFrame:
-    """One row for each way that messages took: how many, when, and an address that they went to."""
+    """Return one row for each path that messages took: how many, when, and one of their addresses."""
     left = flows.where(f.col("path").isNotNull() & outer("egress_kind"))
     return (
         left.groupBy(origin().alias("origin"), f.col("router_id").alias("target"), "path")
@@ -154,11 +151,11 @@ def taken(flows: DataFrame) -> DataFrame:
 
 
 def ways(ended: DataFrame) -> DataFrame:
-    """The result of `taken`, told apart.
+    """Return `taken` with the kinds of each path.
 
-    ``usual``: the way of its pair of routers that most took. ``detour``: a longer one than that. ``loop``: a
-    router is on it twice, and the guard cut it. ``asymmetric``: it is the usual one, and not that of the
-    other direction turned round, which is ``way_back``.
+    ``usual`` is the path between its two routers that most messages took, a ``detour`` is longer. On a ``loop`` a
+    router occurs twice, and loop protection ended it. An ``asymmetric`` path is the usual one and not the reverse of
+    the usual path of the other direction, ``way_back``.
     """
     routers = f.split("path", ">")
     found = ended.select(
@@ -187,18 +184,18 @@ def ways(ended: DataFrame) -> DataFrame:
 
 
 def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
-    """One row for each way: how long messages took from entering the network to leaving it, clocks set right.
+    """Return one row for each path: the corrected time of messages from entering the network to leaving it.
 
-    ``pairs`` is the result of `hops`. Ways with a link over which nothing came back have no correction: their
-    ``clock_ns`` is null, and their times are as the clocks have them.
+    ``pairs`` is the result of `hops`. The times of a path with a link over which nothing came back are not corrected,
+    and its ``clock_ns`` is null.
     """
     known = _followed(log).where("ended_ns is not null")
     began = (
-        known.where("path = router_id and inner")  # what others go on from
+        known.where("path = router_id and inner")  # first records of messages that other routers forward
         .groupBy("msg_id_hash", f.col("router_id").alias("origin"))
         .agg(f.min("began_ns").alias("start_ns"), _alike("message_number").alias("alone"))
         .where("alone")
-        .hint("shuffle_hash")  # it fits, and nothing has to be sorted
+        .hint("shuffle_hash")  # it fits into memory, and nothing has to be sorted
     )
     times = (
         known.where("path <> router_id and (inner is null or not inner)")
@@ -213,7 +210,7 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
 
 
 def _set_right(found: DataFrame, pairs: DataFrame, times: list[str]) -> DataFrame:
-    """Times of ways, less by how far the last router's clock is ahead of the first one's, link by link."""
+    """Return times less the lead of the last router's clock over the first one's, added up link by link."""
     routers = f.split("path", ">")
     links = f.arrays_zip(
         f.slice(routers, 1, f.size(routers) - 1).alias("router_id"),

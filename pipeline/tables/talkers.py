@@ -1,4 +1,4 @@
-"""Who talks to whom, from flows: senders, receivers, the busiest of them, addresses without consumers."""
+"""Who talks to whom: senders, receivers, the busiest of them, and addresses without consumers; from flows."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
@@ -8,11 +8,10 @@ from pipeline.tables.measures import origin
 
 
 def talkers(flows: DataFrame) -> DataFrame:
-    """One row for each sender, address or message type, and receiver; ``place`` 1 sends or gets the most.
+    """Return one row for each client and address or message type; ``place`` 1 sends or receives the most.
 
-    At the routers where they are connected, so that a message counts once at its sender's router (``role``
-    `sender`) and once at its receiver's (`receiver`). A sender is a connection; its container is known
-    where that connection receives, too.
+    A message counts once at its sender's router (``role`` `sender`) and once at its receiver's (`receiver`). A sender
+    is a connection; its container is known only if the connection receives, too.
     """
     names = (
         flows.where("egress_conn_id is not null and peer_container is not null")
@@ -44,7 +43,7 @@ def talkers(flows: DataFrame) -> DataFrame:
 
 
 def conversations(flows: DataFrame) -> DataFrame:
-    """One row for each pair of a router where messages came in and a container that got them, by address."""
+    """Return one row for each router where messages came in, address, and container that received them."""
     went = flows.where(f.col("egress_conn_id").isNotNull() & outer("egress_kind"))
     return went.groupBy(
         origin().alias("origin"), "address", "mtype", f.col("peer_container").alias("receiver"), "router_id"
@@ -52,7 +51,7 @@ def conversations(flows: DataFrame) -> DataFrame:
 
 
 def unheard(flows: DataFrame) -> DataFrame:
-    """Addresses and message types of which not one message went to anybody: senders without receivers."""
+    """Return one row for each address and message type of which no message went to a receiver."""
     return (
         flows.groupBy("address", "mtype")
         .agg(

@@ -1,4 +1,4 @@
-"""The traffic matrix: per minute, pair of routers, address and message type."""
+"""The traffic matrix: traffic by minute, pair of routers, address and message type."""
 
 from typing import Final
 
@@ -18,10 +18,10 @@ KEY: Final = ("minute", "origin", "router_id", "egress_kind", "address", "mtype"
 
 
 def keyed(log: DataFrame) -> DataFrame:
-    """The log with the key of the matrix.
+    """Return the log with the key of the matrix.
 
-    ``origin`` is the router at which the message entered the network, ``router_id`` the one that passed it
-    on: with ``egress_kind`` other than `inter_router` it is where it left the network.
+    ``origin`` is the router at which the message entered the network. ``router_id`` is the router that forwarded it;
+    unless ``egress_kind`` is `inter_router`, the message left the network there.
     """
     return require(log, NEEDS, "the traffic matrix").select(
         beginning(MINUTE_S).alias("minute"), origin().alias("origin"), "*"
@@ -29,7 +29,7 @@ def keyed(log: DataFrame) -> DataFrame:
 
 
 def traffic(log: DataFrame) -> DataFrame:
-    """One row a key: messages, bytes, outcomes, and latency with nearest-rank percentiles and their n."""
+    """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
     gathered_rows = (
         keyed(log)
         .select("*", packed("latency_ns", "latency"))

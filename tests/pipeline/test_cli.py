@@ -51,7 +51,7 @@ def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: 
     words = [sys.executable, "-m", "pipeline", command, "--input", "missing", "--output", str(tmp_path / "out")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "Error: missing is no directory; give the directory of a flowLog" in done.stderr
+    assert "Error: missing is not a directory; give the directory of a flowLog" in done.stderr
     assert "Traceback" not in done.stderr
 
 

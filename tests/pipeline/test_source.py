@@ -32,7 +32,7 @@ def test_it_reads_what_the_jobs_read(spark: SparkSession, few: Path) -> None:
 
 def test_a_wrong_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
     """In the words of the command line."""
-    with pytest.raises(PySparkException, match="missing is no directory; give the directory of a flowLog"):
+    with pytest.raises(PySparkException, match="missing is not a directory; give the directory of a flowLog"):
         spark.read.format("routerd").load(str(tmp_path / "missing")).count()
 
 

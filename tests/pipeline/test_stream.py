@@ -185,5 +185,5 @@ def test_an_output_without_its_checkpoint_is_refused(spark: SparkSession, some: 
     (tmp_path / "part-000000000003").mkdir()
     with pytest.raises(PipelineError, match="give another --output"):
         follow(spark, some, tmp_path, Pace(once=True), print)
-    with pytest.raises(PipelineError, match="missing is no directory"):
+    with pytest.raises(PipelineError, match="missing is not a directory"):
         follow(spark, some / "missing", tmp_path / "new", Pace(once=True), print)

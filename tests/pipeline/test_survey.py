@@ -116,7 +116,7 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     said = {Path(one.path).name: one.reason for one in found.skipped}
     assert said.keys() == {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet"}
     assert "cut short" in said["cut.parquet"]
-    assert said["foreign.parquet"] == "it is no file of a flow log"
+    assert said["foreign.parquet"] == "it is not a file of a flow log"
     assert "metadata is damaged" in said["damaged.parquet"]
 
 
@@ -176,7 +176,7 @@ def test_a_file_without_later_columns_is_read(few: Path) -> None:
 
 def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
     """So is a file system that cannot be reached."""
-    with pytest.raises(PipelineError, match="missing is no directory; give the directory of a flowLog"):
+    with pytest.raises(PipelineError, match="missing is not a directory; give the directory of a flowLog"):
         survey(str(tmp_path / "missing"))
     with pytest.raises(PipelineError, match="cannot be reached"):
         survey("strange://host/flows")

@@ -43,7 +43,7 @@ def test_a_directory_of_somebody_else_is_refused_untouched(tmp_path: Path, log: 
         claim(tmp_path / "log", log, kind)
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(PipelineError, match="file is no directory"):
+    with pytest.raises(PipelineError, match="file is not a directory"):
         claim(file, log, kind)
 
 
@@ -57,7 +57,7 @@ def test_an_empty_or_a_new_directory_becomes_ours(tmp_path: Path, log: Path) -> 
         claim(tmp_path / name, log)
         with pytest.raises(PipelineError, match="is the output of `routerd pipeline run`"):
             claim(tmp_path / name, log, STREAM)
-    with pytest.raises(PipelineError, match=r"new/below/\.notes cannot be|\.notes is no directory"):
+    with pytest.raises(PipelineError, match=r"new/below/\.notes cannot be|\.notes is not a directory"):
         claim(tmp_path / "new/below/.notes", log)
 
 
@@ -263,7 +263,7 @@ def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> Non
     assert current(str(out)).name == last.name
     table = Path(last.root, "traffic")
     shutil.move(table, tmp_path / "aside")
-    with pytest.raises(PipelineError, match=r"no whole results: in run-.* the table traffic is not there"):
+    with pytest.raises(PipelineError, match=r"no complete results: in run-.* the table traffic is not there"):
         current(str(out))
     shutil.copytree(Path(former.root, "traffic"), table)
     with pytest.raises(PipelineError, match="the table traffic is not the one that the run made; `routerd"):

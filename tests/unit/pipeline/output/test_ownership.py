@@ -56,7 +56,7 @@ def test_a_marker_that_routerd_did_not_write_is_refused(tmp_path: Path, log: Pat
     marker = tmp_path / "out" / "_routerd_results"
     marker.parent.mkdir()
     marker.write_text("precious")
-    with pytest.raises(PipelineError, match="_routerd_results is no marker of routerd: move it away"):
+    with pytest.raises(PipelineError, match="_routerd_results is not a marker of routerd: move it away"):
         claim(tmp_path / "out", log)
     assert marker.read_text() == "precious"
     marker.write_text("")
