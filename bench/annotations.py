@@ -1,8 +1,8 @@
-"""``python -m bench.annotations``: what router annotations cost a worker on each message, in ns.
+"""``python -m bench.annotations``: the cost of router annotations for a worker on each message, in ns.
 
-The worker's own C headers, compiled alone, on a message that lies in one block: no engine, no sockets.
-``read`` is the whole scan of a message, ``write`` the beginning of the one that goes on, without the
-engine's copy of its body. What annotations add to a hop is their sum less that of a message without any.
+It compiles the worker's own C files alone, for a message in one block, without engine and sockets. ``read`` is the
+whole scan of a message, ``write`` the beginning of the forwarded one, without the engine's copy of its body. The cost
+of annotations for a hop is the sum of both, less that of a message without annotations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLAGS: Final = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wno-unused-function")
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of one form on a message that has passed some routers; times in ns per message."""
+    """The cost of one form on a message that has passed some routers; times are in ns per message."""
 
     form: str
     routers: int
@@ -35,7 +35,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def measure(rounds: int, routers: Sequence[int] = ROUTERS) -> list[Cost]:
-    """Every form, the plain message first. Raises BenchError without a C compiler."""
+    """Measure every form, the message without annotations first. Raises ``BenchError`` without a C compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise BenchError("no C compiler (cc) is installed; install one: apt install gcc")

@@ -1,13 +1,13 @@
-"""A router written on python-qpid-proton's handler classes, as one would write it in an afternoon.
+"""A router on python-qpid-proton's handler classes, as one would write it in an afternoon.
 
-It routes by address to the next receiver with credit and settles through. The benchmark runs it beside
-routerd to show what per-message Python costs.
+It routes by address to the next receiver with credit and settles end to end. The benchmark compares routerd with it to
+show the cost of Python for each message.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any  # events: which attributes one has depends on its kind, which its class does not say
+from typing import Any  # the attributes of an event depend on its kind, which its class does not say
 
 import click
 from proton import Connection, Delivery, Message, Sender
@@ -16,7 +16,7 @@ from proton.reactor import Container
 
 
 class BaselineRouter(MessagingHandler):
-    """One process, one thread, one Python call per event."""
+    """A router of one process and one thread, with one Python call per event."""
 
     def __init__(self, port: int) -> None:
         super().__init__(prefetch=0, auto_accept=False, auto_settle=False)
@@ -26,11 +26,11 @@ class BaselineRouter(MessagingHandler):
         self._incoming: dict[str, Delivery] = {}
 
     def on_start(self, event: Any) -> None:
-        """Listens on the loopback interface."""
+        """Listen on the loopback interface."""
         event.container.listen(f"127.0.0.1:{self._port}")
 
     def on_link_opening(self, event: Any) -> None:
-        """Mirrors the peer's termini; credit for senders comes at once."""
+        """Mirror the peer's termini, and grant senders credit at once."""
         link = event.link
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
@@ -41,11 +41,11 @@ class BaselineRouter(MessagingHandler):
             link.flow(250)
 
     def on_sendable(self, event: Any) -> None:
-        """A receiver has credit again."""
+        """Send what waits, as a receiver has credit again."""
         self._serve(event.link.source.address)
 
     def on_message(self, event: Any) -> None:
-        """A sender's message joins its address's queue."""
+        """Append a message to its address's queue."""
         address = event.link.target.address
         self._queues[address].append((event.message, event.delivery))
         self._serve(address)
@@ -65,7 +65,7 @@ class BaselineRouter(MessagingHandler):
                 self._incoming[sent.tag + link.name] = arrived
 
     def on_delivery(self, event: Any) -> None:
-        """The receiver's outcome, with its settlement, goes back to the sender."""
+        """Pass the receiver's outcome and settlement back to the sender."""
         sent = event.delivery
         if not event.link.is_sender or not sent.updated:
             return
@@ -80,11 +80,11 @@ class BaselineRouter(MessagingHandler):
         arrived.link.flow(1)
 
     def on_connection_closing(self, event: Any) -> None:
-        """Forgets the links of a connection that goes."""
+        """Forget the links of a connection that closes."""
         self._forget(event.connection)
 
     def on_disconnected(self, event: Any) -> None:
-        """Forgets the links of a connection that went."""
+        """Forget the links of a connection that is lost."""
         self._forget(event.connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -95,7 +95,7 @@ class BaselineRouter(MessagingHandler):
 @click.command(help=__doc__)
 @click.option("--port", type=int, required=True)
 def main(port: int) -> None:
-    """Runs until it is stopped."""
+    """Run until stopped."""
     Container(BaselineRouter(port)).run()
 
 

@@ -17,7 +17,7 @@ FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra")
 
 
 def build_wire() -> None:
-    """Leaves up-to-date executables at ``WIRE`` and ``RMR``."""
+    """Bring the executables ``WIRE`` and ``RMR`` up to date."""
     for binary, names in SOURCES.items():
         _build(binary, [ROOT / "bench" / name for name in names])
 

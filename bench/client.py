@@ -24,7 +24,7 @@ READY = "ready"
 
 
 def load_class() -> type[Load]:
-    """The native client; its undefined symbols are the engine's, which is loaded first."""
+    """Return the native client, after loading the engine that has its undefined symbols."""
     engine.load()
     try:
         from bench.load import Load  # noqa: PLC0415  only now can its symbols be resolved
@@ -34,7 +34,7 @@ def load_class() -> type[Load]:
 
 
 def result_of(mode: str, load: Load) -> ClientResult:
-    """The figures of a finished run."""
+    """Return the figures of a finished run."""
     n = load.messages
     return ClientResult(
         mode=mode,
@@ -48,7 +48,7 @@ def result_of(mode: str, load: Load) -> ClientResult:
 
 
 def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
-    """Takes the client through its states; see ``load.h``."""
+    """Take the client through its states; see ``load.h``."""
     load.open()
     try:
         if step:
@@ -71,14 +71,14 @@ def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
 @click.option("--port", type=int, default=5672, show_default=True)
 @click.option("--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …")
 @click.option("--count", default=100_000, show_default=True, help="Messages per link.")
-@click.option("--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp.")
+@click.option("--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a time stamp.")
 @click.option("--presettled", is_flag=True)
-@click.option("--credit", default=1000, show_default=True, help="Window of a receiver.")
+@click.option("--credit", default=1000, show_default=True, help="A receiver's window in messages.")
 @click.option("--links", default=1, show_default=True, help="Connections with one link each (send and recv).")
 @click.option("--pause-us", default=0, show_default=True, help="recv: sleep before accepting each message.")
 @click.option("--listen", is_flag=True, help="Accept connections instead of making them: no router in between.")
 @click.option("--far", default=0, help="pingpong: the receiver's port, at another router of a line.")
-@click.option("--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing.")
+@click.option("--step", is_flag=True, help="Print ready, and wait for a line before sending and before closing.")
 def main(
     *,
     mode: str,
@@ -95,7 +95,7 @@ def main(
     far: int,
     step: bool,
 ) -> None:
-    """Exit status 1 when anything was lost or refused."""
+    """Run the client; the exit status is 1 if anything was lost or refused."""
     try:
         load = load_class()(
             mode,

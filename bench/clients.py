@@ -1,4 +1,4 @@
-"""Starting load clients, leading a group of them through one transfer, and collecting what they say."""
+"""Starts load clients, leads a group of them through one transfer, and collects their figures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ LIMIT_S = 60.0
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One client process. ``count`` is per link, ``size`` in bytes, ``pause_us`` what a receiver sleeps per
-    message, ``far`` the port of pingpong's receiver; 0: the same."""
+    """One client process. ``count`` is per link, ``size`` is in bytes; a receiver sleeps ``pause_us`` per message.
+
+    ``far`` is the port of pingpong's receiver; 0: the same port.
+    """
 
     mode: str
     port: int
@@ -39,13 +41,13 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     far: int = 0
 
     def command(self, kind: str) -> list[str]:
-        """The command line of the ``proton``, the ``wire`` or the ``rmr`` client."""
+        """Return the command line of the ``proton``, ``wire`` or ``rmr`` client."""
         if kind == "rmr":
             return self._rmr()
         return self._wire() if kind == "wire" else self._proton()
 
     def _rmr(self) -> list[str]:
-        """A receiver is ready when the router has connected to it, if there is one."""
+        """A receiver is ready after the router, if there is one, has connected to it."""
         words = [str(RMR), self.mode, str(self.port), str(self.count), str(self.size)]
         return words + ["connected"] * (self.mode == "recv" and not self.listen)
 
@@ -63,7 +65,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client:
-    """A running client process, spoken to line by line."""
+    """A running client process, controlled line by line."""
 
     def __init__(self, spec: ClientSpec, kind: str) -> None:
         self.spec = spec
@@ -88,7 +90,7 @@ class Client:
         self._errors.close()
 
     def line(self, limit_s: float = LIMIT_S) -> bytes:
-        """The next line of its output; ``BenchError`` with its complaint when it ends or stalls instead."""
+        """Return the next line of its output. Raises ``BenchError`` with its error text if it ends or stalls."""
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], limit_s)
         if not readable:
@@ -106,20 +108,20 @@ class Client:
         return f"{self.spec.mode} client on {self.spec.address!r}"
 
     def await_ready(self) -> None:
-        """Returns when its links are attached."""
+        """Wait until its links are attached."""
         if self.line().strip() != READY.encode():
-            raise BenchError(f"{self._name}: did not say that it is ready")
+            raise BenchError(f"{self._name}: is not ready")
 
     def go(self) -> None:
-        """Lets it send."""
+        """Let it send."""
         self._tell()
 
     def result(self) -> ClientResult:
-        """Waits for its figures."""
+        """Wait for its figures."""
         return msgspec.json.decode(self.line(), type=ClientResult)
 
     def finish(self) -> None:
-        """Lets it close its connections and end."""
+        """Let it close its connections and end."""
         self._tell()
         self._process.wait(LIMIT_S)
 
@@ -129,9 +131,9 @@ class Client:
 
 
 def transfer(running: Running, receivers: Sequence[ClientSpec], senders: Sequence[ClientSpec], *, kind: str) -> Run:
-    """One transfer: everybody attaches, the router's CPU is read, senders send, it is read again.
+    """Make one transfer: all clients attach, and senders send between two readings of the router's CPU time.
 
-    Receivers that echo are peers, not measured: their messages are not counted.
+    Messages of receivers that echo are not counted.
     """
     with ExitStack() as stack:
         takers = [stack.enter_context(Client(spec, kind)) for spec in receivers]
@@ -154,10 +156,10 @@ def transfer(running: Running, receivers: Sequence[ClientSpec], senders: Sequenc
 def summary(
     results: Sequence[ClientResult], cpu_seconds: dict[str, float], memory: dict[str, int], seconds: float
 ) -> Run:
-    """The figures of a transfer from those of its clients.
+    """Return the figures of a transfer from those of its clients.
 
-    Percentiles of several receivers: the worst of each. The rate is over the slowest receiver's interval, or
-    over ``seconds`` where that is unknown.
+    Each percentile is the worst among receivers. The rate is over the slowest receiver's interval, or over ``seconds``
+    if that is unknown.
     """
     received = [one for one in results if one.mode in ("recv", "pingpong")]
     n = sum(one.n for one in received)
@@ -177,7 +179,7 @@ def summary(
 
 
 def worst(latencies: Sequence[Latency]) -> Latency | None:
-    """The highest of each percentile."""
+    """Return the highest of each percentile."""
     if not latencies:
         return None
     return Latency(

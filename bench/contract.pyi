@@ -1,4 +1,4 @@
-"""Types of bench.contract; what the names mean stands in contract.pyx and the C11 headers."""
+"""The types of bench.contract; contract.pyx and the C11 headers document the names."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""The shared-memory contract from the sides that no Python of the router has: who writes rings, and who owns an arena.
+"""The sides of the shared-memory contract without Python in the router: writers of rings and owners of arenas.
 
-Measurements and tests take the places of workers and core with it. What `shm.native` has is here, too.
+With it measurements and tests stand in for workers and core. It also has all names of `shm.native`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -84,7 +84,7 @@ RECORD_SIZE = ROUTERD_RECORD_SIZE
 def pack(*, uint8_t type=0, uint8_t flags=0, uint8_t priority=0, uint8_t arena=0, uint32_t link=0, uint32_t link_gen=0,
          uint32_t block=ROUTERD_NIL, uint64_t delivery=0, uint64_t peer=0, uint32_t state=0, uint32_t credit=0,
          uint64_t length=0, uint64_t time=0, uint64_t extra=0) -> bytes:
-    """A record's 64 bytes. Fields that are not given are 0, ``block`` is none."""
+    """Return a record's 64 bytes. Fields that are not given are 0, ``block`` is none."""
     cdef routerd_record r
     memset(&r, 0, sizeof(r))
     r.type, r.flags, r.priority, r.arena = type, flags, priority, arena
@@ -94,7 +94,7 @@ def pack(*, uint8_t type=0, uint8_t flags=0, uint8_t priority=0, uint8_t arena=0
 
 
 def unpack(bytes record) -> dict[str, int]:
-    """The fields of a record's 64 bytes by name."""
+    """Return the fields of a record's 64 bytes by name."""
     cdef routerd_record r
     if len(record) != sizeof(r):
         raise ValueError(f"a record has {sizeof(r)} bytes, not {len(record)}")
@@ -105,14 +105,14 @@ def unpack(bytes record) -> dict[str, int]:
 
 
 def ring_bytes(uint64_t capacity) -> int:
-    """Bytes that a ring of so many records needs."""
+    """Return the size in bytes of a ring of so many records."""
     if capacity > <uint64_t> 1 << 32:
         raise ValueError("a ring holds at most 2**32 records")
     return c_ring_bytes(capacity)
 
 
 def format_ring(memory, uint64_t capacity, size_t offset=0) -> None:
-    """Make a part of a buffer an empty ring; ValueError if the capacity is no power of two or does not fit."""
+    """Format an empty ring in a buffer. Raises ValueError unless the capacity is a power of two that fits."""
     cdef _Mapped m = _Mapped()
     m.take(memory, offset, ring_bytes(capacity))
     if not ring_format(<routerd_ring *> m.base, capacity):
@@ -129,7 +129,7 @@ cdef routerd_ring *ring_in(_Mapped m, object memory, size_t offset) except NULL:
 
 
 cdef class Producer(_Mapped):
-    """The producer of a ring; ValueError where no intact ring stands."""
+    """The producer of a ring. Raises ValueError if there is no intact ring."""
 
     cdef routerd_producer producer
 
@@ -138,7 +138,7 @@ cdef class Producer(_Mapped):
             raise ValueError("there is no intact ring")
 
     def push(self, bytes record) -> bool:
-        """Write one record; False: the ring is full. Seen by the consumer after ``publish``."""
+        """Write one record, which the consumer sees after ``publish``; return False if the ring is full."""
         if len(record) != sizeof(routerd_record):
             raise ValueError(f"a record has {sizeof(routerd_record)} bytes, not {len(record)}")
         cdef routerd_record *slot = ring_slot(&self.producer)
@@ -149,16 +149,16 @@ cdef class Producer(_Mapped):
         return True
 
     def publish(self) -> bool:
-        """Show the consumer what was pushed; False: there was nothing new."""
+        """Show the consumer the pushed records; return False if there are none."""
         return ring_publish(&self.producer)
 
     def discard(self) -> None:
-        """Forget everything a dead consumer had not read."""
+        """Forget all records that a dead consumer has not read."""
         ring_discard(&self.producer)
 
 
 cdef class Consumer(_Mapped):
-    """The consumer of a ring; ValueError where no intact ring stands."""
+    """The consumer of a ring. Raises ValueError if there is no intact ring."""
 
     cdef routerd_consumer consumer
 
@@ -167,7 +167,7 @@ cdef class Consumer(_Mapped):
             raise ValueError("there is no intact ring")
 
     def pop(self) -> bytes | None:
-        """The next record, or None. Its slot is the producer's again after ``give_back``."""
+        """Return the next record, or None. The producer gets its slot back by ``give_back``."""
         cdef const routerd_record *r = ring_peek(&self.consumer)
         if r is NULL:
             return None
@@ -176,28 +176,28 @@ cdef class Consumer(_Mapped):
         return record
 
     def give_back(self) -> None:
-        """Let the producer reuse the slots of what was read."""
+        """Let the producer reuse the slots of the records read."""
         ring_return(&self.consumer)
 
     def pending(self) -> bool:
-        """Is there a published record that was not read?"""
+        """Return whether a published record waits."""
         return ring_pending(&self.consumer)
 
 
 def arena_bytes(uint32_t small_count, uint32_t large_count) -> int:
-    """Bytes that an arena of so many blocks needs."""
+    """Return the size in bytes of an arena of so many blocks."""
     return c_arena_bytes(small_count, large_count)
 
 
 def format_arena(memory, uint32_t small_count, uint32_t large_count) -> None:
-    """Make a zeroed buffer an arena; ValueError if it does not fit."""
+    """Format a zeroed buffer as an arena. Raises ValueError if it does not fit."""
     cdef _Mapped m = _Mapped()
     m.take(memory, 0, c_arena_bytes(small_count, large_count))
     c_arena_format(m.base, small_count, large_count)
 
 
 cdef class ArenaOwner(_Arena):
-    """The owner's side: the only one that allocates, writes and frees."""
+    """The owner of an arena, which alone allocates, writes and frees."""
 
     cdef arena_owner owner
     cdef bint owns
@@ -213,34 +213,34 @@ cdef class ArenaOwner(_Arena):
 
     @property
     def free(self) -> tuple[int, int]:
-        """Number of free small and free large blocks."""
+        """Return the numbers of free small and large blocks."""
         return self.owner.free_count[<int> ARENA_SMALL], self.owner.free_count[<int> ARENA_LARGE]
 
     def alloc(self, bint large=False) -> int | None:
-        """A block, of the other class when the wanted one is used up; None: no block is left."""
+        """Return a block, of the other class if the wanted one is used up, or None."""
         cdef uint32_t index = arena_alloc(&self.owner, ARENA_LARGE if large else ARENA_SMALL)
         return None if index == ROUTERD_NIL else index
 
     def free_one(self, uint32_t index) -> bool:
-        """Give one block back; False: no block, or free already."""
+        """Give one block back; return False if there is no such block, or it is free."""
         return arena_free_one(&self.owner, index)
 
     def free_chain(self, uint32_t head) -> int:
-        """Give a chain and its key block back; returns how many blocks that were."""
+        """Give a chain and its key block back; return the number of blocks."""
         return arena_free_chain(&self.owner, head)
 
     def set_key_block(self, uint32_t head, uint32_t index) -> None:
-        """Tie an extra block to a chain: it is freed and marked with it."""
+        """Add an extra block to a chain, which is freed and marked with it."""
         (<keyed_content *> self.content_of(head)).key_block = index
 
     def begin(self, bint large=False) -> "ChainWriter | None":
-        """A new chain; None: no block is left."""
+        """Begin a new chain; return None if no block is left."""
         cdef ChainWriter w = ChainWriter.__new__(ChainWriter, self)
         w.want = ARENA_LARGE if large else ARENA_SMALL
         return w if chain_begin(&self.owner, &w.writer, w.want) else None
 
     def write(self, bytes content, bint large=False) -> int | None:
-        """A complete chain with this content; None (and nothing taken) when the arena has no room for it."""
+        """Write a complete chain with this content; return None, and take nothing, if the arena has no room."""
         cdef ChainWriter w = self.begin(large)
         if w is None:
             return None
@@ -276,13 +276,13 @@ cdef class ChainWriter:
         return self.writer.written
 
     def write(self, bytes content) -> bool:
-        """Append; False, with what fitted written, when the arena is used up."""
+        """Append; return False, with a part written, if the arena is used up."""
         return chain_write(&self.owner.owner, &self.writer, self.want, PyBytes_AS_STRING(content), len(content))
 
     def publish(self, int state=CONTENT_RECEIVING) -> None:
-        """Show readers what was written."""
+        """Show readers what is written."""
         chain_publish(&self.owner.owner, &self.writer, state)
 
     def trim(self, uint64_t consumed) -> int:
-        """Free the blocks whose bytes every reader has behind it; returns how many that were."""
+        """Free the blocks that every reader has read; return their number."""
         return chain_trim(&self.owner.owner, &self.writer, consumed)

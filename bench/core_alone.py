@@ -1,8 +1,8 @@
-"""The core by itself: synthetic actions in one process, no engine, no sockets, no other process.
+"""The core alone: synthetic actions in one process, without engine, sockets or other processes.
 
-Says how many messages a second one core can forward and settle, which is how many workers it can
-feed. Actions are prepared and work is read outside the timed part; what is timed is
-``Forwarder.step`` alone: popping actions, forwarding, settling, writing and publishing work.
+The result is how many messages a second one core can forward and settle, and thus how many workers it can feed.
+Actions are prepared and work is read outside the timed part, which is ``Forwarder.step`` alone: it pops actions,
+forwards, settles, writes and publishes work.
 
     python -m bench.core_alone
 """
@@ -39,7 +39,7 @@ TO: Final = b"queue.0"
 
 
 def _say_where_to(segment: mmap.mmap, small_blocks: int, block: int) -> None:
-    """Put the place of `to` into a small block's content header (arena.h): its message begins with it."""
+    """Write the position of `to` into a small block's content header (arena.h); its message begins with `to`."""
     if block >= small_blocks:
         raise MemoryError("the arena has too few small blocks for a batch")
     (large_blocks,) = struct.unpack_from("=I", segment, 12)
@@ -48,7 +48,7 @@ def _say_where_to(segment: mmap.mmap, small_blocks: int, block: int) -> None:
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """``pairs`` senders and receivers on as many addresses; multicast: all receivers on one address."""
+    """``pairs`` senders and receivers on as many addresses; with multicast all receivers share one address."""
 
     name: str
     pairs: int = 1
@@ -56,7 +56,7 @@ class Scenario(msgspec.Struct, frozen=True):
     settled: bool = False
     anonymous: bool = False
     copies: int = 1
-    routes: int = 0  # entries of a route table that the messages are routed by
+    routes: int = 0  # entries of the route table for the messages
     recorded: bool = False
 
 
@@ -75,7 +75,7 @@ SCENARIOS: Final = (
 
 
 class Ring:
-    """One ring of the segment seen as an array of 64-bit words."""
+    """One ring of the segment as an array of 64-bit words."""
 
     def __init__(self, rings: mmap.mmap, offset: int) -> None:
         self._rings = rings
@@ -93,7 +93,7 @@ class Ring:
         struct.pack_into("=Q", self._rings, self._offset, self._next)
 
     def take(self) -> "array[int]":
-        """All published records."""
+        """Return all published records."""
         (head,) = struct.unpack_from("=Q", self._rings, self._offset)
         first, last = self._next % contract.RING_CAPACITY, head - self._next
         found = array("Q", self._words[first * WORDS : min(first + last, contract.RING_CAPACITY) * WORDS])
@@ -105,7 +105,7 @@ class Ring:
 
 
 class Bed:
-    """A forwarder on anonymous memory, links attached."""
+    """A forwarder on anonymous memory with attached links."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -142,7 +142,7 @@ class Bed:
         self.work[SENDER].take()
 
     def _route(self, entries: int) -> None:
-        """A sender to a table all of whose entries lead to one endpoint, and that."""
+        """Attach a sender to a table with one endpoint for all entries, and that endpoint."""
         table, endpoint = self.forwarder.add_address(1), self.forwarder.add_address(1)
         self.routes = Routes(self.forwarder, table)
         self.routes.open()
@@ -193,12 +193,12 @@ class Bed:
         return {"state": KEY_FOUND, "delivery": mt | 0xFFFFFFFF << 32}
 
     def read_log(self) -> None:
-        """As the recorder does, so that there is always room."""
+        """Read the flow log's records as the recorder does, so that there is always room."""
         self._columns.clear()
         self._reader.read(self._columns, 0)
 
     def answers(self) -> "array[int]":
-        """What the receivers' worker says to the work it finds: accepted and settled, or done."""
+        """Return the answers of the receivers' worker to its work: accepted and settled, or done."""
         sent = self.work[RECEIVER].take()
         one = contract.pack(type=contract.A_DONE) if self.scenario.settled else ACCEPTED
         answers = array("Q", one * (len(sent) // WORDS))
@@ -207,7 +207,7 @@ class Bed:
 
 
 def measure(scenario: Scenario, messages: int, clock: Callable[[], int] = time.perf_counter_ns) -> float:
-    """Nanoseconds of core time per message, forwarded and settled; the median batch."""
+    """Return the median batch's core time per message, forwarded and settled, in ns."""
     bed = Bed(scenario)
     batch = BATCH // scenario.copies
     batches: list[int] = []
@@ -230,9 +230,9 @@ def measure(scenario: Scenario, messages: int, clock: Callable[[], int] = time.p
 
 
 @click.command(help=__doc__)
-@click.option("--messages", default=2_000_000, show_default=True, help="In each scenario.")
+@click.option("--messages", default=2_000_000, show_default=True, help="Messages in each scenario.")
 def main(*, messages: int) -> None:
-    """Print the table; exit status 1 if one with single copies misses the goal."""
+    """Print the table; the exit status is 1 if a scenario with single copies misses the goal."""
     worst = 0.0
     print(f"{'scenario':38}{'ns/message':>12}{'messages/s':>14}")
     for scenario in SCENARIOS:

@@ -1,4 +1,4 @@
-"""What a message pays for each router more that it passes."""
+"""The cost of each further router that a message passes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bench.targets import BenchError, Running
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A transfer, and one message in flight: from end to end of a line, and at its first router alone."""
+    """A transfer, and one message in flight, from end to end of a line and at its first router alone."""
 
     count: int
     pings: int
     size: int = 100
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See `Measurement`. The run is that through the whole line; what one router took is beside it."""
+        """See `Measurement`. The run is that through the whole line, with the figures of one router as extras."""
         if running.process is None or not running.beyond:
-            raise BenchError("there is no line of routers to send through")
+            raise BenchError("there is no line of routers")
         self._transfer(running, running.far_port, kind, scale)  # to warm up
         alone, through = (self._transfer(running, port, kind, scale) for port in (running.port, running.far_port))
         near, far = (self._ping(running, port, kind, scale) for port in (running.port, running.far_port))
@@ -47,8 +47,7 @@ class Line:
 
 
 def figures(alone: Run, through: Run, near: Run, far: Run, further: int) -> Run:
-    """CPU of all routers in µs a message, and median latency in µs with one in flight: with one router, and
-    for each of the ``further`` ones."""
+    """Return CPU in µs per message and median latency in µs with one in flight, for one router and each further one."""
     if near.latency_us is None or far.latency_us is None:
         raise BenchError("no latency was measured; bodies need at least 8 bytes")
     extra = {

@@ -88,50 +88,50 @@ cdef class Load:
             raise ConnectionError(self._load.error.decode(errors="replace").strip())
 
     def open(self):
-        """Connects and attaches (or starts to listen); returns when senders have credit."""
+        """Connect and attach, or start to listen; return when senders have credit."""
         cdef int result
         with nogil:
             result = load_open(&self._load, &self._options)
         self._check(result)
 
     def hold(self):
-        """Serves the connections until a line arrives on standard input."""
+        """Serve the connections until a line arrives on standard input."""
         cdef int result
         with nogil:
             result = load_hold(&self._load)
         self._check(result)
 
     def run(self):
-        """Sends or receives everything."""
+        """Send or receive everything."""
         cdef int result
         with nogil:
             result = load_run(&self._load)
         self._check(result)
 
     def close(self):
-        """Closes the connections; the object is of no use afterwards."""
+        """Close the connections; the object cannot be used afterwards."""
         with nogil:
             load_close(&self._load)
 
     @property
     def messages(self):
-        """Messages received, or by a sender: sent."""
+        """The number of messages received, or sent by a sender."""
         cdef bint sender = self._options.mode == LOAD_SEND
         return load_total(&self._load, endpoint_sent if sender else endpoint_received)
 
     @property
     def bad(self):
-        """Messages that were not accepted, or arrived cut short or aborted."""
+        """The number of messages that were not accepted, or arrived cut short or aborted."""
         return self._load.bad
 
     @property
     def seconds(self):
-        """From the first message to the last outcome."""
+        """The time from the first message to the last outcome."""
         return (self._load.last_ns - self._load.first_ns) / 1e9 if self._load.first_ns else 0.0
 
     @property
     def cpu_seconds(self):
-        """User and system time between the same two moments."""
+        """The user and system time between the same two moments."""
         return (self._load.cpu_last_ns - self._load.cpu_first_ns) / 1e9 if self._load.first_ns else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""How a network of many routers settles: convergence, control messages and CPU per router, in simulation.
+"""How a simulated network of many routers settles: convergence, control messages and CPU per router.
 
     python -m bench.network --routers 120 --seed 1
 
@@ -23,7 +23,7 @@ LONGEST = 120.0
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """What came of one change: seconds until the last table was right, messages and CPU per router."""
+    """The effect of one change: seconds until the last table was right, messages and CPU per router."""
 
     name: str
     seconds: float
@@ -33,7 +33,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 def build(world: World, count: int) -> None:
-    """A random connected network, each router with one address of its own and one that all share."""
+    """Return a random connected network; each router has an address of its own, and all share one."""
     names = [f"R{number:03}" for number in range(count)]
     for name in names:
         router = world.add(name)
@@ -49,7 +49,7 @@ def build(world: World, count: int) -> None:
 
 
 def wrong(world: World) -> list[str]:
-    """What is wrong in the tables."""
+    """Return what is wrong in the tables."""
     graph = paths.Graph(world.states())
 
     def next_hops(me: str) -> dict[str, tuple[str, int]]:
@@ -59,7 +59,7 @@ def wrong(world: World) -> list[str]:
 
 
 def loops(world: World) -> list[str]:
-    """Pairs of routers between which the tables lead in a circle."""
+    """Return the pairs of routers between which the tables form a loop."""
     found = []
     for start in world.routers.values():
         for goal in start.table.bits:
@@ -75,7 +75,7 @@ def loops(world: World) -> list[str]:
 
 
 def settle(world: World, name: str, change: Callable[[], None]) -> Phase:
-    """Make a change and let the network settle. Raises AssertionError if it does not."""
+    """Make a change and let the network settle. Raises ``AssertionError`` if it does not."""
     began, messages = world.now, world.messages
     cpu = sum(router.seconds for router in world.routers.values())
     looped = sum(router.looped for router in world.routers.values())
@@ -97,7 +97,7 @@ def settle(world: World, name: str, change: Callable[[], None]) -> Phase:
 
 
 def flap(world: World) -> None:
-    """A tenth of the connections go down and come back within ten seconds."""
+    """Take a tenth of the connections down and up again within ten seconds."""
     for link in world.random.sample(world.links, max(1, len(world.links) // 10)):
         down = world.random.uniform(0, 5)
         world.after(down, partial(world.close, link))
@@ -110,14 +110,14 @@ def each(change: Callable[[Any], None], them: Iterable[Any]) -> None:
 
 
 def crossing(world: World) -> list[Link]:
-    """The connections between the first half of the routers and the second."""
+    """Return the connections between the first half of the routers and the second."""
     names = sorted(world.routers)
     half = set(names[: len(names) // 2])
     return [link for link in world.links if len({router.name in half for router in link.ends}) == 2]
 
 
 def phases(world: World, count: int) -> Iterator[Phase]:
-    """Start, flaps, a partition and its end, a cut that nobody is told of, restarts."""
+    """Yield the changes: start, flaps, a partition and its end, an unnoticed cut, restarts."""
     yield settle(world, "start", lambda: build(world, count))
     yield settle(world, "flaps", lambda: flap(world))
     cut = crossing(world)

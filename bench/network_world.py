@@ -1,8 +1,7 @@
-"""A network of routers in one process: the protocol as it is, everything else modelled, time made of events.
+"""A network of routers in one process: the real protocol, a model of everything else, time made of events.
 
-A router here is its `Network` and a forwarder of a few lines, with the tables that the real one has:
-control messages go by them, with delays, and so are lost where the tables are wrong. Everything random
-comes from the seed.
+A router here is its `Network` and a forwarder of a few lines, with the tables of the real one: control messages follow
+them, with delays, and are lost where the tables are wrong. Everything random comes from the seed.
 """
 
 import heapq
@@ -25,7 +24,7 @@ DISPATCH, SKUPPER, OURS = "dispatch", "skupper", "routerd"
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A control message on its way: the address, the bytes, and the routers it came through."""
+    """A control message on its way: address, bytes, and the routers that it has passed."""
 
     to: str
     content: bytes
@@ -33,7 +32,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Link:
-    """A connection between two routers. A severed one carries nothing, and neither end notices."""
+    """A connection between two routers; a severed one carries nothing, and neither end notices."""
 
     def __init__(self, one: "Router", other: "Router", cost: int, number: int) -> None:
         self.ends = (one, other)
@@ -48,7 +47,7 @@ class Link:
 
 
 class Table:
-    """What the forwarder knows, and how it uses it."""
+    """A model of the forwarder's tables and how it uses them."""
 
     def __init__(self, router: "Router") -> None:
         self.router = router
@@ -109,12 +108,12 @@ class Table:
         self._changed()
 
     def next_link(self, router: str) -> int | None:
-        """The connection towards a router."""
+        """Return the connection towards a router."""
         next_hop = self.paths.get(self.bits.get(router, 0), (-1, 0, frozenset()))[0]
         return self.links.get(next_hop)
 
     def flood_links(self, trace: tuple[str, ...], by_origin: bool) -> list[int]:
-        """The connections that a flood goes out by: one copy each, and never back to where it has been."""
+        """Return the connections for a flood: one copy each, and never back where it has been."""
         origin = self.bits.get(trace[0], 0) if trace else 0
         hops = {
             next_hop
@@ -125,7 +124,7 @@ class Table:
 
 
 class Router:
-    """One router. ``kind``: in whose dialect it speaks."""
+    """One router; ``kind`` is its dialect."""
 
     def __init__(self, world: "World", name: str, kind: str = OURS) -> None:
         self.world = world
@@ -145,7 +144,7 @@ class Router:
         return Network(Identity(self.name), self.life, self.world.settings, self.table)
 
     def restart(self) -> None:
-        """Lose everything, and begin again with the same connections."""
+        """Lose all state, and start again with the same connections."""
         links = [link for link in self.links.values() if link.open]
         for link in links:
             self.world.close(link)
@@ -166,7 +165,7 @@ class Router:
         self.network.local_address_gone(key)
 
     def dialect_of(self, peer: "Router") -> str:
-        """What it takes a neighbour for: only ours know that there are others."""
+        """Return the dialect it assumes of a neighbour; only routerds know that there are two."""
         return peer.kind if self.kind == OURS else self.kind
 
     def timed(self, call: Callable[[], None]) -> None:
@@ -207,7 +206,7 @@ class Router:
         self.timed(lambda: self.network.received(link.number, message.content, self.world.now))
 
     def forward(self, message: Message, link: Link | None) -> None:
-        """Send on by the tables; what would cross the border between dialects is ours to translate."""
+        """Forward a message by the tables, unless it would cross a border, where a routerd translates it."""
         target = addressee(message.to)
         if target == "all":
             numbers = self.table.flood_links(message.trace, self.world.by_origin)
@@ -296,7 +295,7 @@ class World:
             router.timed(partial(router.network.neighbour_lost, link.number))
 
     def sever(self, link: Link) -> None:
-        """It carries nothing any more, and nobody is told."""
+        """Make a connection carry nothing, without notice to its ends."""
         link.severed = True
 
     def mend(self, link: Link) -> None:
@@ -305,7 +304,7 @@ class World:
     # -- what the tables should say -----------------------------------------------------------------------
 
     def states(self) -> dict[str, dict[str, int]]:
-        """The link states of the routers as they are."""
+        """Return the true link states of the routers."""
         states: dict[str, dict[str, int]] = {name: {} for name in self.routers}
         for link in self.links:
             if link.open and not link.severed:
@@ -315,7 +314,7 @@ class World:
         return states
 
     def wrong(self, paths: Callable[[str], dict[str, tuple[str, int]]]) -> list[str]:
-        """What the tables of all routers say that is not so; ``paths``: next hop and cost from a router."""
+        """Return the errors in all routers' tables; ``paths`` has the next hop and cost from a router."""
         return [
             f"{router.name}: {what}" for router in self.routers.values() for what in _wrong(router, paths(router.name))
         ]

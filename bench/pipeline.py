@@ -1,8 +1,8 @@
-"""How fast the traffic matrix is made on Spark, beside a plain scan of the same files and beside DuckDB.
+"""How fast Spark makes the traffic matrix, compared with a plain scan of the same files and with DuckDB.
 
     python -m bench.pipeline --records 5e6 --records 2e7
 
-Each measurement is a process of its own. DuckDB is measured where it can be imported.
+Each measurement has a process of its own. DuckDB is measured if it is installed.
 """
 
 import json
@@ -41,12 +41,10 @@ copy (
 
 
 @click.command()
-@click.option("--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log.")
-@click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
-@click.option("--memory", default="3g", show_default=True, help="Java's.")
-@click.option(
-    "--logs", type=click.Path(path_type=Path), help="Keep generated logs there, and use those that are there."
-)
+@click.option("--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Records of a log.")
+@click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only this job; may be repeated.")
+@click.option("--memory", default="3g", show_default=True, help="Java's memory.")
+@click.option("--logs", type=click.Path(path_type=Path), help="Directory that keeps generated logs for the next time.")
 @click.option("--child", hidden=True)
 def main(records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None) -> None:
     """Generate logs of these sizes and measure the jobs on them."""
@@ -65,7 +63,7 @@ def main(records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: P
 
 
 def _generated(records: int, logs: Path) -> Path:
-    """A log of that size in a directory of its own, made unless it is there."""
+    """Return the directory of a log of that size, which is made unless it exists."""
     from pipeline.generate.scenario import Scenario  # noqa: PLC0415  the rest runs without numpy
     from pipeline.generate.write import TRUTH, generate  # noqa: PLC0415  the same
 
@@ -82,7 +80,7 @@ def _generated(records: int, logs: Path) -> Path:
 
 
 def _run(job: str, log: Path, folder: str, memory: str) -> list[str]:
-    """Run one job in a process, and look at the memory of it and its children while it works."""
+    """Run one job in a process, and watch the memory of it and its children."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
         command = [sys.executable, "-m", "bench.pipeline", "--memory", memory, "--child", f"{job} {log} {output}"]
         with subprocess.Popen(  # noqa: S603  ourselves
@@ -106,7 +104,7 @@ def _memory(pid: int) -> int:
 
 
 def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
-    """In the process: seconds, those before the first record is read, CPU time, rows of the result."""
+    """Run the job in this process; return seconds, seconds before the first record, CPU seconds, and rows."""
     began = time.perf_counter()
     return _duckdb(log, output, began) if job == "duckdb" else _spark(job, log, output, memory, began)
 
@@ -160,7 +158,7 @@ def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
 
 
 def _cpu() -> float:
-    """Of this process and its children."""
+    """Return the CPU seconds of this process and its children."""
     own = psutil.Process()
     return float(sum(sum(one.cpu_times()[:2]) for one in (own, *own.children(recursive=True))))
 

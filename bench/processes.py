@@ -12,11 +12,11 @@ _CPUCLOCK_SCHED = 2  # the clock of clock_getcpuclockid(3): user and system time
 
 
 class ProcessGoneError(Exception):
-    """A process that was being measured has ended."""
+    """A measured process has ended."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far; finer than the 10 ms ticks of ``/proc/PID/stat``."""
+    """Return user and system time of a process in s; it is finer than the 10 ms ticks of ``/proc/PID/stat``."""
     try:
         return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError as error:
@@ -24,7 +24,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional set size: shared pages are counted in equal parts to those who map them."""
+    """Return the proportional set size in bytes: a shared page counts in equal parts for each process."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -33,7 +33,7 @@ def pss_bytes(pid: int) -> int:
 
 
 def parse_pss(rollup: str) -> int:
-    """The ``Pss:`` line of a ``smaps_rollup`` file, in bytes."""
+    """Return the ``Pss:`` line of a ``smaps_rollup`` file in bytes."""
     for line in rollup.splitlines():
         name, _, rest = line.partition(":")
         if name == "Pss":
@@ -42,7 +42,7 @@ def parse_pss(rollup: str) -> int:
 
 
 def role_of(command_line: list[str]) -> str:
-    """The role a process has in its router, from its command line."""
+    """Return the role of a process in its router, from its command line."""
     words = command_line[:]
     if "-m" in words:  # python [options] -m MODULE arguments
         words = words[words.index("-m") + 1 :]
@@ -58,17 +58,17 @@ def role_of(command_line: list[str]) -> str:
 
 
 def processes(root: int) -> dict[str, int]:
-    """The process ``root`` and all below it that run: pid by role; a second one of a role gets a number."""
+    """Return the pids of ``root`` and all processes below it by role; a second one of a role gets a number."""
     top = psutil.Process(root)
     found = {role_of(top.cmdline()): root}
     for process in top.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has ended, and waits for its parent to notice
+        with suppress(psutil.NoSuchProcess):  # it has ended, and its parent has not noticed yet
             found[unique(role_of(process.cmdline()), found)] = process.pid
     return found
 
 
 def unique(name: str, taken: dict[str, int]) -> str:
-    """``name``, or ``name 2``, ``name 3``, … when it is taken."""
+    """Return ``name``, or ``name 2``, ``name 3``, … if it is taken."""
     candidate, n = name, 1
     while candidate in taken:
         n += 1

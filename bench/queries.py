@@ -1,7 +1,7 @@
-"""What a management client that reads every link costs the messages that pass meanwhile.
+"""The cost of a management client that reads every link, for the messages that pass meanwhile.
 
-Agent and client together keep about one CPU busy. What any program that does so costs messages on this
-machine is measured in the same way: the rest is the queries' own.
+Agent and client together keep about one CPU busy. The cost of any other program that does so is measured in the same
+way; the rest is the cost of the queries.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ while octet := os.read(0, 1):
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """Messages one at a time: alone, beside a client that reads all links in pages, and beside strangers."""
+    """Messages one at a time: alone, with a client that reads all links in pages, and with busy strangers."""
 
     links: int
     count: int
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See `Measurement`. The links are those of one more client, and carry nothing."""
+        """See `Measurement`. The links belong to a further client and carry nothing."""
         if running.process is None:
-            raise BenchError("there is nobody to ask")
+            raise BenchError("the target is not a router")
         links = max(1, round(self.links * scale))
         ping = ClientSpec(
             mode="pingpong", port=running.port, address="bench.ping", count=max(1, round(self.count * scale))
@@ -67,8 +67,7 @@ class Queries:
 
 @contextmanager
 def strangers() -> Iterator[None]:
-    """Two programs that have nothing to do with the router and take turns, as the agent and its client do:
-    one of them is busy at any time."""
+    """Run two programs that take turns, as the agent and its client do, and have nothing to do with the router."""
     command = [sys.executable, "-c", TURNS]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one,  # noqa: S603  TURNS
@@ -85,7 +84,7 @@ def strangers() -> Iterator[None]:
 
 
 class Crowd(MessagingHandler):
-    """A client with so many links, each on an address of its own; they are open while the context lasts."""
+    """A client with many links, each on an address of its own, which are open while the context lasts."""
 
     def __init__(self, place: str, links: int) -> None:
         super().__init__(prefetch=0)
@@ -107,20 +106,20 @@ class Crowd(MessagingHandler):
         self._thread.join()
 
     def on_start(self, event: Event) -> None:
-        """Attach them all."""
+        """Attach all links."""
         connection = event.container.connect(self._place)
         for i in range(self._links):
             event.container.create_receiver(connection, f"bench.crowd.{i}")
 
     def on_link_opened(self, event: Event) -> None:
-        """Count those that the router has answered."""
+        """Count the links that the router has attached."""
         self._open += 1
         if self._open == self._links:
             self._ready.set()
 
 
 class Asking:
-    """A thread that reads all links again and again while the context lasts."""
+    """A thread that reads all links repeatedly while the context lasts."""
 
     def __init__(self, url: str) -> None:
         self.queries = 0
@@ -148,14 +147,16 @@ class Asking:
 
 
 def forwarder_seconds(core: int) -> float:
-    """CPU time of the core's own thread, the first of its process: what answers requests is another one."""
+    """Return the CPU seconds of the forwarder's thread, the first of the core; another one answers requests."""
     text = Path(f"/proc/{core}/task/{core}/schedstat").read_text(encoding="ascii")
     return int(text.split()[0]) / 1e9
 
 
 def figures(alone: Run, disturbed: Run, beside: Run, cpu: tuple[float, float], asking: Asking) -> Run:
-    """The run beside the queries, and what they took the core's thread, for each query, beyond what as many
-    messages took it ``alone``. ``cpu``: of that thread, alone and beside the queries, in seconds."""
+    """Return the run with the queries, and for each query the CPU time beyond that of as many messages ``alone``.
+
+    ``cpu`` has the seconds of the forwarder's thread, alone and with the queries.
+    """
     latencies = [run.latency_us for run in (alone, disturbed, beside)]
     if not asking.queries or None in latencies:
         raise BenchError("no query was answered while messages passed; give a larger scale")

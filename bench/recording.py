@@ -1,10 +1,10 @@
-"""What the flow log costs the router, and whether it keeps up: two routers, one with a flow log, take turns.
+"""The cost of the flow log, and whether it keeps up: two routers, one with a flow log, take turns.
 
     python -m bench.recording
 
-Each pair of runs is one without and one with; the ratio is of the CPU that all processes but the recorder
-used for a message, and the recorder's own stands beside it. While the recorder is behind, records stand for
-several deliveries: thinned are those that have none of their own. Dropped are records that had no room.
+Each pair is one run without and one with a flow log. The ratio compares the CPU time per message of all processes but
+the recorder, whose own is next to it. While the recorder is behind, a record stands for several deliveries: those
+without a record of their own are thinned. Records without room are dropped.
 """
 
 import statistics
@@ -31,7 +31,7 @@ COUNTED: Final = ("records", "thinned", "dropped")
 
 
 class Pair(NamedTuple):
-    """A run without and one with a flow log; what the core has counted meanwhile."""
+    """A run without and one with a flow log, and what the core has counted meanwhile."""
 
     off: Run
     on: Run
@@ -39,19 +39,19 @@ class Pair(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """CPU of a message with the flow log by that without, the recorder's left out."""
+        """The CPU time of a message with the flow log divided by that without it, both without the recorder's."""
         return without_recorder(self.on.router_cpu) / without_recorder(self.off.router_cpu)
 
 
 def without_recorder(cpu: Mapping[str, float]) -> float:
-    """µs of a message in all other processes."""
+    """Return the CPU time of a message in all other processes, in µs."""
     return sum(spent for role, spent in cpu.items() if role != "recorder")
 
 
 def counted(running: Running) -> dict[str, int]:
-    """Records that the core has made so far, deliveries that others stand for, records that had no room."""
+    """Return records made so far, deliveries represented by others, and records without room."""
     if running.process is None:
-        raise BenchError("there is no router")
+        raise BenchError("the target is not a router")
     with attach(segment_prefix(ROUTER, running.process.pid)) as segments:
         page = segments.core_stats()
         found = {name: page.get(COUNTERS[f"flow_{name}"].place) for name in COUNTED}
@@ -60,7 +60,7 @@ def counted(running: Running) -> dict[str, int]:
 
 
 def pair(measured: Transfer, off: Running, on: Running, *, kind: str, turned: bool) -> Pair:
-    """One run of each; ``turned``: that with the flow log first."""
+    """Return one run of each; ``turned`` puts the one with the flow log first."""
     before = counted(on)
     runs = [measured.run(one, kind, 1.0) for one in ((on, off) if turned else (off, on))]
     after = counted(on)
@@ -72,12 +72,12 @@ def pair(measured: Transfer, off: Running, on: Running, *, kind: str, turned: bo
 @click.option("--count", default=600_000, show_default=True, help="Messages of 100 B in each run.")
 @click.option("--repeat", default=5, show_default=True, help="Pairs of runs.")
 @click.option("--senders", default=1, show_default=True, help="Senders, each to a receiver of its own.")
-@click.option("--presettled", is_flag=True, help="Sent settled.")
-@click.option("--sampling", default=1, show_default=True, help="One of how many deliveries is recorded.")
-@click.option("--workers", default=2, show_default=True, help="Of each router.")
+@click.option("--presettled", is_flag=True, help="Send messages settled.")
+@click.option("--sampling", default=1, show_default=True, help="Record one of so many deliveries.")
+@click.option("--workers", default=2, show_default=True, help="Workers of each router.")
 @click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
 def main(*, count: int, repeat: int, senders: int, presettled: bool, sampling: int, workers: int, wire: bool) -> None:
-    """Exit status 1 when a measurement failed."""
+    """Measure; the exit status is 1 if a measurement failed."""
     raise_descriptor_limit()
     measured = Transfer(count=count // senders, pairs=senders, presettled=presettled)
     settings = {"workerThreads": str(workers)}
@@ -94,7 +94,7 @@ def main(*, count: int, repeat: int, senders: int, presettled: bool, sampling: i
 
 
 def shown(pairs: list[Pair]) -> Table:
-    """A line for each pair, and the median."""
+    """Return a table with a line for each pair, and the median."""
     table = Table("", "messages/s off", "on", "µs/msg off", "on", "ratio", "recorder µs", *COUNTED)
     for number, one in enumerate(pairs, 1):
         table.add_row(

@@ -1,4 +1,4 @@
-"""Medians of repeated runs, and the tables they are shown in."""
+"""Medians of repeated runs, and tables that show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 def metrics(run: Run) -> dict[str, float]:
-    """All figures of a run by name: CPU in µs per message, latencies in µs, memory in MB."""
+    """Return all figures of a run by name: CPU in µs per message, latencies in µs, memory in MB."""
     figures = {
         "rate": run.rate,
         "router_cpu": run.total_cpu,
@@ -33,14 +33,14 @@ def metrics(run: Run) -> dict[str, float]:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """The median of every figure over the runs that have it."""
+    """Return the median of every figure over the runs that have it."""
     every = [metrics(run) for run in runs]
     names = dict.fromkeys(name for one in every for name in one)
     return {name: median(one[name] for one in every if name in one) for name in names}
 
 
 def missed(scenario: Scenario, figures: Mapping[str, float]) -> list[str]:
-    """The goals that were not reached, in words."""
+    """Return the missed goals in words."""
     return [
         f"{name} {figures[name]:.2f} > {limit:g}"
         for name, limit in scenario.goals.items()
@@ -53,7 +53,7 @@ def _number(name: str, form: str = "{:.2f}") -> Callable[[Mapping[str, float]], 
 
 
 def by_kind(router_cpu: Mapping[str, float]) -> dict[str, float]:
-    """CPU by kind of process and rank: which worker got the connections changes from run to run."""
+    """Return CPU by kind of process and rank, because the busy worker changes from run to run."""
     kinds: dict[str, list[float]] = {}
     for role, value in router_cpu.items():
         kinds.setdefault(role.rstrip(" 0123456789"), []).append(value)
@@ -65,7 +65,7 @@ def by_kind(router_cpu: Mapping[str, float]) -> dict[str, float]:
 
 
 def _processes(figures: Mapping[str, float]) -> str:
-    """Each process, the kinds that spent anything worth a digit: ``core 0.25, worker 0.70 + 0.60``."""
+    """Return the CPU of each process that spent enough for a digit: ``core 0.25, worker 0.70 + 0.60``."""
     kinds: dict[str, list[float]] = {}
     for name, value in figures.items():
         if name.startswith("cpu:"):
@@ -104,7 +104,7 @@ _REMARKS = {
 
 
 def _remarks(figures: Mapping[str, float]) -> str:
-    """Figures that only some scenarios have."""
+    """Return the figures that only some scenarios have."""
     shown = (form.format(figures[name]) for name, form in _REMARKS.items() if figures.get(name))
     return ", ".join(shown)
 
@@ -123,7 +123,7 @@ HEADINGS = ("scenario", "router", *(name for name, _ in COLUMNS), "goals")
 
 
 def row(outcome: Outcome) -> list[str]:
-    """One line of the table: a cell per heading."""
+    """Return one line of the table, a cell per heading."""
     scenario = BY_NAME[outcome.scenario]
     if outcome.error is not None:
         cells = [""] * len(COLUMNS)
@@ -139,7 +139,7 @@ def row(outcome: Outcome) -> list[str]:
 
 
 def rich_table(outcomes: Sequence[Outcome], title: str) -> Table:
-    """The table for a terminal."""
+    """Return the table for a terminal."""
     table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
         text = heading in ("scenario", "router", "of it", "remarks", "goals")
@@ -150,6 +150,6 @@ def rich_table(outcomes: Sequence[Outcome], title: str) -> Table:
 
 
 def markdown_table(outcomes: Sequence[Outcome]) -> str:
-    """The same table for a page such as the README."""
+    """Return the same table for a page such as the README."""
     lines = [HEADINGS, ["---"] * len(HEADINGS), *(row(outcome) for outcome in outcomes)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

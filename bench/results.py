@@ -1,4 +1,4 @@
-"""What load clients tell the runner, and what the runner writes: one definition for both ends."""
+"""What load clients report to the runner, and what the runner writes: one definition for both ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Latency(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, nanoseconds: bytes) -> Latency | None:
-        """Percentiles (nearest rank) of native-endian 64-bit samples; None without samples."""
+        """Return nearest-rank percentiles of native-endian 64-bit samples; None without samples."""
         ordered = sorted(array("Q", nanoseconds))
         if not ordered:
             return None
@@ -45,7 +45,7 @@ class ClientResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One repetition of one scenario against one target. None: not measured by this scenario.
+    """One repetition of one scenario against one target. None: this scenario does not measure it.
 
     CPU in µs per message, ``router_cpu`` by role; memory in bytes of PSS, ``memory`` by role.
     """
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_cpu(self) -> float | None:
-        """CPU of all router processes in µs per message."""
+        """The CPU time of all router processes in µs per message."""
         return sum(self.router_cpu.values()) if self.router_cpu else None
 
     @property
@@ -72,12 +72,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_memory(self) -> int | None:
-        """PSS of all router processes."""
+        """The PSS of all router processes in bytes."""
         return sum(self.memory.values()) if self.memory else None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario's repetitions against one target, or why there are none."""
+    """A scenario's repetitions against one target, or the reason why there are none."""
 
     scenario: str
     target: str

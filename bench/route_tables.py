@@ -1,11 +1,11 @@
-"""Route tables by themselves: what a lookup costs, and how long it takes to parse, build and swap a table.
+"""Route tables alone: the cost of a lookup, and the time to parse, build and swap a table.
 
     python -m bench.route_tables [ENTRIES...]
 
-Lookups are timed in CPU time over random keys of the whole table, so a large one misses the caches; the slot
-of the third next key is fetched ahead, as the forwarder does. "settle" is the longest time that the core's
-thread spends in one go on a table that takes another's place. The first lines are what a message pays in all:
-a scan without its key, with it, and with the lookup, batch by batch as in a router.
+Lookups are timed in CPU time over random keys of the whole table, so a large one misses the caches; the slot of the
+third next key is fetched ahead, as the forwarder does. "settle" is the longest step of the core's thread while one
+table replaces another. The first lines are the whole cost for a message: a scan without its key, with it, and with
+the lookup, batch by batch as in a router.
 """
 
 import random
@@ -34,13 +34,13 @@ PIECE: Final = 1 << 14
 
 
 def text(entries: int) -> str:
-    """A table: two groups for each entry, of a few hundred endpoints."""
+    """Return a table with two groups for each entry, of a few hundred endpoints."""
     rows = (f"mse|{1000 + at % 1000}|{at // 1000}|app{at % 300}:1,app{at % 299}:1\n" for at in range(entries))
     return "".join(["newrt|start|bench\n", *rows, f"newrt|end|{entries}\n"])
 
 
 def parsed(records: str) -> Table:
-    """As the core's intake parses it, in pieces."""
+    """Parse a table in pieces, as the core's intake does."""
     parser = Parser()
     for at in range(0, len(records), PIECE):
         for result in parser.feed(records[at : at + PIECE]):
@@ -50,7 +50,7 @@ def parsed(records: str) -> Table:
 
 
 def lookup_ns(table: RouteTable, entries: int, seed: int = 1) -> float:
-    """CPU time of a lookup, nanoseconds; the least of some rounds."""
+    """Return the CPU time of a lookup in ns, the least of some rounds."""
     rows = random.Random(seed).choices(range(entries), k=LOOKUPS)  # noqa: S311 - keys, no secrets
     types, subscriptions = (array("i", (1000 + at % 1000 for at in rows)), array("i", (at // 1000 for at in rows)))
     best = float("inf")
@@ -62,7 +62,7 @@ def lookup_ns(table: RouteTable, entries: int, seed: int = 1) -> float:
 
 
 def settle_ms(old: CompiledTable, new: CompiledTable) -> float:
-    """The longest portion, milliseconds of CPU time, in which a table takes another's place."""
+    """Return the longest step in which one table replaces another, in ms of CPU time."""
     core = Bed(SCENARIOS[0]).forwarder
     routes = Routes(core, core.add_address(1))
     routes.use_table(old.native, array("I"))
@@ -80,7 +80,7 @@ def settle_ms(old: CompiledTable, new: CompiledTable) -> float:
 
 
 def measure(sizes: list[int]) -> Iterator[str]:
-    """A line for each size."""
+    """Yield a line for each size."""
     yield f"{'entries':>9}  {'lookup':>8}  {'parse':>9}  {'build':>9}  {'settle':>8}"
     for entries in sizes:
         records = text(entries)
@@ -97,7 +97,7 @@ def measure(sizes: list[int]) -> Iterator[str]:
 
 
 def together_ns(sizes: list[int]) -> Iterator[str]:
-    """A line for each size: what a table costs a message, by one program (rmr_key.c), in CPU time."""
+    """Yield a line for each size: a table's CPU time per message, measured by one program (rmr_key.c)."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise BenchError("no C compiler (cc) is installed; install one: apt install gcc")

@@ -1,4 +1,4 @@
-"""What a message pays for each worker of source routes that it passes inside the router."""
+"""The cost of each route worker that a message passes inside the router."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ CHAINS = (0, 1, 3, 8)
 
 @dataclass(frozen=True, kw_only=True)
 class Routed:
-    """One sender, one receiver, and chains of workers between them; the sender's target is the first one."""
+    """One sender, one receiver, and chains of route workers; the sender's target is the first of a chain."""
 
     count: int
     size: int = 100
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See `Measurement`. The run is that of the longest chain; what the others took is beside it."""
+        """See `Measurement`. The run is that of the longest chain, with the figures of the others as extras."""
         if running.process is None:
-            raise BenchError("there is nobody to pass messages on")
+            raise BenchError("the target is not a router")
         with management.Client(management.Place(f"amqp://127.0.0.1:{running.port}")) as client:
             there = list(client.query("router.config.routeWorker", ["address"]))
             for worker in workers():
@@ -44,7 +44,7 @@ class Routed:
 
 
 def workers() -> list[dict[str, str]]:
-    """A chain begins with a static forwarder, which gives its messages their route."""
+    """Return a chain, whose first route worker is static and gives messages their route."""
     found = [{"kind": "forward", "address": f"bench.w{n}"} for n in range(1, max(CHAINS))]
     for length in CHAINS[1:]:
         route = [f"bench.w{n}" for n in range(1, length)] + [f"bench.end{length}"]
@@ -53,7 +53,7 @@ def workers() -> list[dict[str, str]]:
 
 
 def figures(runs: dict[int, Run]) -> Run:
-    """Router CPU in µs a message without workers and with one, and for each worker more."""
+    """Return router CPU in µs per message without route workers, with one, and for each further one."""
     cpu = {length: run.total_cpu or 0.0 for length, run in runs.items()}
     last = max(runs)
     extra = {"alone_us": cpu[0], "first_us": cpu[1] - cpu[0], "further_us": (cpu[last] - cpu[1]) / (last - 1)}

@@ -1,4 +1,4 @@
-"""``python -m bench.run``: measures routerd, and whoever it is compared with, on this machine.
+"""``python -m bench.run``: measures routerd, and what it is compared with, on this machine.
 
 Everything runs on the loopback interface, with bounded counts, and is stopped at the end. The method is in
 docs/benchmark.md.
@@ -31,7 +31,7 @@ console = Console(stderr=True)
 
 
 def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[tuple[Scenario, Target]]:
-    """Who is measured how: comparisons only where a scenario asks for them, everybody else everywhere."""
+    """Return the targets of a scenario: comparisons only if it asks for them, all others always."""
     occasional = {DIRECT.name, BASELINE.name}
     for scenario in scenarios:
         for target in targets:
@@ -42,7 +42,7 @@ def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[t
 def measure(
     scenario: Scenario, target: Target, *, client: str, repeat: int, scale: float, settings: Mapping[str, str]
 ) -> Outcome:
-    """All repetitions on one start of the router; an error ends them and is reported in their place."""
+    """Run all repetitions on one start of the router; an error ends them and takes their place."""
     runs: list[Run] = []
     error = None
     if target == BASELINE:
@@ -57,7 +57,7 @@ def measure(
 
 
 def parse_attributes(texts: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` pairs."""
+    """Return ``NAME=VALUE`` pairs as a dictionary."""
     pairs = [text.partition("=")[::2] for text in texts]
     for text, (name, value) in zip(texts, pairs, strict=True):
         if not (name and value):
@@ -66,13 +66,13 @@ def parse_attributes(texts: Sequence[str]) -> dict[str, str]:
 
 
 def raise_descriptor_limit() -> None:
-    """Room for thousands of connections in the routers, which inherit the limit."""
+    """Raise the limit of open files, which routers inherit, for thousands of connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
-    """Scenarios by name, all without any."""
+    """Return scenarios by name; without names all."""
     return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
 
 
@@ -80,16 +80,16 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
 @click.option(
     "--scenario", "names", multiple=True, type=click.Choice([one.name for one in SCENARIOS]), help="Only this one."
 )
-@click.option("--quick", is_flag=True, help="A tenth of the messages, once: to see that it works.")
-@click.option("--repeat", default=3, show_default=True, help="Repetitions, of which the median is shown.")
+@click.option("--quick", is_flag=True, help="Send a tenth of the messages, once, to see that it works.")
+@click.option("--repeat", default=3, show_default=True, help="Repetitions; the table shows their median.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes of routerd, threads of qdrouterd.")
 @click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
-@click.option("--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="Another router, for all scenarios.")
+@click.option("--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="A router to measure in all scenarios.")
 @click.option(
     "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Set in the router entity of {config}."
 )
-@click.option("--only", multiple=True, metavar="NAME", help="Only these of: routerd, direct, python, the peers.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Every run, for programs.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this target: routerd, direct, python, or a peer.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="File for every run.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def main(
     *,
@@ -104,7 +104,7 @@ def main(
     json_file: Path | None,
     markdown: bool,
 ) -> None:
-    """Exit status 1 when a measurement of routerd or of a peer failed."""
+    """Measure; the exit status is 1 if a measurement of routerd or of a peer failed."""
     raise_descriptor_limit()
     try:
         build_wire()
@@ -139,7 +139,7 @@ def main(
 
 
 def show(outcomes: Sequence[Outcome], *, markdown: bool, json_file: Path | None) -> None:
-    """Prints the table and writes the file."""
+    """Print the table and write the file."""
     command = shlex.join(["python", "-m", "bench.run", *sys.argv[1:]])
     cpus = len(os.sched_getaffinity(0))
     if markdown:

@@ -1,4 +1,4 @@
-"""What is measured: each scenario knows how to make one :class:`Run` against a running router."""
+"""What is measured: each scenario makes one `Run` against a running router."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bench.results import Run
 from bench.routes import Routed
 from bench.targets import BenchError, Running, free_port
 
-SETTLE_S = 1.0  # what a router still does after a start or an attach is not what an idle router needs
+SETTLE_S = 1.0  # a router is not idle yet right after a start or an attach
 
 
 class Measurement(Protocol):
     """One kind of measurement."""
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """Measures once with ``kind`` of client, with counts multiplied by ``scale``."""
+        """Measure once with a ``kind`` of client, with counts multiplied by ``scale``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Transfer:
     credit: int = 1000
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See :class:`Measurement`. Receivers are at the far end of a line."""
+        """See `Measurement`. Receivers are at the far end of a line."""
         direct = running.process is None
         receivers, senders = [], []
         for pair in range(self.pairs):
@@ -60,13 +60,13 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class PingPong:
-    """One message in flight: through the router and, by the same client, to a peer that sends it back."""
+    """One message in flight: through the router and, with the same client, directly to a peer that returns it."""
 
     count: int
     size: int = 100
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See :class:`Measurement`. A direct run stands beside each other one, on the same machine."""
+        """See `Measurement`. Each run has a direct run next to it, on the same machine."""
         ping = ClientSpec(
             mode="pingpong", port=running.port, address="bench.ping", count=scaled(self.count, scale), size=self.size
         )
@@ -90,7 +90,7 @@ class RmrTransfer:
     size: int
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See :class:`Measurement`. The client is always the hand-made one."""
+        """See `Measurement`. The client is always the hand-made one."""
         direct = running.process is None
         if not direct and not running.rmr_port:
             raise BenchError("this router has no route table")
@@ -108,7 +108,7 @@ class RmrTransfer:
 
 @dataclass(frozen=True)
 class Idle:
-    """Memory of a router that nobody has connected to."""
+    """The memory of a router without connections."""
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
         """See :class:`Measurement`."""
@@ -118,12 +118,12 @@ class Idle:
 
 @dataclass(frozen=True, kw_only=True)
 class Connections:
-    """Memory per idle connection with one receiving link, each on an address of its own."""
+    """The memory of an idle connection with one receiving link on an address of its own."""
 
     count: int
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See :class:`Measurement`. The client is always the hand-made one: it needs little memory itself."""
+        """See `Measurement`. The client is always the hand-made one, which needs little memory itself."""
         links = scaled(self.count, scale)
         time.sleep(SETTLE_S)
         before = running.memory()
@@ -139,7 +139,7 @@ class Connections:
 
 @dataclass(frozen=True, kw_only=True)
 class SlowReceiver:
-    """A fast pair alone, and again beside an address whose receiver takes 100 messages a second."""
+    """A fast pair alone, and again with another address whose receiver takes 100 messages a second."""
 
     count: int
     pause_us: int = 10_000
@@ -163,7 +163,7 @@ class SlowReceiver:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A measurement, the upper limits its figures are held to, and who is measured besides routerd."""
+    """A measurement, the upper limits of its figures, and what is measured besides routerd."""
 
     name: str
     title: str
@@ -172,28 +172,28 @@ class Scenario:
     also: tuple[str, ...] = ()
     routers: int = 1  # in a line
     rmr: bool = False  # with a route table
-    python_scale: float = 0.02  # of the counts, for a router that is about fifty times slower
+    python_scale: float = 0.02  # scales counts for a router that is about fifty times slower
 
 
 def scaled(count: int, scale: float) -> int:
-    """At least one."""
+    """Return a scaled count, at least one."""
     return max(1, round(count * scale))
 
 
 def with_extra(run: Run, extra: Mapping[str, float]) -> Run:
-    """``run`` with further figures."""
+    """Return ``run`` with further figures."""
     return msgspec.structs.replace(run, extra={**run.extra, **extra})
 
 
 def ratio_to(routed: Run, direct: Run) -> dict[str, float]:
-    """How much longer a message takes through the router."""
+    """Return how much longer a message takes through the router."""
     if routed.latency_us is None or direct.latency_us is None:
         raise BenchError("no latency was measured; bodies need at least 8 bytes")
     return {"direct_p50": direct.latency_us.p50, "p50_ratio": routed.latency_us.p50 / direct.latency_us.p50}
 
 
 def slow_figures(alone: Run, beside: Run) -> dict[str, float]:
-    """What the slow receiver did to the fast pair and to the router's memory."""
+    """Return the slow receiver's effect on the fast pair and on the router's memory."""
     grown = (beside.total_memory or 0) - (alone.total_memory or 0)
     kept = (beside.rate or 0.0) / alone.rate if alone.rate else 0.0
     return {"alone_rate": alone.rate or 0.0, "rate_kept": kept, "grown_mb": grown / 2**20}

@@ -1,4 +1,4 @@
-"""What a scrape costs the exporter: CPU time of its process, with nobody connected and with very many.
+"""The cost of a scrape: CPU time of the exporter, without connections and with very many.
 
 python -m bench.scrape
 """
@@ -24,7 +24,7 @@ PATHS: Final = ("/metrics", "/metrics?connections=1", "/status.json")
 
 
 class Cost(NamedTuple):
-    """Of one path: milliseconds of CPU for each time it was asked for, and octets of the answer."""
+    """The cost of one path: CPU milliseconds of each request, and octets of the answer."""
 
     path: str
     spent: list[float]
@@ -32,20 +32,20 @@ class Cost(NamedTuple):
 
 
 def asked(exporter: int, port: int, path: str, times: int) -> Cost:
-    """Ask so often. What the exporter does by itself, once a second, is in it."""
+    """Request a path so often. The result includes what the exporter does once a second by itself."""
     spent, size = [], 0
     for _ in range(times + 1):
         before = cpu_seconds(exporter)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             size = len(answer.read())
         spent.append((cpu_seconds(exporter) - before) * 1e3)
-    return Cost(path, spent[1:], size)  # the first one makes what the others have
+    return Cost(path, spent[1:], size)  # the first request fills caches
 
 
 def costs(running: Running, port: int, times: int) -> list[Cost]:
-    """Of every path, now."""
+    """Return the cost of every path now."""
     if running.process is None:
-        raise BenchError("there is no router")
+        raise BenchError("the target is not a router")
     exporter = processes(running.process.pid)["exporter"]
     return [asked(exporter, port, path, times) for path in PATHS]
 
@@ -53,10 +53,10 @@ def costs(running: Running, port: int, times: int) -> list[Cost]:
 @click.command(help=__doc__)
 @click.option("--addresses", default=10_000, show_default=True, help="Links of one client, each to its own.")
 @click.option("--connections", default=5_000, show_default=True, help="With a link each, to its own address.")
-@click.option("--workers", default=2, show_default=True, help="Of the router.")
+@click.option("--workers", default=2, show_default=True, help="Workers of the router.")
 @click.option("--repeat", default=20, show_default=True, help="Scrapes of each kind.")
 def main(*, addresses: int, connections: int, workers: int, repeat: int) -> None:
-    """Exit status 1 when something could not be measured."""
+    """Measure; the exit status is 1 if something could not be measured."""
     raise_descriptor_limit()
     port = free_port()
     table = Table("addresses", "connections", "path", "CPU ms, median", "most", "octets")

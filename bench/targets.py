@@ -1,4 +1,4 @@
-"""The routers that are measured: how each is started, found ready, sampled and stopped."""
+"""The measured routers: how each is started, found ready, sampled and stopped."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ STOP_LIMIT_S = 6.0
 # and where there is one, another so long after the start.
 REST_S = 1.5
 RESERVES_S = 14.0
-BUSY = 0.1  # of a CPU: more than a router at rest takes
-SETTINGS: Mapping[str, str] = {"workerThreads": "2"}  # the name that qdrouterd knows, too
+BUSY = 0.1  # of a CPU, more than an idle router takes
+SETTINGS: Mapping[str, str] = {"workerThreads": "2"}  # qdrouterd knows this name, too
 
 # In the syntax and with the attribute names that qdrouterd reads too, so that both can be given one file.
 CONFIG = """\
@@ -75,13 +75,15 @@ listener {{
 
 
 class BenchError(Exception):
-    """A measurement that could not be made; says why."""
+    """A measurement was not possible; the text says why."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A router's name and its command line, in which ``{port}`` and ``{config}`` (the path of a
-    configuration file) are filled in. Without a command line: the clients talk to each other directly."""
+    """A router's name and command line, with ``{port}`` and ``{config}``, the path of a configuration file, to fill in.
+
+    Without a command line the clients talk to each other directly.
+    """
 
     name: str
     command: tuple[str, ...] = ()
@@ -93,7 +95,7 @@ BASELINE = Target("python", (sys.executable, "-m", "bench.baseline", "--port", "
 
 
 def parse_peer(text: str) -> Target:
-    """``NAME=COMMAND`` as a target. A command without placeholders gets ``-c {config}``: qdrouterd's way."""
+    """Return ``NAME=COMMAND`` as a target. A command without placeholders gets ``-c {config}``, as for qdrouterd."""
     name, equals, command = text.partition("=")
     words = shlex.split(command)
     if not (equals and name and words):
@@ -104,16 +106,18 @@ def parse_peer(text: str) -> Target:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
+    """Return a TCP port of the loopback interface on which nobody listens now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True)
 class Running:
-    """A router that listens on ``port``; without ``process``, none is in between. ``beyond``: it is the
-    first of a line, and these come behind it. RMR applications send to ``rmr_port``, and message type 1000
-    goes to whoever listens on ``endpoint_port``; 0: there is no route table."""
+    """A router that listens on ``port``; without ``process`` there is none, and clients talk to each other.
+
+    ``beyond`` are the next routers of a line of which it is the first. RMR applications send to ``rmr_port``, and
+    message type 1000 goes to ``endpoint_port``; 0: there is no route table.
+    """
 
     port: int
     process: subprocess.Popen[bytes] | None = None
@@ -123,15 +127,15 @@ class Running:
 
     @property
     def far_port(self) -> int:
-        """Where the other end of the line listens."""
+        """The port of the other end of the line."""
         return self.beyond[-1].port if self.beyond else self.port
 
     def cpu(self) -> dict[str, float]:
-        """CPU seconds so far by role."""
+        """Return CPU seconds so far by role."""
         return {role: cpu_seconds(pid) for role, pid in self._processes().items()}
 
     def memory(self) -> dict[str, int]:
-        """PSS in bytes by role."""
+        """Return PSS in bytes by role."""
         return {role: pss_bytes(pid) for role, pid in self._processes().items()}
 
     def _processes(self) -> Mapping[str, int]:
@@ -149,9 +153,11 @@ class Running:
 def started(
     target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1, *, rmr: bool = False, sections: str = ""
 ) -> Iterator[Running]:
-    """Runs the target, with these attributes of its router entity, as long as the context lasts; or a line
-    of several ``routers`` of the kind, each of which dials the one before; or one with a route table.
-    ``sections``: what else each one's configuration says."""
+    """Run the target while the context lasts, with ``settings`` as attributes of its router entity.
+
+    Several ``routers`` form a line, in which each connects to the one before; with ``rmr`` the router has a route
+    table. ``sections`` are further sections of each configuration.
+    """
     if not target.command:
         yield Running(free_port())
         return
@@ -231,8 +237,7 @@ def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _await_rest(running: Running) -> None:
-    """Until what a start does behind the listener's back is over, such as a process in reserve that loads
-    its modules; a router that never rests is measured as it is."""
+    """Wait until a start is over, with spares that load modules; a router that never rests is measured as it is."""
     began = time.monotonic()
     limit, until = began + START_LIMIT_S, began + REST_S
     used = sum(running.cpu().values())
@@ -248,7 +253,7 @@ def _await_rest(running: Running) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Politely, then by force: the router leads a process group of its own, so no child stays behind."""
+    """Stop a router, by force if necessary; it leads a process group, so no child stays behind."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(STOP_LIMIT_S)

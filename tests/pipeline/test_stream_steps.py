@@ -161,7 +161,7 @@ def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / half).exists()
     assert alike.exists()
     (tmp_path / "part-000000000099" / "thesis").mkdir(parents=True)
-    with pytest.raises(PipelineError, match=r"part-000000000099 has no _state\.json, so it is no part of a stream"):
+    with pytest.raises(PipelineError, match=r"part-000000000099 has no _state\.json, so it is not a part of a stream"):
         start(tmp_path)
     assert (tmp_path / "part-000000000099" / "thesis").is_dir()
 
