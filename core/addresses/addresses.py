@@ -91,6 +91,19 @@ def _local_key(rest: str) -> str:
     return "L$management" if rest == "agent" else f"L{rest}"
 
 
+def spelling(key: str) -> str:
+    """Return the address of a key as clients write it."""
+    match key[0]:
+        case "M":
+            return key[2:]
+        case "L":
+            return f"_local/{key[1:]}"
+        case "T":
+            return f"_topo/0/all/{key[1:]}"
+        case _:
+            return key
+
+
 def in_space(text: str, tenant: str, me: Identity) -> str:
     """Return the address that a tenant's client means: a mobile one lies below the tenant's name."""
     if not tenant:

@@ -7,20 +7,20 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Addresses, strip_spelling
+from core.addresses.addresses import strip_spelling
 from core.edge import words
-from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key, Place, shared
-from core.forwarder.forward import Forwarder
+from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key
 from core.interior.inter_router import dialect
 from core.interior.message import BadMessageError
 from core.link_routes.routes import Routes
+from core.links.base import Base
 from core.links.link import Edges, Link
-from core.links.local import Local, RefusedError
+from core.links.local import RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
-from core.links.terminus import EDGE
+from core.links.terminus import EDGE, Place, shared
 from shm.contract.complaints import Complaints
-from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -71,24 +71,15 @@ class Heart(msgspec.Struct):
 class Downlinks(Edges):
     """All connections of edge routers to this router."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        addresses: Addresses,
-        local: Local,
-        streams: Streams,
-        link_routes: Routes,
-        opened: Callable[[int, int], ConnectionOpened | None],
-        network: Callable[[], int],
-    ) -> None:
-        self._forwarder = forwarder
-        self._opened = opened  # returns a connection of any role, by worker and index
+    def __init__(self, base: Base, streams: Streams, link_routes: Routes, network: Callable[[], int]) -> None:
+        self._base = base
+        self._forwarder = base.forwarder
+        self._opened = base.connections.find
         self._network = network  # returns another number whenever the network has changed
-        self._addresses = addresses
-        self._local = local
+        self._addresses = base.addresses
+        self._local = base.local
         self._streams = streams
         self._link_routes = link_routes
-        self._encode = msgspec.msgpack.Encoder().encode
         self._edges: dict[Key, Edge] = {}
         self._by_number: dict[int, Edge] = {}
         self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
@@ -97,8 +88,8 @@ class Downlinks(Edges):
         self._number = 0
         self._changed: set[str] = set()  # keys whose receivers came or went
         self._looked = self._routes = 0
-        local.listen(BEATEN_AT, lambda *_: None)
-        local.listen(ASKED_AT, self._asked)
+        base.local.listen(BEATEN_AT, lambda *_: None)
+        base.local.listen(ASKED_AT, self._asked)
 
     # ---- connections ----
 
@@ -108,11 +99,11 @@ class Downlinks(Edges):
             return
         self.closed(worker, opened.connection)
         if opened.restored:  # its links would have to be told apart; new ones need not
-            self._close(worker, opened, AGAIN)
+            self._base.close_connection(worker, opened, AGAIN)
         elif (other := self._rival(opened)) is not None:
             what = "was refused because another user has connected an edge router with its id: "
             self._complain(opened, what, f"{opened.container!r}, user {other.user!r} at {other.host}")
-            self._close(worker, opened, RIVAL)
+            self._base.close_connection(worker, opened, RIVAL)
             return
         self._number += 1
         edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], lambda: True))
@@ -149,10 +140,6 @@ class Downlinks(Edges):
         Only the edge router knows which of its connections is active.
         """
         return (worker, connection) in self._edges
-
-    def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
-        close = Close(opened.connection, opened.generation, error)
-        self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
 
     # ---- links ----
 
@@ -313,4 +300,4 @@ class Downlinks(Edges):
             heart.heard = now
             LOGGER.warning("the heartbeat of %s has stopped; its connection is closed", self._peer(link))
             if (opened := self._opened(link.worker, link.connection)) is not None:
-                self._close(link.worker, opened, SILENT)
+                self._base.close_connection(link.worker, opened, SILENT)

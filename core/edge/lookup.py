@@ -8,17 +8,15 @@ An attach for which no link route here has a broker waits for an answer:
 """
 
 import logging
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses.addresses import Identity
 from core.addresses.agent_address import is_own
 from core.edge import words
 from core.edge.place import LOOKUP, Complain
 from core.interior.message import BadMessageError
-from core.links.local import Local
+from core.links.base import Base
 from shm.contract.payloads import Attach, ConnectionOpened, Detach
 
 ASKED_AT: Final = f"_local/{LOOKUP}"
@@ -52,18 +50,16 @@ class Decide(Protocol):
 class Lookup:
     """All unanswered questions of this router."""
 
-    def __init__(
-        self, local: Local, me: Identity, clock: Callable[[], int], decide: Decide, complain: Complain
-    ) -> None:
-        self._local = local
+    def __init__(self, base: Base, decide: Decide, complain: Complain) -> None:
+        self._base = base
+        self._local = base.local
         self._complain = complain
-        self._clock = clock
-        self._reply_to = f"amqp:/_edge/{me.router_id}/{ANSWERS}"
+        self._reply_to = f"amqp:/_edge/{base.me.router_id}/{ANSWERS}"
         self._way: tuple[int, ConnectionOpened] | None = None  # the uplink, while it takes questions
         self._waiting: dict[str, Waiting] = {}
         self._number = 0
         self._decide = decide
-        local.listen(f"_local/{ANSWERS}", self._answered)
+        base.local.listen(f"_local/{ANSWERS}", self._answered)
 
     def begin(self, way: tuple[int, ConnectionOpened]) -> None:
         """Start asking over the uplink."""
@@ -87,7 +83,7 @@ class Lookup:
         number = f"client-{self._number:024x}"
         if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
             return False
-        self._waiting[number] = Waiting(worker, attach, connection, self._clock())
+        self._waiting[number] = Waiting(worker, attach, connection, self._base.forwarder.now)
         return True
 
     def _answered(self, content: bytes, _: int) -> None:

@@ -1,16 +1,11 @@
-"""What both ends of an edge connection know: the names of its links, and where each link leads."""
+"""What both ends of an edge connection know: the names of its links, and the capabilities of their termini."""
 
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
-
-from core.addresses.addresses import Address
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROLE: Final = "edge"
 DOWNLINK: Final = "qd.router-edge-downlink"  # a capability
 WAYPOINT: Final = "qd.waypoint"
 FALLBACK: Final = "qd.fallback"
@@ -20,8 +15,6 @@ HEARTBEAT: Final = "_$qd.edge_heartbeat"
 LOOKUP: Final = "_$qd.addr_lookup"
 MANAGEMENT: Final = "_$qd.edge_management"  # an edge router's name for its interior router's agent
 
-OWN: Final = ("M0$management", "M0_$qd.")  # beginnings of keys that each router has for itself
-
 Key = tuple[int, int]  # worker, index of the connection in it
 
 
@@ -29,24 +22,6 @@ class Complain(Protocol):
     """Logs a misbehaviour of the interior router, once per minute for each ``what``."""
 
     def __call__(self, what: str, detail: str = "", level: int = logging.WARNING) -> None: ...
-
-
-class Place(msgspec.Struct, frozen=True):
-    """Where a link of an edge connection leads.
-
-    ``address`` is None if messages name their own; ``handle`` is its handle now. ``wants_override``: the peer asks
-    messages where they go. ``capacity`` bounds the link's credit.
-    """
-
-    address: Address | None = None
-    handle: int = 0
-    wants_override: bool = False
-    capacity: int = 250
-
-
-def shared(key: str) -> bool:
-    """Whether the other side needs to know the receivers of an address."""
-    return key.startswith("M") and not key.startswith(OWN)
 
 
 def capabilities(key: str, outgoing: bool, usual: int = 0) -> "Sequence[str]":

@@ -14,12 +14,11 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Identity
 from core.edge import orders
 from core.edge.place import MANAGEMENT, Complain
 from core.interior.message import BadMessageError
 from core.link_routes.routes import OUTWARD
-from core.links.local import Local
+from core.links.base import Base
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -48,17 +47,17 @@ class Proxy(msgspec.Struct):
 class RouteProxies:
     """All link routes of this router that have a broker."""
 
-    def __init__(self, local: Local, me: Identity, complain: Complain) -> None:
-        self._local = local
+    def __init__(self, base: Base, complain: Complain) -> None:
+        self._local = base.local
         self._complain = complain
-        self._me = me
-        self._reply_to = f"amqp:/_edge/{me.router_id}/{REPLIES}"
+        self._me = base.me
+        self._reply_to = f"amqp:/_edge/{base.me.router_id}/{REPLIES}"
         self._proxies: dict[str, Proxy] = {}  # by key
         self._orders: dict[str, Proxy] = {}  # by correlation id
         self._open = False
         self._number = 0
         self._now = 0
-        local.listen(f"_local/{REPLIES}", self._replied)
+        base.local.listen(f"_local/{REPLIES}", self._replied)
 
     def offer(self, key: str, there: bool) -> None:
         """Record that a route has its first broker or lost its last one."""

@@ -18,33 +18,20 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import BEYOND, TREATMENTS, Address, Addresses, Identity
+from core.addresses.addresses import BEYOND, TREATMENTS, Address
 from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
-from core.addresses.names import Names
 from core.edge import words
 from core.edge.lookup import ASKED_AT, Decide, Lookup
-from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, MANAGEMENT, TRACKING, Key, Place, capabilities, shared
+from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, MANAGEMENT, TRACKING, Key, capabilities
 from core.edge.route_proxies import ORDERED_AT, RouteProxies
-from core.forwarder.forward import Forwarder
 from core.interior.inter_router import dialect
 from core.interior.message import BadMessageError
+from core.links.base import Base
 from core.links.link import Edges, Link
-from core.links.local import Local
 from core.links.streams import Streams
-from core.links.terminus import EDGE, MAX_CAPACITY
+from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
 from shm.contract.complaints import Complaints
-from shm.contract.payloads import (
-    C_CLOSE,
-    C_DETACH,
-    C_OPEN_LINK,
-    Attach,
-    Close,
-    ConnectionOpened,
-    Detach,
-    Error,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -89,23 +76,14 @@ class Proxy(msgspec.Struct):
 class Uplink(Edges):
     """All connections of this edge router to interior routers."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        addresses: Addresses,
-        local: Local,
-        me: Identity,
-        names: Names,
-        streams: Streams,
-        decide: Decide,
-    ) -> None:
-        self._forwarder = forwarder
-        self._addresses = addresses
-        self._local = local
-        self._me = me
-        self._names = names
+    def __init__(self, base: Base, streams: Streams, decide: Decide) -> None:
+        self._base = base
+        self._forwarder = base.forwarder
+        self._addresses = base.addresses
+        self._local = base.local
+        self._me = base.me
+        self._names = base.names
         self._streams = streams
-        self._encode = msgspec.msgpack.Encoder().encode
         self._interiors: dict[Key, Interior] = {}
         self.active: Interior | None = None
         self._requested: dict[int, Place | Proxy] = {}  # links requested, by request
@@ -114,15 +92,15 @@ class Uplink(Edges):
         self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
         self._beyond: set[str] = set()  # keys with receivers beyond the uplink
         self._complaints = Complaints()
-        self.lookup = Lookup(local, me, lambda: forwarder.now, decide, self._complain)
-        self.route_proxies = RouteProxies(local, me, self._complain)
+        self.lookup = Lookup(base, decide, self._complain)
+        self.route_proxies = RouteProxies(base, self._complain)
         self._number = self._beats = 0
         self._beaten = 0
-        self._exit = addresses.of_key(BEYOND)
-        addresses.keep(self._exit)
-        forwarder.set_exit(self._exit.handle)
-        self._parked = forwarder.add_address(TREATMENTS.index("control"), listed=False)
-        local.listen(HEARD_AT, self._heard)
+        self._exit = base.addresses.of_key(BEYOND)
+        base.addresses.keep(self._exit)
+        base.forwarder.set_exit(self._exit.handle)
+        self._parked = base.forwarder.add_address(TREATMENTS.index("control"), listed=False)
+        base.local.listen(HEARD_AT, self._heard)
 
     # ---- connections ----
 
@@ -131,8 +109,7 @@ class Uplink(Edges):
         if opened.role != EDGE:
             return
         if opened.restored:  # its links would have to be told apart; new ones need not
-            close = Close(opened.connection, opened.generation, AGAIN)
-            self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
+            self._base.close_connection(worker, opened, AGAIN)
         self._number += 1
         interior = self._interiors[worker, opened.connection] = Interior(self._number, worker, opened)
         if opened.restored:
@@ -218,7 +195,7 @@ class Uplink(Edges):
             said or [],
             capacity=capacity,
         )
-        self._forwarder.post_control(self.active.worker, C_OPEN_LINK, self._encode(link))
+        self._base.post(self.active.worker, link)
         return request, name
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
@@ -324,7 +301,7 @@ class Uplink(Edges):
         elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
             link = proxy.link
-            self._forwarder.post_control(link.worker, C_DETACH, self._encode(Detach(link.link, link.generation)))
+            self._base.post(link.worker, Detach(link.link, link.generation))
 
     def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
         """Ask whether a client's link is routed beyond. Return False to decide here."""

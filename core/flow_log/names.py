@@ -1,24 +1,17 @@
 """Names of links and addresses in the flow log, kept in step with them while it is on (docs/flow-log.md)."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Address, Addresses
-from core.addresses.names import Names
-from core.forwarder.forward import Forwarder, Telemetry
-from core.links.connections import Connections
+from core.addresses.addresses import Address, spelling
+from core.forwarder.forward import Telemetry
+from core.links.base import Base
 from core.links.link import Link
-from core.process.display import spelling
-from core.process.plane import Plane
-from shm.contract.control import Setup
+from core.links.plane import Plane
 from shm.contract.flow import LINK_KINDS
 from shm.contract.flow_setup import SetFlow
 from shm.contract.payloads import Detach
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 _KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
 
@@ -34,26 +27,17 @@ class LinkNames(msgspec.Struct, frozen=True):
 
 
 class FlowLog(Plane):
-    """The core's part of the flow log. ``links`` returns all links; the recorder reads ``memory``."""
+    """The core's part of the flow log. The recorder reads the records from ``base.memory.flow``."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        addresses: Addresses,
-        connections: Connections,
-        memory: "WriteableBuffer",
-        setup: Setup,
-        names: Names,
-        links: Callable[[], Sequence[Link]],
-    ) -> None:
-        self._telemetry = Telemetry(forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed())
-        self._addresses = addresses
-        self._connections = connections
+    def __init__(self, base: Base) -> None:
+        self._telemetry = Telemetry(
+            base.forwarder, base.memory.flow, base.me.router_id.encode(), base.setup.generation, base.names.hash_seed()
+        )
+        self._base = base
         self._every = 0
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses by key
-        self._all_links = links
-        addresses.watcher = self
+        base.addresses.watcher = self
 
     def configure(self, change: msgspec.Struct) -> None:
         """Record one of ``sampling`` deliveries, or none if it is 0."""
@@ -62,9 +46,9 @@ class FlowLog(Plane):
         every = change.flow.sampling
         before, self._every = self._every, every
         if every and not before:
-            for address in self._addresses.entries():
+            for address in self._base.addresses.entries():
                 self.made(address)
-            for link in self._all_links():
+            for link in self._base.links.entries():
                 self.attached(link)
         self._telemetry.record(every)
 
@@ -76,7 +60,7 @@ class FlowLog(Plane):
         """Name a link."""
         if not self._every or link.identity in self._links:
             return
-        connection = self._connections.find(link.worker, link.connection)
+        connection = self._base.connections.find(link.worker, link.connection)
         names = [self._name(text) for text in (connection.container if connection else "", link.routed)]
         number = self._telemetry.add_link(
             link.worker,

@@ -10,16 +10,16 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses.names import Names
-from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
+from core.forwarder.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Nodes
 from core.forwarder.link_terms import LinkTerms
+from core.links.base import Base
 from core.links.streams import Streams
+from core.links.terminus import INTER_ROUTER
 from shm.contract.complaints import Complaints
-from shm.contract.payloads import C_CLOSE, C_OPEN_LINK, Attach, Close, ConnectionOpened, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Error, LinkRefused, OpenLink
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-ROLE: Final = "inter-router"
 CONTROL: Final = "qd.router"
 DATA: Final = "qd.router-data"
 PRIORITIES: Final = 10
@@ -38,13 +38,6 @@ PARTIAL: Final = "did not set up all links; its connection is closed"
 NOT_FOR_ROUTERS: Final = " (is the role of its listener inter-router?)"
 
 KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
-TYPES: Final = {
-    0: "endpoint",
-    CONTROL_LINK: "router-control",
-    DATA_LINK: "inter-router",
-    STREAM_LINK: "inter-router",
-    ROUTED_LINK: "endpoint",
-}
 SKUPPER: Final = 3  # enum content_annotations
 
 Key = tuple[int, int]  # worker, index of the connection in it
@@ -105,16 +98,15 @@ def kind_of(attach: Attach) -> int | None:
 class InterRouters:
     """All inter-router connections of this router."""
 
-    def __init__(self, forwarder: Forwarder, nodes: Nodes, names: Names, streams: Streams, listener: Listener) -> None:
-        self._forwarder = forwarder
+    def __init__(self, base: Base, nodes: Nodes, streams: Streams, listener: Listener) -> None:
+        self._base = base
         self._nodes = nodes
-        self._names = names
+        self._names = base.names
         self._streams = streams
         self._listener = listener
         self._inter_routers: dict[Key, InterRouter] = {}
         self._by_place: dict[int, InterRouter] = {}
         self._by_request: dict[int, tuple[InterRouter, int]] = {}  # with the kind of link
-        self._encode = msgspec.msgpack.Encoder().encode
         self._complaints = Complaints()
         self._number = 0
 
@@ -139,7 +131,7 @@ class InterRouters:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """Enter a new connection to a router, and open its links if this end dialled."""
-        if opened.role != ROLE:
+        if opened.role != INTER_ROUTER:
             return
         self.closed(worker, opened.connection)
         key = worker, opened.connection
@@ -147,11 +139,11 @@ class InterRouters:
         place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
         if place < 0:
             self._streams.end(streams)
-            self._close(worker, opened, TOO_MANY)
+            self._base.close_connection(worker, opened, TOO_MANY)
             return
         self._number += 1
         inter_router = InterRouter(
-            self._number, place, worker, opened, self._forwarder.now, opened.connector != "", streams
+            self._number, place, worker, opened, self._base.forwarder.now, opened.connector != "", streams
         )
         self._inter_routers[key] = self._by_place[place] = inter_router
         if inter_router.dials and not opened.restored:
@@ -205,7 +197,7 @@ class InterRouters:
                 [capability],
                 priority=priority,
             )
-            self._forwarder.post_control(inter_router.worker, C_OPEN_LINK, self._encode(link))
+            self._base.post(inter_router.worker, link)
 
     def refused(self, refused: LinkRefused) -> None:
         """Forget a requested link that the peer refused or whose connection is gone."""
@@ -219,7 +211,7 @@ class InterRouters:
             self._complain(inter_router, "refused a link: ", f"{error.condition}: {error.description}{hint}")
 
     def _complain(self, inter_router: InterRouter, what: str, detail: str = "") -> None:
-        now = self._forwarder.now / 1e9
+        now = self._base.forwarder.now / 1e9
         who = f"router {inter_router.opened.container}"  # without the port, which may differ the next time
         self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
@@ -312,16 +304,12 @@ class InterRouters:
             inter_router.since = now
             if inter_router.dials:
                 self._complain(inter_router, PARTIAL)
-                self._close(inter_router.worker, inter_router.opened, INCOMPLETE)
+                self._base.close_connection(inter_router.worker, inter_router.opened, INCOMPLETE)
             elif not (inter_router.control or self._has_another(inter_router)):
                 self._complain(inter_router, SILENT)
-                self._close(inter_router.worker, inter_router.opened, NO_CONTROL_LINK)
+                self._base.close_connection(inter_router.worker, inter_router.opened, NO_CONTROL_LINK)
 
     def _has_another(self, inter_router: InterRouter) -> bool:
         """Whether another connection to this peer is up: skupper-router dials some for streams alone."""
         router = inter_router.opened.container
         return any(one.up and one.opened.container == router for one in self._inter_routers.values())
-
-    def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
-        close = Close(opened.connection, opened.generation, error)
-        self._forwarder.post_control(worker, C_CLOSE, self._encode(close))

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from core.addresses.addresses import Address, Addresses, Identity, Rule, mobile_text
-from core.addresses.names import Names
-from core.forwarder.forward import ROUTED_LINK, Forwarder, Nodes
+from core.addresses.addresses import Address, Rule, mobile_text
+from core.forwarder.forward import ROUTED_LINK, Nodes
 from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
-from core.links.local import Local
+from core.links.base import Base
+from core.links.plane import Plane
 from core.links.streams import Streams
-from core.process.plane import Plane
 from shm.stats import COUNTERS
 
 if TYPE_CHECKING:
@@ -65,16 +64,14 @@ class Network(Protocol):
 class NetworkAdapter(Plane):
     """One router's part of the network. A standalone router has none."""
 
-    def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names, streams: Streams
-    ) -> None:
-        self._forwarder = forwarder
-        self._addresses = addresses
-        self._local = local
-        self._me = me
-        self.nodes = Nodes(forwarder)
-        self.nodes.add_router(0, self._text(me.router_id))
-        self.inter_routers = InterRouters(forwarder, self.nodes, names, streams, self)
+    def __init__(self, base: Base, streams: Streams) -> None:
+        self._forwarder = base.forwarder
+        self._addresses = base.addresses
+        self._local = base.local
+        self._me = base.me
+        self.nodes = Nodes(base.forwarder)
+        self.nodes.add_router(0, self._text(base.me.router_id))
+        self.inter_routers = InterRouters(base, self.nodes, streams, self)
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key

@@ -13,26 +13,15 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.forwarder.forward import Forwarder, LinkRoutePairs
-from core.link_routes.routes import COORDINATOR, Host, Route, Routes
-from core.link_routes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
+from core.forwarder.forward import LinkRoutePairs
+from core.link_routes.routes import Host, Route, Routes
+from core.links.base import Base
 from core.links.link import Link
-from core.links.refusals import Refusals
-from core.process.plane import Plane
-from shm.contract.payloads import (
-    C_ATTACHED,
-    C_DETACH,
-    C_OPEN_LINK,
-    Attach,
-    Attached,
-    ConnectionOpened,
-    Detach,
-    Error,
-    LinkRefused,
-    OpenLink,
-)
+from core.links.plane import Plane
+from core.links.termini import COORDINATOR, address_of, changed, node_address, placed, unplaced
+from core.links.terminus import INTER_ROUTER, NO_ROOM
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 
-ROUTERS: Final = "inter-router"  # role of a connection
 NEVER: Final = 3  # pn_expiry_policy_t of the engine
 FIRST_REQUEST: Final = 1 << 31  # requests of other parts have lower numbers
 ROUTED_SESSIONS: Final = 1 << 30  # sessions of link routes have numbers from here on
@@ -40,7 +29,6 @@ ROUTED_SESSIONS: Final = 1 << 30  # sessions of link routes have numbers from he
 NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
 LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
 EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not allowed")
-NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core's table of links is full")
 
 Name = tuple[int, int, int]  # worker, index and generation of a link
 
@@ -75,20 +63,16 @@ class Pending(msgspec.Struct):
 class Ends(Plane):
     """The plane of all link-route pairs."""
 
-    def __init__(
-        self, forwarder: Forwarder, routes: Routes, refusals: Refusals, paths: Paths | None, resumable: bool
-    ) -> None:
-        self._forwarder = forwarder
-        self._pairs = LinkRoutePairs(forwarder)
+    def __init__(self, base: Base, routes: Routes, paths: Paths | None) -> None:
+        self._base = base
+        self._forwarder = base.forwarder
+        self._pairs = LinkRoutePairs(base.forwarder)
         self.routes = routes
-        self._refusals = refusals
-        self._find = refusals.find
+        self._find = base.connections.find
         self._paths = paths
-        self._resumable = resumable
         self._request = FIRST_REQUEST
         self._pending: dict[int, Pending] = {}
         self._partners: dict[Name, Name] = {}
-        self._encode = msgspec.msgpack.Encoder().encode
 
     # ---- attaches ----
 
@@ -137,7 +121,9 @@ class Ends(Plane):
         if attach.termini is None:
             return NO_ROUTE
         terminus = attach.termini.source if attach.outgoing else attach.termini.target
-        if not self._resumable and (terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)):
+        if not self._base.setup.resumable_link_routes and (
+            terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)
+        ):
             return EXPIRATION
         return None
 
@@ -154,7 +140,7 @@ class Ends(Plane):
         far, opened = way
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
         self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
-        name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
+        name = attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(
             opened.connection,
@@ -165,9 +151,9 @@ class Ends(Plane):
             None,
             None,
             _session(worker, attach),
-            termini=changed(whole, attach.outgoing, None if route is None else outward(route)),
+            termini=changed(whole, attach.outgoing, None if route is None else route.outward),
         )
-        self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
+        self._base.post(far, link)
 
     def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
         """Return the next broker here, or the next router with one. True marks a broker here."""
@@ -208,18 +194,18 @@ class Ends(Plane):
             self._refuse(pending, NO_ROOM)
             return
         self._partners[near], self._partners[far] = far, near
-        change = None if pending.route is None else inward(pending.route)
+        change = None if pending.route is None else pending.route.inward
         termini = changed(attach.termini, pending.attach.outgoing, change)
         termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
         answer = Attached(near[1], near[2], termini=termini)
-        self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
+        self._base.post(near[0], answer)
         address = _owning(pending.attach)
         enter(pending.worker, pending.attach, address)
         enter(worker, attach, address)
 
     def _at_router(self, worker: int, connection: int) -> bool:
         opened = self._find(worker, connection)
-        return opened is not None and opened.role == ROUTERS
+        return opened is not None and opened.role == INTER_ROUTER
 
     def refused(self, refused: LinkRefused) -> None:
         """Refuse the first end whose far end was refused or lost its connection."""
@@ -259,12 +245,11 @@ class Ends(Plane):
                     self._refuse(pending, LOST)
 
     def _detach(self, name: Name, detach: Detach) -> None:
-        self._forwarder.post_control(name[0], C_DETACH, self._encode(detach))
+        self._base.post(name[0], detach)
 
     def _refuse(self, pending: Pending, error: Error) -> None:
-        self._refusals.tell_beyond(pending.worker, pending.attach, error)
-        answer = Attached(pending.name[1], pending.name[2], None, error)
-        self._forwarder.post_control(pending.worker, C_ATTACHED, self._encode(answer))
+        self._base.refusals.tell_beyond(pending.worker, pending.attach, error)
+        self._base.post(pending.worker, Attached(pending.name[1], pending.name[2], None, error))
 
 
 def _session(worker: int, attach: Attach) -> int:

@@ -14,7 +14,9 @@ import msgspec
 from core.addresses.addresses import tokens
 from core.addresses.agent_address import is_own
 from core.addresses.patterns import Patterns
-from core.process.plane import Plane
+from core.links.plane import Plane
+from core.links.termini import Change
+from core.links.terminus import ROUTE_CONTAINER
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import ConnectionOpened
 
@@ -22,8 +24,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 CLASSES: Final = "CDEF"
 OUTWARD: Final = "DF"
-COORDINATOR: Final = "$coordinator"  # address that stands for a transaction coordinator, which has none
-CONTAINER_ROLE: Final = "route-container"
 LINK_BALANCED: Final = 4  # as the router protocol numbers treatments
 
 Host = tuple[int, int]  # worker, index of the connection in it
@@ -61,6 +61,16 @@ class Route(msgspec.Struct):
     def pattern(self) -> str:
         """The pattern of its addresses."""
         return f"{self.key[1:]}.#" if self.key[0] in "CD" else self.key[1:]
+
+    @property
+    def outward(self) -> Change:
+        """The change of an address on its way to a broker."""
+        return self.remove_prefix, self.add_prefix
+
+    @property
+    def inward(self) -> Change:
+        """The change of an address on its way back."""
+        return self.add_prefix, self.remove_prefix
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -138,7 +148,7 @@ class Routes(Plane):
         """Let a new connection serve the routes that name it."""
         host = worker, opened.connection
         self.closed(*host)
-        if opened.role != CONTAINER_ROLE:
+        if opened.role != ROUTE_CONTAINER:
             return
         self._connections[host] = opened
         for setup in self._setups.values():

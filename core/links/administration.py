@@ -5,42 +5,39 @@ goes to this router's agent first if its connection has a limited right, and tha
 A request is thus judged where it enters the network, and messages themselves cost no more.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Addresses, Identity, in_space
+from core.addresses.addresses import in_space
 from core.addresses.agent_address import AGENT, is_agent, is_foreign
-from core.forwarder.forward import Agents, Forwarder
+from core.forwarder.forward import Agents
+from core.links.base import Base
 from core.links.link import Link
+from core.links.plane import Plane
 from core.links.terminus import EDGE
 from shm.contract.administering import ALL, NONE
-from shm.contract.payloads import Attach, ConnectionOpened, Error
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 OWN: Final = ("L$management", "M0$management")  # keys of our agent's addresses
 NOBODY: Final = Error("amqp:unauthorized-access", "this connection may not manage the router: its right is none")
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
-Find = Callable[[int, int], ConnectionOpened | None]
 
 
-class Administration:
-    """Judges links by the rights of their connections.
+class Administration(Plane):
+    """Judges links by the rights of their connections."""
 
-    ``find`` returns the connection of a worker and index.
-    """
-
-    def __init__(self, forwarder: Forwarder, me: Identity, find: Find) -> None:
-        self._agents = Agents(forwarder)
-        self._me = me
-        self.find = find
+    def __init__(self, base: Base) -> None:
+        self._agents = Agents(base.forwarder)
+        self._base = base
+        self._me = base.me
         self._led: dict[Key, str] = {}  # the foreign agent that each of these links is for
         self._next: tuple[Key, str] | None = None  # the link being attached, if it is for a foreign agent
 
-    def serve(self, addresses: Addresses) -> None:
+    def serve(self) -> None:
         """Tell the forwarder that this router has an agent."""
-        self._agents.serve(addresses.resolve(AGENT).handle)
+        self._agents.serve(self._base.addresses.resolve(AGENT).handle)
 
     def judge(self, worker: int, attach: Attach, opened: ConnectionOpened | None) -> tuple[Attach, Error | None]:
         """Return the attach to serve, redirected to this router's agent for a foreign one, and a refusal."""
@@ -71,10 +68,10 @@ class Administration:
         if self._next is not None and self._next[0] == key:
             self._led[key] = self._next[1]
         self._next = None
-        opened = self.find(link.worker, link.connection)
+        opened = self._base.connections.find(link.worker, link.connection)
         if opened is not None and opened.management != ALL and not link.outgoing:
             self._agents.bound(*key)
 
-    def detached(self, link: Link) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """Forget a link that is gone."""
         self._led.pop((link.worker, link.link, link.generation), None)

@@ -13,8 +13,8 @@ import msgspec
 
 from core.addresses.addresses import Identity
 from core.addresses.tenants import trespasses
-from core.link_routes.termini import named, placeable
 from core.links.rights import NOT_ALLOWED, Rights, Scopes
+from core.links.termini import named, placeable
 from shm.contract.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.contract.security import Admission
 from shm.stats import COUNTERS

@@ -11,19 +11,17 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
-from core.addresses.names import Names
 from core.addresses.phases import FALLBACK
-from core.forwarder.forward import Forwarder
-from core.links.connections import Connections
+from core.links.base import Base
 from core.links.link import Link
-from core.process.plane import Plane
+from core.links.plane import Plane
+from core.links.terminus import ROUTE_CONTAINER
 from shm.contract.control import SetRouting
-from shm.contract.payloads import C_DETACH, C_OPEN_LINK, Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 from shm.contract.routing import AutoLinkSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-ROLE: Final = "route-container"
 FIRST_RETRY_NS: Final = 2_000_000_000
 RETRY_NS: Final = 5_000_000_000
 STATES: Final = ("active", "attaching", "failed")  # the best first
@@ -88,14 +86,12 @@ class AutoLink(msgspec.Struct):
 class AutoLinks(Plane):
     """All auto links of this router."""
 
-    def __init__(self, forwarder: Forwarder, connections: Connections, names: Names) -> None:
-        self._forwarder = forwarder
-        self._connections = connections
-        self._names = names
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._names = base.names
         self._links: dict[str, AutoLink] = {}  # by identity
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
-        self._encode = msgspec.msgpack.Encoder().encode
 
     def find(self, identity: str) -> AutoLink | None:
         """Return the auto link with this management identity, or None."""
@@ -114,7 +110,7 @@ class AutoLinks(Plane):
         for identity, setup in wanted.items():
             if identity not in self._links:
                 auto = self._links[identity] = AutoLink(setup)
-                for worker, opened, _ in self._connections.entries():
+                for worker, opened, _ in self._base.connections.entries():
                     if _matches(setup, opened):
                         self._open(self._leg(auto, worker, opened))
 
@@ -128,7 +124,7 @@ class AutoLinks(Plane):
                 continue
             leg = self._leg(auto, worker, opened)
             if opened.restored:  # the link may have outlived the core and is presented next
-                leg.again = self._forwarder.now + FIRST_RETRY_NS
+                leg.again = self._base.forwarder.now + FIRST_RETRY_NS
             else:
                 self._open(leg)
 
@@ -159,7 +155,7 @@ class AutoLinks(Plane):
         """Detach a leg that the configuration no longer has."""
         if leg.link is not None:
             worker, link, generation = leg.link
-            self._forwarder.post_control(worker, C_DETACH, self._encode(Detach(link, generation)))
+            self._base.post(worker, Detach(link, generation))
         self._forget(leg)
 
     # ---- links ----
@@ -182,7 +178,7 @@ class AutoLinks(Plane):
             source_capabilities=capabilities if setup.incoming else [],
             target_capabilities=[] if setup.incoming else capabilities,
         )
-        self._forwarder.post_control(leg.worker, C_OPEN_LINK, self._encode(link))
+        self._base.post(leg.worker, link)
 
     def claim(self, worker: int, attach: Attach) -> Leg | None:
         """Return the leg that an attach belongs to, or None.
@@ -227,7 +223,7 @@ class AutoLinks(Plane):
     def _fail(self, leg: Leg, error: Error | None) -> None:
         leg.state = "failed"
         leg.error = "" if error is None else error.description or error.condition
-        leg.again = self._forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
+        leg.again = self._base.forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
         leg.tries += 1
         why = leg.error or "the peer detached the link"
         LOGGER.warning("%s to %s failed: %s; the router retries", leg.auto.label, leg.opened.container, why)
@@ -241,7 +237,7 @@ class AutoLinks(Plane):
 
 
 def _matches(setup: AutoLinkSetup, opened: ConnectionOpened) -> bool:
-    if opened.role != ROLE:
+    if opened.role != ROUTE_CONTAINER:
         return False
     if setup.container:
         return opened.container == setup.container

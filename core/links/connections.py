@@ -8,7 +8,7 @@ import msgspec
 
 from core.forwarder.forward import Forwarder
 from core.links.admission import REFUSED_CONNECTIONS, Admissions
-from shm.contract.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened, Cost
+from shm.contract.payloads import Close, ConnectionClosed, ConnectionOpened, Cost, record
 from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -21,7 +21,6 @@ class Connections:
     def __init__(self, forwarder: Forwarder, admissions: Admissions) -> None:
         self._forwarder = forwarder
         self._admissions = admissions
-        self._encode = msgspec.msgpack.Encoder().encode
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
         self._since: dict[tuple[int, int], int] = {}
 
@@ -39,7 +38,7 @@ class Connections:
         if error is not None:
             self._forwarder.count(REFUSED_CONNECTIONS)
             close = Close(opened.connection, opened.generation, error)
-            self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
+            self._forwarder.post_control(worker, *record(close))
             return
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now

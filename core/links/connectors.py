@@ -2,7 +2,7 @@
 
 import msgspec
 
-from core.process.plane import Plane
+from core.links.plane import Plane
 from shm.contract.payloads import ConnectorState
 
 LOST = "the worker that owned the connection died"

@@ -1,13 +1,24 @@
 """An attached link as the core knows it, and how edge connections influence attaches."""
 
+from typing import Final
+
 import msgspec
 
 from core.addresses.addresses import Address, strip_spelling
-from core.edge.place import Place
-from core.interior.inter_router import TYPES
+from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK
 from core.links.admission import Guarded
-from core.process.plane import Plane
+from core.links.plane import Plane
+from core.links.terminus import Place
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
+
+# What management calls each kind of link.
+TYPES: Final = {
+    0: "endpoint",
+    CONTROL_LINK: "router-control",
+    DATA_LINK: "inter-router",
+    STREAM_LINK: "inter-router",
+    ROUTED_LINK: "endpoint",
+}
 
 
 class Link(msgspec.Struct):

@@ -9,8 +9,7 @@ import msgspec
 from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
 from core.addresses.patterns import WILD, covers
 from core.addresses.tenants import FIRST, HEADS, trespasses
-from core.link_routes.routes import COORDINATOR
-from core.link_routes.termini import named
+from core.links.termini import COORDINATOR, named
 from shm.contract.control import AddressSetup
 from shm.contract.payloads import Attach, Error
 from shm.contract.security import Admission

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core.addresses.addresses import FALLBACK, mobile_text
-from core.addresses.names import Names
-from core.forwarder.forward import Forwarder, StreamLinks
+from core.forwarder.forward import StreamLinks
+from core.links.base import Base
+from core.links.plane import Plane
 from core.links.terminus import NO_ROOM
-from core.process.plane import Plane
-from shm.contract.payloads import C_DETACH, C_OPEN_LINK, Attach, ConnectionOpened, Detach, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused, OpenLink
 
 if TYPE_CHECKING:
     from core.links.link import Link
@@ -42,14 +42,14 @@ class Pool(msgspec.Struct):
 class Streams(Plane):
     """All connections that have streaming links."""
 
-    def __init__(self, forwarder: Forwarder, names: Names) -> None:
-        self._forwarder = forwarder
-        self._links = StreamLinks(forwarder)
-        self._names = names
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._forwarder = base.forwarder
+        self._links = StreamLinks(base.forwarder)
+        self._names = base.names
         self._pools: dict[int, Pool] = {}  # by handle
         self._by_request: dict[int, Pool] = {}
         self._stepped = self._trimmed = 0
-        self._encode = msgspec.msgpack.Encoder().encode
 
     def begin(self, worker: int, opened: ConnectionOpened, capabilities: list[str], may: Callable[[], bool]) -> int:
         """Return the handle of a new connection's streaming links, or 0 if its router does not offer any."""
@@ -86,7 +86,7 @@ class Streams(Plane):
         if self._links.add_link(pool.handle, worker, attach.link, attach.generation, capacity):
             return True
         self._forwarder.bad()
-        self._post(pool, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
+        self._base.post(pool.worker, Detach(attach.link, attach.generation, NO_ROOM))
         return False
 
     def serve(self, handle: int, link: "Link") -> None:
@@ -143,11 +143,8 @@ class Streams(Plane):
                 pool.capabilities,
                 pool.capabilities,
             )
-            self._post(pool, C_OPEN_LINK, link)
+            self._base.post(pool.worker, link)
 
     def _trim(self, pool: Pool) -> None:
         for link, generation in self._links.surplus(pool.handle, IDLE, TRIMMED):
-            self._post(pool, C_DETACH, Detach(link, generation))
-
-    def _post(self, pool: Pool, kind: int, payload: msgspec.Struct) -> None:
-        self._forwarder.post_control(pool.worker, kind, self._encode(payload))
+            self._base.post(pool.worker, Detach(link, generation))

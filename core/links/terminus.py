@@ -7,7 +7,6 @@ import msgspec
 
 from core.addresses.addresses import BEYOND, Address, Identity
 from core.addresses.names import Names
-from core.edge.place import shared
 from shm.contract.payloads import Attach, Error
 
 MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, since credit is a promise of memory
@@ -34,8 +33,11 @@ OURS: Final = Error("amqp:not-allowed", "Only the router itself receives from th
 
 ELSEWHERE: Final = "RHA"  # classes of keys that belong to other routers and areas
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
+OWN: Final = ("M0$management", "M0_$qd.")  # beginnings of keys that each router has for itself
 RMR: Final = "rmr"  # role of connections that speak RMR
 EDGE: Final = "edge"  # role of connections between an edge router and an interior router
+INTER_ROUTER: Final = "inter-router"
+ROUTE_CONTAINER: Final = "route-container"  # role of connections to brokers
 
 Counts = Callable[[int], dict[str, int]]  # returns an address's counts by its handle (core.forwarder.forward)
 
@@ -48,6 +50,24 @@ class Terminus(msgspec.Struct, frozen=True):
 
     text: str | None
     generated: bool = False
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a link of an edge connection leads.
+
+    ``address`` is None if messages name their own; ``handle`` is its handle now. ``wants_override``: the peer
+    asks messages where they go. ``capacity`` bounds the link's credit.
+    """
+
+    address: Address | None = None
+    handle: int = 0
+    wants_override: bool = False
+    capacity: int = 250
+
+
+def shared(key: str) -> bool:
+    """Whether the other end of an edge connection needs to know the receivers of an address."""
+    return key.startswith("M") and not key.startswith(OWN)
 
 
 def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from core.addresses import exchanges
+from core.exchanges import exchanges
 from core.links import auto_links, connectors
 from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response

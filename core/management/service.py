@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.links.administration import Administration
 from core.links.link import Link
 from core.links.terminus import EDGE
 from core.management.agent import Agent
@@ -26,11 +27,11 @@ from core.management.connection import ROLES_OF_ROUTERS
 from core.management.log import Recent
 from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response
 from core.management.view import View
-from core.process.garbage import still
 from core.process.router import Core
 from shm.contract.administering import READ
 from shm.contract.control import ChangeReply, ChangeRequest, Setup
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
+from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
 from shm.contract.payloads import C_POLL, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
@@ -94,7 +95,7 @@ class Service:
         self._agent = Agent(view, Recent(view))
         for address in ADDRESSES:
             core.local.subscribe(address, self.received)
-        core.links.administration.serve(core.addresses)
+        core.plane(Administration).serve()
 
     def received(self, content: bytes) -> None:
         """Take a request, or drop it if too many wait."""
@@ -128,7 +129,7 @@ class Service:
             connection.role in ROLES_OF_ROUTERS,
             self._router_id,
             connection.role == EDGE,
-            self._core.links.administration.led(link, self._core.local.text, connection),
+            self._core.plane(Administration).led(link, self._core.local.text, connection),
             (lambda pattern, outgoing: True) if link.guarded is None else link.guarded.rights.routable,
         )
 

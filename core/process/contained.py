@@ -10,12 +10,10 @@ from typing import Final
 
 import msgspec
 
-from core.forwarder.forward import Forwarder
-from core.links.connections import Connections
-from core.links.links import Links
+from core.links.base import Base
 from core.links.local import RefusedError, Source
 from shm.contract.failures import failures
-from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Cost, Detach, Error
+from shm.contract.payloads import Attach, ConnectionOpened, Cost, Detach, Error
 
 CLOSED: Final = Error("amqp:internal-error", "The router failed at this connection; its log says why")
 
@@ -25,10 +23,8 @@ Part = Callable[[int, msgspec.Struct], None]
 class Contained:
     """Runs parts of the core, and closes connections at which one has failed."""
 
-    def __init__(self, forwarder: Forwarder, connections: Connections, links: Links) -> None:
-        self._forwarder = forwarder
-        self._connections = connections
-        self._links = links
+    def __init__(self, base: Base) -> None:
+        self._base = base
 
     def hear(self, parts: Iterable[Part], worker: int, message: msgspec.Struct) -> None:
         """Pass a worker's control record to each part."""
@@ -49,7 +45,7 @@ class Contained:
         except RefusedError:
             raise
         except Exception as error:  # as in `hear`
-            link = None if source is None else self._links.find(*source)
+            link = None if source is None else self._base.links.find(*source)
             then = "the message is rejected"
             if link is not None:
                 then = f"the message is rejected; {self._end(link.worker, link.connection)}"
@@ -67,17 +63,16 @@ class Contained:
                 return self._shut(worker, message)
             case Attach() | Cost():
                 return self._end(worker, message.connection)
-            case Detach() if (link := self._links.find(worker, message.link, message.generation)) is not None:
+            case Detach() if (link := self._base.links.find(worker, message.link, message.generation)) is not None:
                 return self._end(worker, link.connection)
         return "the record is dropped"
 
     def _end(self, worker: int, connection: int) -> str:
-        opened = self._connections.find(worker, connection)
+        opened = self._base.connections.find(worker, connection)
         if opened is None:
             return "its connection is gone"
         return self._shut(worker, opened)
 
     def _shut(self, worker: int, opened: ConnectionOpened) -> str:
-        close = Close(opened.connection, opened.generation, CLOSED)
-        self._forwarder.post_control(worker, C_CLOSE, msgspec.msgpack.encode(close))
+        self._base.close_connection(worker, opened, CLOSED)
         return f"[C{opened.number}] of {opened.host} is closed"

@@ -6,10 +6,10 @@ The core writes the board between two turns of the forwarder, at most once a sec
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from core.addresses.addresses import Addresses
+from core.addresses.addresses import Addresses, spelling
 from core.forwarder.forward import Busiest, Forwarder
 from core.links.connections import Connections
-from core.process.plane import Plane
+from core.links.plane import Plane
 from shm import board
 from shm.board import AddressRow, ConnectionRow
 
@@ -88,16 +88,3 @@ class Display:
         if data != self._last:
             self._shown.write(data)
             self._last = data
-
-
-def spelling(key: str) -> str:
-    """Return the address of a key as clients write it."""
-    match key[0]:
-        case "M":
-            return key[2:]
-        case "L":
-            return f"_local/{key[1:]}"
-        case "T":
-            return f"_topo/0/all/{key[1:]}"
-        case _:
-            return key

@@ -1,22 +1,21 @@
 """The planes of a router, one line each, in the order in which they see events.
 
-Some planes also decide which part an attach belongs to; the links (``core.links``) hold these by name.
+Some planes also decide which part an attach belongs to; ``core.process.attaches`` asks these by name.
 """
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from core.addresses.exchanges import Exchanges
+from core.exchanges.exchanges import Exchanges
 from core.flow_log.names import FlowLog
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import Ends
 from core.link_routes.routes import Routes
+from core.links.administration import Administration
 from core.links.auto_links import AutoLinks
 from core.links.connectors import Connectors
 from core.links.link import Edges
-from core.links.links import Links
-from core.links.refusals import Refusals
 from core.links.streams import Streams
 from core.rmr import planes as route_tables
 from core.source_routes.route_workers import RouteWorkers
@@ -25,34 +24,18 @@ from shm.contract.flow_setup import SetFlow
 
 if TYPE_CHECKING:
     from core.process.router import Core
-    from shm.contract.payloads import Attach, ConnectionOpened
 
 
-def build(core: "Core") -> Links:
-    """Fill ``core.planes`` and return the links, whose events the planes see."""
-    forwarder, addresses, names, planes = core.forwarder, core.addresses, core.names, core.planes
-    routes, streams = Routes(), Streams(forwarder, names)
-    auto_links = AutoLinks(forwarder, core.connections, names)
+def build(core: "Core") -> None:
+    """Fill ``core.planes``."""
+    routes, streams = Routes(), Streams(core)
     network_adapter = _network_adapter(core, routes, streams)
     edges = _edges(core, routes, streams, network_adapter)
-    refusals = Refusals(forwarder, core.connections.find)
-    ends = Ends(forwarder, routes, refusals, network_adapter, core.setup.resumable_link_routes)
-    links = Links(
-        forwarder, addresses, core.me, names, admissions=core.admissions, auto_links=auto_links,
-        streams=streams, refusals=refusals, planes=planes, network_adapter=network_adapter, edges=edges,
-        ends=ends,
-    )  # fmt: skip
-    planes.append(Connectors())
-    planes += [routes, ends]
-    planes += route_tables.planes(core, links)
-    planes.append(RouteWorkers(addresses, core.local, links, core.served, forwarder.post_control))
-    planes.append(FlowLog(forwarder, addresses, core.connections, core.memory.flow, core.setup, names, links.entries))
-    planes.append(auto_links)
-    planes.append(Exchanges(forwarder, addresses, core.served))
-    planes.append(streams)
-    planes += [] if network_adapter is None else [network_adapter]
-    planes += [] if edges is None else [edges]
-    return links
+    planes = core.planes
+    planes += [Administration(core), Connectors(), routes, Ends(core, routes, network_adapter)]
+    planes += route_tables.planes(core)
+    planes += [RouteWorkers(core), FlowLog(core), AutoLinks(core), Exchanges(core), streams]
+    planes += [one for one in (network_adapter, edges) if one is not None]
 
 
 def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:
@@ -70,7 +53,7 @@ def _network_adapter(core: "Core", routes: Routes, streams: Streams) -> NetworkA
     """Return the network of interior routers, which exchanges link routes; None in other modes."""
     if core.setup.mode != "interior":
         return None
-    network_adapter = NetworkAdapter(core.forwarder, core.addresses, core.local, core.me, core.names, streams)
+    network_adapter = NetworkAdapter(core, streams)
     network_adapter.share(routes)
     return network_adapter
 
@@ -80,23 +63,11 @@ def _edges(core: "Core", routes: Routes, streams: Streams, network_adapter: Netw
     if network_adapter is not None:
         from core.edge.downlinks import Downlinks  # noqa: PLC0415  a standalone router does not load it
 
-        find = core.connections.find
-        return Downlinks(
-            core.forwarder, core.addresses, core.local, streams, routes, find, lambda: network_adapter.routes
-        )
+        return Downlinks(core, streams, routes, lambda: network_adapter.routes)
     if core.setup.mode != "edge":
         return None
     from core.edge.uplink import Uplink  # noqa: PLC0415  as above
 
-    def decide(
-        worker: int,
-        attach: "Attach",
-        connection: "ConnectionOpened",
-        beyond: "tuple[int, ConnectionOpened] | None",
-        reached: bool,
-    ) -> None:
-        core.links.decide(worker, attach, connection, beyond, reached)  # the links are made after the uplink
-
-    uplink = Uplink(core.forwarder, core.addresses, core.local, core.me, core.names, streams, decide)
+    uplink = Uplink(core, streams, lambda *asked: core.attaches.decide(*asked))  # noqa: PLW0108  made after the uplink
     routes.advertise = uplink.route_proxies.offer
     return uplink

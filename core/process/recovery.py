@@ -9,16 +9,12 @@ all have presented or died.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from core.forwarder.forward import Forwarder
-from core.links.connections import Connections
-from core.links.links import Links
+from core.links.base import Base
 from shm.contract.control import WorkerAdded, WorkerGone, WorkerReclaimed
-from shm.contract.payloads import C_PRESENTED, Presented
+from shm.contract.payloads import Presented
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -26,14 +22,13 @@ PATIENCE_NS: Final = 10_000_000_000  # for a running worker that presents nothin
 
 
 class Recovery:
-    """Reclaims what dead workers held, once per generation, and waits for the ``presenting`` workers."""
+    """Reclaims what dead workers held, once per generation, and waits for workers that present their links."""
 
-    def __init__(self, forwarder: Forwarder, links: Links, connections: Connections, presenting: Iterable[int]) -> None:
-        self._forwarder = forwarder
-        self._links = links
-        self._connections = connections
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._forwarder = base.forwarder
         self._reclaimed: dict[int, int] = {}  # worker -> generation
-        self._awaited = set(presenting)
+        self._awaited = set(base.setup.presenting)
         self._presented: set[int] = set()  # presented, and not yet told to continue
         self._late_at = 0  # when the core stops waiting for missing workers; 0: not set
 
@@ -48,8 +43,8 @@ class Recovery:
                 self._forwarder.empty_place(gone.index)
             else:
                 self._forwarder.reclaim(gone.index)
-            links = self._links.forget_worker(gone.index)
-            connections = self._connections.forget_worker(gone.index)
+            links = self._base.links.forget_worker(gone.index)
+            connections = self._base.connections.forget_worker(gone.index)
             self._reclaimed[gone.index] = gone.generation
             LOGGER.info(
                 "worker %d generation %d reclaimed: %d connections, %d links",
@@ -91,5 +86,4 @@ class Recovery:
     def _go_on(self) -> None:
         """Let the presented workers send once no worker is missing."""
         while self._presented and not self._awaited:
-            payload = msgspec.msgpack.encode(Presented())
-            self._forwarder.post_control(self._presented.pop(), C_PRESENTED, payload)
+            self._base.post(self._presented.pop(), Presented())

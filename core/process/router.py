@@ -6,20 +6,17 @@ work.
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
-from core.addresses.addresses import Address, Addresses, Identity, Rules
-from core.addresses.names import Names
-from core.forwarder.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
-from core.links.admission import Admissions
-from core.links.connections import Connections
-from core.links.local import Local
+from core.addresses.addresses import Rules
+from core.forwarder.forward import CONTROL, LOCAL, NOTHING, UNKNOWN
+from core.links.base import Base
+from core.links.memory import Memory
+from core.links.plane import each
 from core.process import planes
+from core.process.attaches import Attaches
 from core.process.contained import Contained
-from core.process.memory import Memory
-from core.process.plane import Plane, each
 from core.process.recovery import Recovery
 from shm.contract.control import (
     ChangeAddresses,
@@ -45,16 +42,9 @@ from shm.contract.payloads import (
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-P = TypeVar("P", bound=Plane)
 
-
-class Core:
-    """The forwarder and the control plane around it: connections, links, addresses and the ``planes``.
-
-    ``semaphore`` names the semaphore that ``run`` sleeps on; a core without one is driven by ``step`` alone.
-    ``wake`` wakes the core from another thread. ``snapshot_store`` maps a name to the file that keeps a
-    snapshot for the next core; an empty path means that none is kept.
-    """
+class Core(Base):
+    """The forwarder and the control plane around it. A core without a semaphore is driven by ``step`` alone."""
 
     def __init__(
         self,
@@ -65,43 +55,17 @@ class Core:
         wake: Callable[[], None] | None = None,
         snapshot_store: Callable[[str], str] = lambda _: "",
     ) -> None:
-        self.setup, self.memory, self.seed, self.wake, self.snapshot_store = (setup, memory, seed, wake, snapshot_store)
-        self.me = Identity(setup.router_id, setup.area, setup.mode == "edge")
-        self.names = Names(seed)
-        self.forwarder = Forwarder(
-            setup.places,
-            memory.control,
-            memory.rings,
-            memory.arenas,
-            setup.doorbells,
-            semaphore=semaphore,
-            seed=self.names.hash_seed(),
-            active=setup.workers,
-        )
-        self.admissions = Admissions(setup.policy.max_connections, self.me)
-        self.addresses = Addresses(self.forwarder, self.me, Rules(setup.addresses, setup.default_distribution))
-        self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
-        self.connections = Connections(self.forwarder, self.admissions)
-        self.planes: list[Plane] = []
-        self.links = planes.build(self)
-        self._contained = Contained(self.forwarder, self.connections, self.links)
+        super().__init__(setup, memory, seed, semaphore, wake, snapshot_store)
+        planes.build(self)
+        self.attaches = Attaches(self)
+        self._contained = Contained(self)
         self.local.contained = self._contained.receive
         self.errands: list[Callable[[], None]] = []  # called in the core's thread between turns
         self.seen: Callable[[Seen], None] = lambda _: None  # the service sets it to take reports
-        self._recovery = Recovery(self.forwarder, self.links, self.connections, setup.presenting)
+        self._recovery = Recovery(self)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
         for part in planes.parts(setup):
             self.configure(part)
-
-    def find(self, kind: type[P]) -> P | None:
-        """Return the plane of a class, or None if this router has none."""
-        return next((one for one in self.planes if isinstance(one, kind)), None)
-
-    def plane(self, kind: type[P]) -> P:
-        """Return the plane of a class. Raises LookupError if this router has none."""
-        if (found := self.find(kind)) is None:
-            raise LookupError(f"this router has no {kind.__name__}")
-        return found
 
     # ---- turns ----
 
@@ -156,10 +120,6 @@ class Core:
             case _:
                 each(self.planes, lambda plane: plane.configure(change))
 
-    def served(self, address: Address, number: int, sends: bool) -> None:
-        """Tell all planes that one starts (1) or stops (-1) taking an address's messages, or sends to it."""
-        each(self.planes, lambda plane: plane.served(address, number, sends))
-
     def close(self) -> None:
         """Close all planes; the process stops in good order."""
         each(self.planes, lambda plane: plane.close())
@@ -211,9 +171,9 @@ class Core:
         """Apply a worker's control record to links, connections and policy."""
         match message:
             case Attach():
-                self.links.attach(worker, message, self.connections.find(worker, message.connection))
+                self.attaches.attach(worker, message, self.connections.find(worker, message.connection))
             case Detach():
-                self.links.detach(worker, message)
+                self.attaches.detach(worker, message)
             case ConnectionOpened():
                 self.connections.opened(worker, message)
             case ConnectionClosed():

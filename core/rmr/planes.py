@@ -1,8 +1,7 @@
 """The planes of route tables."""
 
-from typing import TYPE_CHECKING
-
-from core.process.plane import Plane
+from core.links.base import Base
+from core.links.plane import Plane
 from core.rmr.active.counted import Counted
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Aside, Intake
@@ -11,23 +10,19 @@ from core.rmr.active.route_tables import RouteTables
 from core.rmr.active.unroutable_log import UnroutableLog
 from core.rmr.managers.manager_sessions import ManagerSessions
 
-if TYPE_CHECKING:
-    from core.links.links import Links
-    from core.process.router import Core
 
-
-def planes(core: "Core", links: "Links") -> list[Plane]:
+def planes(core: Base) -> list[Plane]:
     """Build the planes, in the order in which they see events.
 
     Without a function that wakes the core, its own thread builds tables.
     """
     forwarder, setup = core.forwarder, core.setup
     intake = Intake() if core.wake is None else Aside(core.wake)
-    tables = RouteTables(forwarder, core.addresses, intake, links, core.snapshot_store, core.served)
+    tables = RouteTables(forwarder, core.addresses, intake, core.links, core.snapshot_store, core.served)
     dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
     openings = Openings(tables, dialling)
     sessions = ManagerSessions(
-        forwarder, core.local, links, tables, dialling,
+        forwarder, core.local, core.links, tables, dialling,
         seed=core.seed, router_id=setup.router_id, snapshot_store=core.snapshot_store,
     )  # fmt: skip
     return [tables, dialling, sessions, openings, Counted(tables), UnroutableLog(tables)]

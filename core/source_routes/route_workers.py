@@ -6,21 +6,16 @@ routers, and says which route workers an anonymous sender under vhost policy may
 such an address only inside the core, by an exchange or a fallback, is released.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
-from core.addresses.addresses import Address, Addresses
+from core.addresses.addresses import Address
+from core.links.base import Base
 from core.links.link import Link
-from core.links.links import Links
-from core.links.local import Local
-from core.process.plane import Plane
+from core.links.plane import Plane
 from shm.board import ROUTE_WORKERS, Board, RouteWorkerRow, short
 from shm.contract.control import SetSourceRoutes
-from shm.contract.payloads import C_ROUTE_REACH, RouteCounts, RouteReach
+from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup
-
-Post = Callable[[int, int, bytes], object]  # to a worker: kind, payload
 
 
 class Count(msgspec.Struct):
@@ -32,16 +27,10 @@ class Count(msgspec.Struct):
 
 
 class RouteWorkers(Plane):
-    """All route workers. ``served`` is told of an address that starts (1) or stops (-1) leading to one."""
+    """All route workers."""
 
-    def __init__(
-        self, addresses: Addresses, local: Local, links: Links, served: Callable[[Address, int, bool], None], post: Post
-    ) -> None:
-        self._addresses = addresses
-        self._local = local
-        self._links = links
-        self._served = served
-        self._post = post
+    def __init__(self, base: Base) -> None:
+        self._base = base
         self._held: dict[str, tuple[Address, int]] = {}  # by address text: the core's link there
         self._counts: dict[str, Count] = {}
         self._workers: list[RouteWorkerSetup] = []
@@ -54,20 +43,20 @@ class RouteWorkers(Plane):
         wanted = [text for worker in setup.workers for text in _texts(worker)]
         for text in [text for text in self._held if text not in wanted]:
             address, link = self._held.pop(text)
-            self._local.leave(link)
-            self._served(address, -1, False)
-            self._addresses.forget_idle(address)
+            self._base.local.leave(link)
+            self._base.served(address, -1, False)
+            self._base.addresses.forget_idle(address)
         new = [text for text in dict.fromkeys(wanted) if text not in self._held]
         for text in new:
-            address = self._addresses.resolve(text)
-            self._held[text] = address, self._local.refuse(address)
+            address = self._base.addresses.resolve(text)
+            self._held[text] = address, self._base.local.refuse(address)
         self._workers = setup.workers
         known = {worker.identity for worker in setup.workers}
         self._counts = {key: count for key, count in self._counts.items() if key in known}
-        for one in self._links.entries():
+        for one in self._base.links.entries():
             self.attached(one)
         for text in new:  # senders get credit only after their worker knows where they lead
-            self._served(self._held[text][0], 1, False)
+            self._base.served(self._held[text][0], 1, False)
 
     def attached(self, link: Link) -> None:
         """Tell a link's worker which addresses the link's messages may reach, if policy limits them.
@@ -77,14 +66,12 @@ class RouteWorkers(Plane):
         if link.feeds:
             found = [text for text, (address, _) in self._held.items() if address is link.address]
             for text in found:
-                message = RouteReach(link.link, link.generation, [], text)
-                self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
+                self._base.post(link.worker, RouteReach(link.link, link.generation, [], text))
         if not link.scope or link.guarded is None:
             return
         rights = link.guarded.rights.targets
         addresses = [text for text in self._held if rights.allow(text)]
-        message = RouteReach(link.link, link.generation, addresses)
-        self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
+        self._base.post(link.worker, RouteReach(link.link, link.generation, addresses))
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
         """Add what a worker has counted since its last report."""

@@ -331,3 +331,9 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTOR: ConnectorState, C_COST: Cost, C_ROUTE_REACH: RouteReach, C_ROUTE_COUNTS: RouteCounts,
     C_PRESENTED: Presented, C_ENDPOINT: Endpoint,
 }  # fmt: skip
+_KINDS: Final = {payload: kind for kind, payload in PAYLOADS.items()}
+
+
+def record(message: msgspec.Struct) -> tuple[int, bytes]:
+    """Return the kind of a control record and its payload."""
+    return _KINDS[type(message)], msgspec.msgpack.encode(message)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench import contract as n
 from core.addresses.addresses import TREATMENTS
-from core.addresses.keys import SEPARATORS, compile_keys
+from core.exchanges.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import NOTHING, Exchanges, Forwarder
 from core.forwarder.link_terms import LinkTerms
 

@@ -3,7 +3,7 @@ what goes on without its sender."""
 
 import pytest
 
-from core.addresses.exchanges import Exchanges
+from core.exchanges.exchanges import Exchanges
 from shm import native as n
 from shm.contract.control import SetRouting
 from shm.contract.routing import BindingSetup, ExchangeSetup, Routing

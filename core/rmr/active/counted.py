@@ -4,7 +4,7 @@ from heapq import nlargest
 from itertools import chain, islice
 from typing import Final
 
-from core.process.plane import Plane
+from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledTable
 from core.rmr.active.route_tables import Plan, RouteTables
 from shm.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEndpointRow, RouteEntryRow, short

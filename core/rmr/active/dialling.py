@@ -15,9 +15,9 @@ import msgspec
 
 from core.forwarder.forward import Forwarder
 from core.links.link import Link
+from core.links.plane import Plane
 from core.links.refusals import Find
 from core.links.terminus import RMR
-from core.process.plane import Plane
 from core.rmr.active.route_tables import Plan, RouteTables
 from core.rmr.tables.fields import is_endpoint
 from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint

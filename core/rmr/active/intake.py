@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from core.process.garbage import still
 from core.rmr.active.compiled import (
     CompiledOwners,
     CompiledTable,
@@ -34,6 +33,7 @@ from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
+from shm.contract.garbage import still
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from core.links.link import Link
-from core.process.plane import Plane
+from core.links.plane import Plane
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.route_tables import Plan, RouteTables
 from shm.contract.payloads import Endpoint

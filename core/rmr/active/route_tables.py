@@ -17,7 +17,7 @@ import msgspec
 from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Forwarder, Routes
 from core.links.links import Links
-from core.process.plane import Plane
+from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledOwners, CompiledTable
 from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from core.process.plane import Plane
+from core.links.plane import Plane
 from core.rmr.active.route_tables import Plan
 
 LOGGER = logging.getLogger("ROUTER_CORE")

@@ -10,8 +10,8 @@ import msgspec
 from core.forwarder.forward import Forwarder
 from core.links.links import Links
 from core.links.local import Local
+from core.links.plane import Plane
 from core.links.terminus import RMR
-from core.process.plane import Plane
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Made
 from core.rmr.active.route_tables import Plan, RouteTables

@@ -264,7 +264,7 @@ def closed(bed: Bed) -> list[tuple[int, int, str]]:
     return [(one.connection, one.generation, one.error.condition) for one in ends]
 
 
-@pytest.mark.parametrize("part", ["connections.opened", "links.attach", "links.detach", "planes.opened"])
+@pytest.mark.parametrize("part", ["connections.opened", "attaches.attach", "attaches.detach", "planes.opened"])
 def test_a_part_of_the_core_that_fails_ends_one_connection(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no other; a new link of another connection is served as ever."""
     bed = Bed()
@@ -277,9 +277,9 @@ def test_a_part_of_the_core_that_fails_ends_one_connection(part: str, monkeypatc
         failing = bed.core.plane(ManagerSessions) if owner == "planes" else getattr(bed.core, owner)
         patch.setattr(failing, name, fail)
         match part:
-            case "links.attach":
+            case "attaches.attach":
                 bed.say(C_ATTACH, Attach(3, 1, 1, "s", False, "here"))
-            case "links.detach":
+            case "attaches.detach":
                 bed.say(C_DETACH, Detach(2, 1, None))
             case _:
                 bed.say(C_CONNECTION_OPENED, ConnectionOpened(1, 2, "d", "h:2", number=7, role="rmr"))

@@ -257,7 +257,7 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "environment: systemd": (environment_of_systemd, "routerd/machine/systemd.py"),
     "command line": (arguments, "routerd/cli/manage.py routerd/cli/client.py routerd/__main__.py"),
     "management request": (a_management_request, "core/management/"),
-    "address": (an_address, "core/addresses/addresses.py core/addresses/keys.py shm/board.py core/flow_log/names.py"),
+    "address": (an_address, "core/addresses/addresses.py core/exchanges/keys.py shm/board.py core/flow_log/names.py"),
     "between routers": (a_value_between_routers, "core/interior/ core/edge/ core/amqp/"),
     "RMR": (rmr_words, "core/rmr/"),
     "source route": (a_source_route, "routerd/source_routes/"),
@@ -282,7 +282,7 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 ELSEWHERE = {
     "core/links/administration.py": "a message's `to`, decoded without loss as in addresses.py",
     "shm/contract/hosts.py": "asks whether it is an address",
-    "core/addresses/exchanges.py": "encodes what was decoded without loss",
+    "core/exchanges/exchanges.py": "encodes what was decoded without loss",
     "core/interior/network_adapter.py": "the same",
     "core/links/streams.py": "the same",
     "core/links/terminus.py": "the same",

@@ -17,6 +17,7 @@ OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
 # What is not listed may know all: bench and the tests.
 SHM = "shm shm/contract"
 FORWARDING = "core/forwarder/tables core/forwarder/settlement core/forwarder/delivery"  # what planes may call
+PLANE = f"{SHM} core/addresses core/forwarder core/links"
 MAY_IMPORT: dict[str, set[str]] = {
     folder: set(known.split())
     for folder, known in {
@@ -35,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "workers/loop": f"{SHM} workers/amqp workers/control workers/framed workers/ockam workers/rmr"
         " workers/source_routes workers/state workers/transport",
         "workers": f"{SHM} workers/control workers/loop workers/ockam workers/rmr workers/source_routes",
-        # The core: the forwarder knows nobody, planes know it, only core/process/planes.py knows them all.
+        # The core: the forwarder knows nobody. Planes build on core/links; only core/process knows them all.
         "core/amqp": SHM,
         # The forwarder's rooms: each floor knows those below it, the glue knows all.
         "core/forwarder/tables": SHM,
@@ -45,24 +46,24 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/forwarder/changes": f"{SHM} {FORWARDING}",
         "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes",
         "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection core/forwarder/turns",
-        "core/addresses": f"{SHM} core/forwarder core/process",
-        "core/flow_log": f"{SHM} {FORWARDING} core/addresses core/forwarder core/links core/process",
+        "core/addresses": f"{SHM} core/forwarder",
+        "core/links": f"{SHM} core/addresses core/amqp core/forwarder",
+        "core/exchanges": PLANE,
+        "core/flow_log": f"{PLANE} {FORWARDING}",
         # Route tables: as values, in use, and from and for others; core/rmr itself is their list of planes.
         "core/rmr/tables": SHM,
         "core/rmr/forwarding": f"{SHM} {FORWARDING}",
-        "core/rmr/active": f"{SHM} core/addresses core/forwarder core/links core/process core/rmr/tables",
-        "core/rmr/managers": f"{SHM} core/amqp core/forwarder core/links core/process core/rmr/active core/rmr/tables",
-        "core/rmr": f"{SHM} core/links core/process core/rmr/active core/rmr/managers",
-        "core/source_routes": f"{SHM} core/addresses core/links core/process",
-        "core/link_routes": f"{SHM} core/addresses core/amqp core/forwarder core/links core/process",
-        "core/interior": f"{SHM} core/addresses core/amqp core/forwarder core/link_routes core/links core/process",
-        "core/edge": f"{SHM} core/addresses core/amqp core/forwarder core/interior core/link_routes"
-        " core/links core/process",
-        "core/links": f"{SHM} core/addresses core/edge core/forwarder core/interior core/link_routes core/process",
-        "core/management": f"{SHM} core/addresses core/amqp core/forwarder core/interior core/link_routes"
-        " core/links core/process core/rmr/active core/rmr/managers core/rmr/tables core/source_routes",
-        "core/process": f"{SHM} core/addresses core/edge core/flow_log core/forwarder core/interior"
-        " core/link_routes core/links core/rmr core/source_routes",
+        "core/rmr/active": f"{PLANE} core/rmr/tables",
+        "core/rmr/managers": f"{PLANE} core/amqp core/rmr/active core/rmr/tables",
+        "core/rmr": f"{PLANE} core/rmr/active core/rmr/managers",
+        "core/source_routes": PLANE,
+        "core/link_routes": PLANE,
+        "core/interior": f"{PLANE} core/amqp core/link_routes",
+        "core/edge": f"{PLANE} core/amqp core/interior core/link_routes",
+        "core/process": f"{PLANE} core/edge core/exchanges core/flow_log core/interior core/link_routes core/rmr"
+        " core/source_routes",
+        "core/management": f"{PLANE} core/amqp core/exchanges core/interior core/link_routes core/process"
+        " core/rmr/active core/rmr/managers core/rmr/tables core/source_routes",
         "core": f"{SHM} core/addresses core/interior core/management core/process",
         # What starts and checks the others knows of them only what is listed here.
         "routerd/log": SHM,
@@ -243,6 +244,12 @@ def test_folders_know_only_whom_they_may() -> None:
         if other not in {folder(file)} | MAY_IMPORT[folder(file)] | also.get(str(file.relative_to(ROOT)), set())
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_two_folders_of_the_core_know_each_other() -> None:
+    """What two planes share stands in core/links, below both."""
+    core = {one: {other for other in known if other.startswith("core")} for one, known in MAY_IMPORT.items()}
+    assert not [(one, other) for one, known in core.items() for other in known if one in core.get(other, set())]
 
 
 def test_each_folder_of_the_router_has_its_line() -> None:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from core.links.link import Link
 from core.source_routes.route_workers import Count, RouteWorkers
 from shm.contract.control import ConnectorSetup, ListenerSetup, SetSourceRoutes
-from shm.contract.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
+from shm.contract.payloads import C_ROUTE_COUNTS, RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
 from workers.control.guard import Passed
 from workers.source_routes.senders import Senders
@@ -179,21 +178,26 @@ class Rights:
 
 
 class Core:
-    """Addresses, links and the core's own links, as far as stations ask them."""
+    """Addresses, links and the core's own links, as far as route workers ask them."""
 
     def __init__(self) -> None:
-        self.served: list[tuple[str, int]] = []
-        self.posted: list[tuple[int, int, bytes]] = []
+        self.addresses = self.links = self.local = self
+        self.told: list[tuple[str, int]] = []
+        self.posted: list[tuple[int, Any]] = []
         self.held: list[int] = []
+
+    def served(self, address: str, number: int, sends: bool) -> None:
+        assert not sends
+        self.told.append((address, number))
 
     def resolve(self, text: str) -> str:
         return text
 
     def forget_idle(self, address: str) -> None:
-        assert address not in [name for name, _ in self.served[-1:] if _ > 0]
+        assert address not in [name for name, _ in self.told[-1:] if _ > 0]
 
     def refuse(self, address: str) -> int:
-        self.held.append(len(self.served))
+        self.held.append(len(self.told))
         return self.held[-1]
 
     def leave(self, link: int) -> None:
@@ -202,37 +206,34 @@ class Core:
     def entries(self) -> list[Any]:
         return []
 
-    def post(self, worker: int, kind: int, payload: bytes) -> None:
-        self.posted.append((worker, kind, payload))
+    def post(self, worker: int, message: Any) -> None:
+        self.posted.append((worker, message))
 
 
 def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
     """Both of a discovery worker; what stays is not touched, and counts of what goes are forgotten."""
     core: Any = Core()
-    route_workers = RouteWorkers(core, core, core, lambda at, n, _: core.served.append((at, n)), core.post)
+    route_workers = RouteWorkers(core)
     route_workers.configure(SetSourceRoutes(WORKERS))
-    assert core.served == [("w", 1), ("d", 1), ("d.in", 1)]
+    assert core.told == [("w", 1), ("d", 1), ("d.in", 1)]
     assert route_workers.heard(0, RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
     assert route_workers.heard(0, RouteCounts({"routeWorker/w": (1, 1, [])}))
     assert route_workers.count("routeWorker/w") == Count(4, 3, {REASONS[0]: 1})
     route_workers.configure(SetSourceRoutes(SourceRoutesSetup(on=True, workers=WORKERS.workers[1:])))
-    assert core.served[3:] == [("w", -1)]
+    assert core.told[3:] == [("w", -1)]
     assert len(core.held) == 2
     assert route_workers.count("routeWorker/w") == Count()
 
 
 def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     core: Any = Core()
-    route_workers = RouteWorkers(core, core, core, lambda *_: None, core.post)
+    route_workers = RouteWorkers(core)
     route_workers.configure(SetSourceRoutes(WORKERS))
 
     guarded: Any = Rights()
     link = Link(2, 3, 4, 1, "anonymous", False, None, guarded=guarded, scope=1)
     route_workers.attached(link)
-    ((worker, kind, payload),) = core.posted
-    assert (worker, kind) == (2, C_ROUTE_REACH)
-    assert b"d.in" in payload
-    assert b"\xa1w" not in payload
+    assert core.posted == [(2, RouteReach(3, 4, ["d", "d.in"]))]
     link.scope = 0
     route_workers.attached(link)
     assert len(core.posted) == 1
@@ -244,10 +245,9 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     core: Any = Core()
     link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, router_initiated=True)  # type: ignore[arg-type]  its text
     core.entries = lambda: [link]
-    route_workers = RouteWorkers(core, core, core, lambda *_: None, core.post)
+    route_workers = RouteWorkers(core)
     route_workers.configure(SetSourceRoutes(WORKERS))
-    posted = [msgspec.msgpack.decode(payload, type=RouteReach).target for _, _, payload in core.posted]
-    assert posted == told
+    assert [message.target for _, message in core.posted] == told
     route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)
     link.router_initiated = False

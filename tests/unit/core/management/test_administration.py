@@ -4,8 +4,8 @@ import pytest
 
 from core.addresses.agent_address import is_agent, is_foreign, is_own
 from core.link_routes.routes import Routes, route_key
-from core.link_routes.termini import address_of
 from core.links.rights import AddressRights
+from core.links.termini import address_of
 from core.management.request import ManagementError, Requester
 from routerd.config import ConfigError, parse
 from shm.contract.administering import granted

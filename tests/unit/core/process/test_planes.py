@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from bench import contract as n
+from core.forwarder.forward import ROUTED_LINK
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import NO_ROUTE, Ends
+from core.links.administration import Administration
 from core.links.auto_links import AutoLinks
 from core.links.link import Edges, Link
+from core.links.plane import Plane
 from core.links.streams import Streams
 from core.process import planes
-from core.process.plane import Plane
 from core.rmr.active.route_tables import RouteTables
 from shm import segment
 from shm.contract.control import SetRouting, SetTables, WorkerAdded, WorkerGone
@@ -104,10 +106,20 @@ def test_a_plane_hears_every_event_in_its_order() -> None:
     assert mine.said == [*dead, ("worker_added", 0), ("close",)]
 
 
+def test_a_plane_sees_the_address_of_a_link_routes_link() -> None:
+    """The flow log names it once, when the link is attached."""
+    bed, mine = Bed(), Witness()
+    bed.core.planes.insert(0, mine)
+    seen: list[str] = []
+    mine.attached = lambda link: seen.append(link.routed)  # type: ignore[method-assign]  what it has now, not later
+    bed.core.links.enter(0, Attach(3, 1, 0, "l", True, "q"), kind=ROUTED_LINK, routed="q")
+    assert seen == ["q"]
+
+
 @pytest.fixture
 def without_tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[Managed]:
     """An agent beside a core that has no route tables: their line in core/process/planes.py is gone."""
-    monkeypatch.setattr(planes.route_tables, "planes", lambda core, links: [])
+    monkeypatch.setattr(planes.route_tables, "planes", lambda core: [])
     segments = segment.create(segment.segment_prefix("test-planes", os.getpid()), 1, 4)
     try:
         yield Managed(segments)
@@ -151,7 +163,7 @@ def watched(core: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ask: Callable[..., Any] = getattr(who, name)
         monkeypatch.setattr(who, name, lambda *given: asked.append(name) or ask(*given))
 
-    links, ends, edges = core.links, core.plane(Ends), core.plane(Edges)
+    ends, edges = core.plane(Ends), core.plane(Edges)
     for who, name in [
         (core.plane(Streams), "asked"),
         (core.plane(AutoLinks), "claim"),
@@ -162,7 +174,7 @@ def watched(core: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (edges, "serves"),
         (edges, "asks"),
         (core.admissions, "refusal"),
-        (links.administration, "judge"),
+        (core.plane(Administration), "judge"),
         *([] if (network_adapter := core.find(NetworkAdapter)) is None else [(network_adapter.inter_routers, "kind")]),
     ]:
         watch(who, name)
@@ -217,7 +229,7 @@ def test_whoever_claims_an_attach_has_it(name: str, monkeypatch: pytest.MonkeyPa
         "refusal": (core.admissions, (NO_ROUTE, 1)),
         "serves": (edges, NO_ROUTE),
         "asks": (edges, True),
-        "judge": (core.links.administration, (attach, NO_ROUTE)),
+        "judge": (core.plane(Administration), (attach, NO_ROUTE)),
     }
     claimant, claim = claims[name]
     monkeypatch.setattr(claimant, name, lambda *_: claim)

@@ -2,7 +2,7 @@
 
 import gc
 
-from core.process.garbage import still
+from shm.contract.garbage import still
 
 
 def test_nobody_collects_before_the_last_one_is_done() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from core.amqp import codec as wire
 from core.link_routes.routes import Route
-from core.link_routes.termini import changed, inward, node_address, outward, placed, unplaced
+from core.links.termini import changed, node_address, placed, unplaced
 from shm.contract.payloads import Attach, Termini, Terminus
 
 
@@ -53,6 +53,6 @@ def test_a_coordinator_has_no_address() -> None:
 def test_prefixes_of_a_route() -> None:
     """Put there and taken away, and the other way round on the way back."""
     route = Route("Cqueue", add_prefix="deep/", remove_prefix="q.")
-    told = changed(termini(False, address="q.a"), False, outward(route))
+    told = changed(termini(False, address="q.a"), False, route.outward)
     assert address(told, False) == "deep/a"
-    assert address(changed(told, False, inward(route)), False) == "q.a"
+    assert address(changed(told, False, route.inward), False) == "q.a"

@@ -7,9 +7,9 @@ import msgspec
 from core.addresses.addresses import strip_spelling
 from core.addresses.tenants import HEADS
 from core.amqp import codec as wire
-from core.link_routes.routes import COORDINATOR, Route
 from shm.contract.payloads import Attach, Termini, Terminus
 
+COORDINATOR: Final = "$coordinator"  # address that stands for a transaction coordinator, which has none
 COORDINATOR_KIND: Final = 3  # PN_COORDINATOR
 NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
 
@@ -79,16 +79,6 @@ def _properties(terminus: Terminus) -> dict[Any, Any]:
 
 
 Change = tuple[str, str]  # prefix to remove, prefix to add
-
-
-def outward(route: Route) -> Change:
-    """Return the change of an address on its way to a broker."""
-    return route.remove_prefix, route.add_prefix
-
-
-def inward(route: Route) -> Change:
-    """Return the change of an address on its way back."""
-    return route.add_prefix, route.remove_prefix
 
 
 def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:

@@ -1,16 +1,15 @@
 """Exchanges: addresses that forward messages to others by subject and binding keys (docs/addresses.md)."""
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Address, Addresses, mobile_text
-from core.addresses.keys import SEPARATORS, compile_keys
+from core.addresses.addresses import Address, mobile_text
+from core.exchanges.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import Exchanges as Table
-from core.forwarder.forward import Forwarder
-from core.process.plane import Plane
+from core.links.base import Base
+from core.links.plane import Plane
 from shm.contract.control import SetRouting
 from shm.contract.routing import ExchangeSetup
 
@@ -28,17 +27,12 @@ class Exchange(msgspec.Struct):
 
 
 class Exchanges(Plane):
-    """All exchanges of this router.
+    """All exchanges of this router."""
 
-    ``served`` is told of each address that an exchange starts (1) or stops (-1) taking from or sending to.
-    """
-
-    def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, served: Callable[[Address, int, bool], None]
-    ) -> None:
-        self._table = Table(forwarder)
-        self._addresses = addresses
-        self._served = served
+    def __init__(self, base: Base) -> None:
+        self._table = Table(base.forwarder)
+        self._addresses = base.addresses
+        self._served = base.served
         self._exchanges: dict[str, Exchange] = {}  # by identity
 
     def configure(self, change: msgspec.Struct) -> None:

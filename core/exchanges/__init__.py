@@ -1,0 +1,1 @@
+"""Exchanges: addresses that forward messages to others by subject."""
