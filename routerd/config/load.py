@@ -23,10 +23,9 @@ from routerd.config.rules.check import Checked, check
 from routerd.config.rules.doors import check_doors
 from routerd.config.rules.flow_log import check_flow_log
 from routerd.config.rules.http import check_http
-from routerd.config.rules.ockam import check_ockam
 from routerd.config.rules.peers import check_peers
+from routerd.config.rules.protocols import check_protocols
 from routerd.config.rules.relations import check_relations
-from routerd.config.rules.rmr import check_rmr_listeners
 from routerd.config.rules.route_tables import check_route_tables
 from routerd.config.rules.route_workers import check_route_workers
 from routerd.config.rules.security import check_security
@@ -98,8 +97,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_relations(checked),
         *check_peers(checked),
         *check_route_tables(checked),
-        *check_rmr_listeners(checked),
-        *check_ockam(checked),
+        *check_protocols(checked),
         *check_route_workers(checked),
         *check_flow_log(checked),
         *check_security(checked),
@@ -116,12 +114,12 @@ def _subject(mistake: Mistake) -> tuple[int, str]:
 
 
 def assemble(file: str, checked: Sequence[Checked], mistakes: Iterable[Mistake] = (), router_id: str = "") -> Config:
-    """The configuration of entities without mistakes; what is told of them are warnings."""
+    """Return the configuration of entities without mistakes; `mistakes` are only warnings."""
     warnings = list(mistakes)
     router = _with_id(next(iter(_all(checked, Router)), Router()), router_id)
     listeners = _all(checked, Listener)
     if not listeners:
-        text = "there is no listener, so nobody can connect; add one, such as listener with port: amqp"
+        text = "there is no listener, so nobody can connect; add one, such as a listener with port: amqp"
         warnings.append(Mistake(file, 1, text, warning=True))
     apart = (Router, Policy, Listener, Address, Log)
     return Config(

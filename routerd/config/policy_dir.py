@@ -47,6 +47,6 @@ def _file(file: str, mistakes: list[Mistake]) -> list[Section]:
         if found is not None and found.name == "vhost":
             sections.append(section)
         else:
-            text = f"{shown(section.type)} does not belong into policyDir; move it to the configuration file"
+            text = f"{shown(section.type)} does not belong in policyDir; move it to the configuration file"
             mistakes.append(Mistake(file, section.line, text))
     return sections

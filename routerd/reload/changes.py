@@ -91,7 +91,7 @@ def _name_taken(config: Config, made: Checked) -> None:
         return
     for at in config.checked:
         if (at.type.name, at.entity.name) == (made.type.name, made.entity.name):
-            where = f"{made.entity.name!r} stands already {at.where(made)}"
+            where = f"{made.entity.name!r} is already used {at.where(made)}"
             raise ChangeError(BAD_REQUEST, f"Name conflicts with an existing entity: {where}; give another")
 
 
@@ -252,7 +252,9 @@ def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
         except ConfigSyntaxError as error:
             raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {error.text}") from error
     if attribute is not None and attribute.name in _TEXTS and not isinstance(value, str):
-        raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is no address; give a string")
+        raise ChangeError(
+            BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is not an address; give a string"
+        )
     return _settings(value)
 
 

@@ -27,8 +27,8 @@ from shm.space import SegmentError, check_space
 MOST_SOCKETS = 64  # the sockets that a worker can serve
 
 NO_LISTENER = (
-    "the file has no listener for clients any more, so nobody could connect; is it whole? "
-    "If that is meant, put allowNoListener: yes into router"
+    "the file no longer has a listener for clients, so nobody could connect; check that it is complete, "
+    "or set allowNoListener: yes in router if you intend that"
 )
 
 LOGGER = logging.getLogger("SERVER")

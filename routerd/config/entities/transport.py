@@ -249,7 +249,7 @@ def failover_places(text: str) -> list[dict[str, str]]:
     for word in listed(text):
         match = _PLACE.fullmatch(word)
         if match is None:
-            raise ValueError(f"{shown(word)} is no place; give host:port or amqps://host:port")
+            raise ValueError(f"{shown(word)} is not an address of a router; give host:port or amqps://host:port")
         place = {"scheme": match["scheme"]} if match["scheme"] else {}
         places.append({**place, "network-host": match["host"].strip("[]"), "port": match["port"] or _DEFAULT_PORT})
     return places
@@ -264,4 +264,4 @@ def port_number(port: str) -> int:
     try:
         return socket.getservbyname(port, "tcp")
     except (OSError, UnicodeError) as error:
-        raise ValueError(f"{port!r} is no service name") from error
+        raise ValueError(f"{port!r} is not a service name") from error

@@ -51,7 +51,7 @@ class _Reader:
             if begin := _BEGIN.fullmatch(line):
                 found.append(self._section(begin[1]))
             elif setting := _SETTING.fullmatch(line):
-                self._mistake(f"{shown(setting[1])} stands outside a section; put it between 'router {{' and '}}'")
+                self._mistake(f"{shown(setting[1])} is outside a section; put it between 'router {{' and '}}'")
                 self._skip_block(setting[2])
             elif _END.fullmatch(line):
                 self._mistake("'}' closes no section; remove it")
@@ -70,14 +70,16 @@ class _Reader:
             if _END.fullmatch(line):
                 return Section(name, Block(tuple(settings), start), start, self._file)
             if begin := _BEGIN.fullmatch(line):
-                self._mistake(f"section {shown(begin[1])} begins inside {shown(name)}; close that with '}}' first")
+                self._mistake(
+                    f"section {shown(begin[1])} begins inside section {shown(name)}; close that with '}}' first"
+                )
                 self._index -= 1
                 return Section(name, Block(tuple(settings), start), start, self._file)
             if (match := _SETTING.fullmatch(line)) is None:
                 self._mistake(f"{shown(line)} is not understood; write 'attribute: value', or '}}' to end {name}")
             elif setting := self._setting(match[1], match[2]):
                 settings.append(setting)
-        self._mistake(f"section {shown(name)} is not closed; put '}}' after its last attribute", start)
+        self._mistake(f"section {shown(name)} is not closed; add '}}' after its last attribute", start)
         return Section(name, Block(tuple(settings), start), start, self._file)
 
     def _setting(self, name: str, rest: str) -> Setting | None:
@@ -90,7 +92,7 @@ class _Reader:
             return None
         if len(value) > 1 and value[0] == value[-1] == '"':
             quoted = shown_of(name, value, as_it_is=True)
-            self._mistake(f"{name}: {quoted} stands in quotes; in a .conf file write the value without them")
+            self._mistake(f"{name}: {quoted} is in quotes; in a .conf file, write the value without them")
             return None
         return Setting(name, value, line)
 
@@ -103,7 +105,7 @@ class _Reader:
         value, mark, _ = rest.partition("#")
         if mark and value and not value[-1].isspace():
             read = shown_of(name, value)
-            text = f"'#' begins a comment, so {name} is {read}; put a blank before it if that is meant"
+            text = f"'#' begins a comment, so {name} is {read}; put a space before it if you mean a comment"
             self._mistakes.append(Mistake(self._file, self._index, text, warning=True))
         return value.strip()
 

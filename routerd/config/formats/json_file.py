@@ -15,7 +15,7 @@ def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
         return _pairs(document, file, mistakes)
     if isinstance(document, Block):
         return _members(document, file, mistakes)
-    mistakes.append(Mistake(file, 1, f'{shown(document)} is no configuration; write [["router", {{…}}], …]'))
+    mistakes.append(Mistake(file, 1, f'{shown(document)} is not a configuration; write [["router", {{…}}], …]'))
     return []
 
 
@@ -26,7 +26,7 @@ def _pairs(document: Array, file: str, mistakes: list[Mistake]) -> list[Section]
             case Array(values=(str() as name, Block() as block)):
                 sections.append(Section(name, block, line, file))
             case _:
-                text = f'{shown(pair)} is no entity; write ["listener", {{"port": 5672}}]'
+                text = f'{shown(pair)} is not an entity; write ["listener", {{"port": 5672}}]'
                 mistakes.append(Mistake(file, line, text))
     return sections
 

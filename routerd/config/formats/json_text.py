@@ -57,7 +57,7 @@ class JsonText:
         value = self.value()
         self._skip(_BLANK)
         if self._position < len(self._text):
-            raise self._mistake(f"{self._next_word()} stands after the end of the document; remove it")
+            raise self._mistake(f"{self._next_word()} follows the end of the document; remove it")
         return value
 
     def end_of_line(self) -> None:
@@ -65,7 +65,7 @@ class JsonText:
         end = self._text.find("\n", self._position)
         rest = self._text[self._position : end if end >= 0 else len(self._text)]
         if rest.strip(" \t\r,") and not rest.strip(" \t\r,").startswith("#"):
-            raise self._mistake(f"{shown(rest.strip())} stands behind the block; put it on a line of its own")
+            raise self._mistake(f"{shown(rest.strip())} follows the block; put it on its own line")
 
     def value(self, depth: int = 0) -> Value:
         """Return the next value. Raises ConfigSyntaxError."""
@@ -85,7 +85,7 @@ class JsonText:
             return self._bare_value()
         if first == "":
             raise self._mistake("the text ends too early; close every '{', '[' and quote")
-        raise self._mistake(f"{self._next_word()} is no JSON value; put text into double quotes")
+        raise self._mistake(f"{self._next_word()} is not a JSON value; put text in double quotes")
 
     def _object(self, depth: int) -> Block:
         start = self.line
@@ -147,7 +147,7 @@ class JsonText:
         if self._lenient and (bare := _BARE_NAME.match(self._text, self._position)):
             self._position = bare.end()
             return bare[0]
-        raise self._mistake(f"{self._next_word()} is no name. Expecting property name in double quotes")
+        raise self._mistake(f"{self._next_word()} is not a name. Expecting property name in double quotes")
 
     def _string(self) -> str:
         try:
@@ -164,7 +164,7 @@ class JsonText:
         try:
             value: Value = json.loads(text)
         except ValueError:
-            raise self._mistake(f"{shown(text)} is no number; write it without zeros in front") from None
+            raise self._mistake(f"{shown(text)} is not a number; write it without leading zeros") from None
         self._position = match.end()
         return value
 

@@ -125,4 +125,4 @@ def _syntax_mistake(file: str, text: str, reason: str) -> Mistake:
     where = _WHERE.search(reason)
     line = int(where[1]) if where and where[1] else text.count("\n") + 1 if where else 1
     what = reason[: where.start()] if where else reason
-    return Mistake(file, line, f'this is no TOML ({what}); write it as key = "text", number, true or false')
+    return Mistake(file, line, f'this is not TOML ({what}); write it as key = "text", number, true or false')

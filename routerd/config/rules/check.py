@@ -1,5 +1,8 @@
 """Checks every section against its entity's declaration: unknown names, wrong values, missing attributes."""
 
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
 import msgspec
 from msgspec import Struct
 
@@ -7,6 +10,8 @@ from routerd.config.entities.attribute import Attribute, Entity
 from routerd.config.entities.schema import ENTITY_TYPES, USER_GROUP, VHOST, EntityType, entity_type
 from routerd.config.formats.source import Block, Mistake, Section, Setting, camel_case, closest, shown
 from routerd.config.rules.values import WrongValueError, convert, expected
+
+E = TypeVar("E", bound=Entity)
 
 DOCUMENTATION = "docs/configuration.md"
 
@@ -34,10 +39,21 @@ class Checked(Struct, frozen=True):
     def line_of(self, attribute: str) -> int:
         return self.lines.get(attribute, self.line)
 
+    def value(self, attribute: str) -> Any:
+        """Return the value of an attribute by its name in files."""
+        return getattr(self.entity, self.type.attributes[attribute].field)
+
     def mistake(self, attribute: str, text: str, *, warning: bool = False) -> Mistake:
         """Return a mistake in an attribute, at its line or else at the line of the entity."""
         about = f"{self.type.short_name} {attribute}".rstrip()
         return Mistake(self.file, self.line_of(attribute), f"{about}: {text}", warning)
+
+
+def each(checked: Iterable[Checked], entity: type[E]) -> Iterator[tuple[Checked, E]]:
+    """Yield the entities of one type, each with what was given."""
+    for at in checked:
+        if isinstance(at.entity, entity):
+            yield at, at.entity
 
 
 def check(sections: list[Section], mistakes: list[Mistake]) -> list[Checked]:
@@ -100,7 +116,7 @@ class _Checker:
                 self._mistake(setting.line, self._unknown_attribute(setting.name))
             return
         if not attribute.create:
-            self._warn(setting.line, f"{name}: is told by the router and not set; remove it")
+            self._warn(setting.line, f"{name}: is reported by the router and cannot be set; remove it")
             return
         if name != attribute.name:
             old = f"Attribute '{name}' of entity '{self._name}' has been deprecated"
@@ -125,7 +141,7 @@ class _Checker:
 
     def _repeated(self, setting: Setting, earlier: Setting, attribute: Attribute) -> None:
         if camel_case(setting.name) == camel_case(earlier.name):
-            text = f"{attribute.name}: stands already in line {earlier.line}; this one counts, remove the other"
+            text = f"{attribute.name}: is already set in line {earlier.line}; this value counts, remove the other"
             self._warn(setting.line, text)
         else:
             old, new = sorted((setting.name, earlier.name), key=lambda name: name == attribute.name)

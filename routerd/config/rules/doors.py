@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.transport import Connector, Listener
 from routerd.config.formats.source import Mistake, words
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 from shm.contract.administering import ALL
 from shm.contract.hosts import is_loopback
 from workers.control.policy import CONNECTOR_GROUP
@@ -16,7 +16,7 @@ NO_LOGIN = {"", "ANONYMOUS"}
 
 def check_doors(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield warnings about access without authentication and secrets in clear text."""
-    policed = any(isinstance(at.entity, Policy) and at.entity.enable_vhost_policy for at in checked)
+    policed = any(policy.enable_vhost_policy for _, policy in each(checked, Policy))
     for at in checked:
         match at.entity:
             case Listener(protocol="amqp", http=http, websockets=websockets) as listener:
@@ -40,20 +40,20 @@ def _login(at: Checked, listener: Listener) -> Iterator[Mistake]:
     offered = set(listener.mechanisms.split())
     certificate = offered == {"EXTERNAL"} and listener.require_ssl
     if offered - NO_LOGIN and "ANONYMOUS" not in offered and not (_must_log_in(listener) or certificate):
-        text = "a client that leaves the login out gets in all the same; say authenticatePeer: yes"
-        yield at.mistake("saslMechanisms", f"{text}, or add ANONYMOUS if that is meant", warning=True)
+        text = "a client that skips the login is accepted all the same; set authenticatePeer: yes"
+        yield at.mistake("saslMechanisms", f"{text}, or add ANONYMOUS if you intend that", warning=True)
     everything = not offered and listener.sasl_plugin is None  # only the service knows its mechanisms
     plain = ["PLAIN"] if everything else sorted(offered & PLAIN)
     secured = listener.ssl_profile is not None and (listener.require_ssl or listener.http)
     if plain and not (secured or listener.require_encryption or is_loopback(listener.host)):
-        text = f"{plain[0]} sends passwords in the clear to {_place(listener)}"
-        yield at.mistake("saslMechanisms", f"{text}; say requireSsl: yes with an sslProfile", warning=True)
+        text = f"{plain[0]} sends passwords in clear text to {_place(listener)}"
+        yield at.mistake("saslMechanisms", f"{text}; set requireSsl: yes with an sslProfile", warning=True)
 
 
 def _administering(at: Checked, listener: Listener) -> Iterator[Mistake]:
     if listener.management == ALL and not (_must_log_in(listener) or is_loopback(listener.host)):
-        text = f"all lets everybody who reaches {_place(listener)} change the router, without a login"
-        yield at.mistake("management", f"{text}; say authenticatePeer: yes, or read", warning=True)
+        text = f"all lets everybody who reaches {_place(listener)} change the router without a login"
+        yield at.mistake("management", f"{text}; set authenticatePeer: yes, or read", warning=True)
 
 
 def _routers(at: Checked, listener: Listener) -> Iterator[Mistake]:
@@ -62,7 +62,7 @@ def _routers(at: Checked, listener: Listener) -> Iterator[Mistake]:
     inner = listener.role == "inter-router"
     what = "is a router, whom no vhost policy bounds" if inner else "is an edge router"
     text = f"{listener.role} without authenticatePeer: whoever reaches {_place(listener)} {what}"
-    yield at.mistake("role", f"{text}; say authenticatePeer: yes", warning=True)
+    yield at.mistake("role", f"{text}; set authenticatePeer: yes", warning=True)
 
 
 def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:
@@ -70,8 +70,8 @@ def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:
     if connector.sasl_password is None or connector.ssl_profile is not None or is_loopback(connector.host):
         return
     if accepted & PLAIN or not accepted:
-        text = f"goes to whoever answers at {connector.host}, in the clear if only PLAIN is offered there"
-        instead = "give an sslProfile, or say saslMechanisms: SCRAM-SHA-256"
+        text = f"is sent to whoever answers at {connector.host}, in clear text if the peer offers only PLAIN"
+        instead = "give an sslProfile, or set saslMechanisms: SCRAM-SHA-256"
         yield at.mistake("saslPassword", f"{text}; {instead}", warning=True)
 
 

@@ -5,22 +5,20 @@ from collections.abc import Iterator
 from core.addresses.agent_address import is_agent
 from routerd.config.entities.routing import AutoLink, Binding, Exchange
 from routerd.config.formats.source import Mistake, shown
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 
 
 def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes: each exchange has a name and an address of its own, and no two bindings are equal."""
     methods: dict[str | None, str] = {}
     addresses: dict[str, Checked] = {}
-    for at in checked:
-        if not isinstance(at.entity, Exchange):
-            continue
-        if not at.entity.name:
+    for at, exchange in each(checked, Exchange):
+        if not exchange.name:
             yield at.mistake("name", "is missing; give one, for bindings to refer to")
-        methods[at.entity.name] = at.entity.match_method
-        first = addresses.setdefault(at.entity.address, at)
+        methods[exchange.name] = exchange.match_method
+        first = addresses.setdefault(exchange.address, at)
         if first is not at:
-            text = f"{shown(at.entity.address)} is that of the exchange {first.where(at)}; give another"
+            text = f"{shown(exchange.address)} is the address of the exchange {first.where(at)}; give another"
             yield at.mistake("address", text)
     bindings: dict[tuple[str, str, str, int], Checked] = {}
     for at in checked:
@@ -53,4 +51,4 @@ def _binding(
     same = (binding.exchange_name, key, binding.next_hop_address, binding.next_hop_phase or 0)
     first = seen.setdefault(same, at)
     if first is not at:
-        yield at.mistake("bindingKey", f"says the same as the binding {first.where(at)}; remove one of them")
+        yield at.mistake("bindingKey", f"repeats the binding {first.where(at)}; remove one of them")

@@ -5,17 +5,14 @@ from collections.abc import Iterator
 
 from routerd.config.entities.flow_log import FlowLog
 from routerd.config.formats.source import Mistake, shown
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 
 
 def check_flow_log(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in the flowLog entity."""
-    for at in checked:
-        if not isinstance(at.entity, FlowLog):
-            continue
-        log = at.entity
+    for at, log in each(checked, FlowLog):
         if not os.path.isabs(log.directory):
-            yield at.mistake("directory", f"{shown(log.directory)} is no absolute path; begin it with /")
+            yield at.mistake("directory", f"{shown(log.directory)} is not an absolute path; begin it with /")
         if 0 < log.retention_size < 2 * log.roll_size:
             yield at.mistake(
                 "retentionSize",

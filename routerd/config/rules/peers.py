@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import Connector, Listener, failover_places
 from routerd.config.formats.source import Mistake, shown
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 
 _OURS = frozenset(
     {"product", "version", "failover-server-list", "network-host", "port", "scheme", "hostname"}
@@ -16,7 +16,7 @@ _OF_ROUTERS = ("inter-router", "edge")
 
 def check_peers(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in roles, failover lists and properties of listeners and connectors."""
-    mode = next((at.entity.mode for at in checked if isinstance(at.entity, Router)), Router().mode)
+    mode = next((router.mode for _, router in each(checked, Router)), Router().mode)
     for at in checked:
         if isinstance(at.entity, Listener | Connector):
             yield from _role(at, at.entity, mode)

@@ -3,8 +3,7 @@
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,7 +13,7 @@ from routerd.config.entities.router import Log, Router
 from routerd.config.entities.routing import Address, AutoLink, Binding, Exchange, LinkRoute
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.formats.source import Mistake, closest, shown, words
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 from routerd.config.rules.exchanges import check_exchanges
 from routerd.config.rules.values import usable_cpus
 from routerd.log.output import READ_ONLY_ADVICE
@@ -26,26 +25,18 @@ _PLACE = {"host", "port", "socketAddressFamily"}
 _ALL_INTERFACES = {"0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 _ID_CHARACTERS = re.compile(r"[A-Za-z0-9._+:@~=,-]+", re.ASCII)
 
-E = TypeVar("E", bound=Entity)
-
 
 def check_relations(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in the relations of all entities of a configuration."""
     yield from _unique(checked)
-    for at, router in _each(checked, Router):
+    for at, router in each(checked, Router):
         yield from _router(at, router)
     yield from _listeners(checked)
     yield from _references(checked)
     yield from _addresses(checked)
     yield from check_exchanges(checked)
-    for at, log in _each(checked, Log):
+    for at, log in each(checked, Log):
         yield from _output_file(at, log)
-
-
-def _each(checked: Iterable[Checked], entity: type[E]) -> Iterator[tuple[Checked, E]]:
-    for at in checked:
-        if isinstance(at.entity, entity):
-            yield at, at.entity
 
 
 def _unique(checked: list[Checked]) -> Iterator[Mistake]:
@@ -59,25 +50,25 @@ def _unique(checked: list[Checked]) -> Iterator[Mistake]:
         for attribute, value in keys:
             first = seen.setdefault((at.type.name, attribute, value), at)
             if first is not at and not attribute:
-                yield at.mistake("", f"stands already {first.where(at)}; there can be one, put them together")
+                yield at.mistake("", f"is already defined {first.where(at)}; there can be only one, merge them")
             elif first is not at and attribute == "name" and at.type.name.startswith("router.config."):
-                text = f"{shown(value)} stands already {first.where(at)}. Name conflicts with an existing entity"
+                text = f"{shown(value)} is already used {first.where(at)}. Name conflicts with an existing entity"
                 yield at.mistake(attribute, f"{text}; give another")
             elif first is not at:
-                yield at.mistake(attribute, f"{shown(value)} stands already {first.where(at)}; give another")
+                yield at.mistake(attribute, f"{shown(value)} is already used {first.where(at)}; give another")
 
 
 def _router(at: Checked, router: Router) -> Iterator[Mistake]:
     if "id" in at.lines:
         if not _ID_CHARACTERS.fullmatch(router.id):
             wrong = sorted(set(re.sub(_ID_CHARACTERS, "", router.id))) or [""]
-            text = f"{shown(router.id)} holds {shown(wrong[0])}" if router.id else "is empty"
+            text = f"{shown(router.id)} contains {shown(wrong[0])}" if router.id else "is empty"
             yield at.mistake("id", f"{text}; give letters, digits and . _ - + : @ ~ = , only")
         if len(router.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
             yield at.mistake("id", f"exceeds the maximum allowed length; give at most {MAX_ID_BYTES} bytes")
     for directory in words(router.management_dirs):
         if not os.path.isabs(directory):
-            yield at.mistake("managementDirs", f"{shown(directory)} is no absolute path; give one")
+            yield at.mistake("managementDirs", f"{shown(directory)} is not an absolute path; give one")
     usable = usable_cpus()
     if router.core_cpu is not None and router.core_cpu not in usable:
         yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))
@@ -99,7 +90,7 @@ def _no_cpu(unknown: list[int], usable: tuple[int, ...]) -> str:
 
 def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
     earlier: list[tuple[Checked, Listener]] = []
-    for at, listener in _each(checked, Listener):
+    for at, listener in each(checked, Listener):
         yield from _host(at, listener.host, listener.socket_address_family, "socketAddressFamily")
         yield from _logged(at, listener.message_logging_components)
         if at.wrong & _PLACE:
@@ -107,11 +98,11 @@ def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
         for first, other in earlier:
             if _same_place(listener, other):
                 place = f"host {shown(listener.host)} port {listener.port}"
-                text = f"{place} is the place of the listener {first.where(at)}; give another port"
+                text = f"{place} is the address of the listener {first.where(at)}; give another port"
                 yield at.mistake("port", text)
                 break
         earlier.append((at, listener))
-    for at, connector in _each(checked, Connector):
+    for at, connector in each(checked, Connector):
         yield from _host(at, connector.host, connector.protocol_family, "protocolFamily")
         yield from _logged(at, connector.message_logging_components)
 
@@ -137,7 +128,7 @@ def _same_place(one: Listener, other: Listener) -> bool:
 
 def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterator[Mistake]:
     if re.search(r"[\s/\[\]]", host):
-        yield at.mistake("host", f"{shown(host)} is no host; give a name or an address without brackets or blanks")
+        yield at.mistake("host", f"{shown(host)} is not a host; give a name or an address without brackets or blanks")
     if family is None:
         return
     try:
@@ -145,13 +136,13 @@ def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterato
     except ValueError:
         return  # a name may have addresses of either family
     if family != f"IPv{version}":
-        yield at.mistake(attribute, f"host {shown(host)} is no {family} address; give IPv{version} or another host")
+        yield at.mistake(attribute, f"host {shown(host)} is not an {family} address; give IPv{version} or another host")
 
 
 def _references(checked: list[Checked]) -> Iterator[Mistake]:
-    profiles = {entity.name for _, entity in _each(checked, SslProfile)}
-    plugins = {entity.name for _, entity in _each(checked, AuthServicePlugin)}
-    exchanges = {entity.name for _, entity in _each(checked, Exchange)}
+    profiles = {entity.name for _, entity in each(checked, SslProfile)}
+    plugins = {entity.name for _, entity in each(checked, AuthServicePlugin)}
+    exchanges = {entity.name for _, entity in each(checked, Exchange)}
     peers = {at.entity.name for at in checked if isinstance(at.entity, Listener | Connector)}
     for at in checked:
         match at.entity:
@@ -236,7 +227,7 @@ def _repeated(
     first = seen.setdefault((at.type.name, direction, pattern), at)
     if first is at:
         return
-    text = f"{shown(given)} is as {first.where(at)}; remove one of them"
+    text = f"{shown(given)} is the same as {first.where(at)}; remove one of them"
     harmless = at.line > 0 and _without_place(first.entity) == _without_place(at.entity)
     if isinstance(named, LinkRoute) and isinstance(first.entity, LinkRoute):
         harmless = _changes(named) == _changes(first.entity)  # it may be for another broker

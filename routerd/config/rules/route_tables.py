@@ -8,7 +8,7 @@ from typing import Final
 from core.rmr.tables.fields import is_endpoint
 from routerd.config.entities.route_tables import RouteTable
 from routerd.config.formats.source import Mistake, listed, shown
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 
 SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
 
@@ -16,9 +16,8 @@ SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in routeTable entities."""
     seen: dict[str, Checked] = {}
-    for at in checked:
-        if isinstance(at.entity, RouteTable):
-            yield from _table(at, at.entity, seen)
+    for at, table in each(checked, RouteTable):
+        yield from _table(at, table, seen)
 
 
 def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator[Mistake]:
@@ -28,11 +27,11 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
     address = table.address or table.name
     first = seen.setdefault(address, at)
     if first is not at:
-        yield at.mistake("address", f"{shown(address)} is that of the table {first.where(at)}; give another")
+        yield at.mistake("address", f"{shown(address)} is the address of the table {first.where(at)}; give another")
     if address.endswith("/"):
         yield at.mistake("address", f"{shown(address)} ends with /; endpoints' addresses go on there")
     if table.manager is not None and not is_endpoint(table.manager):
-        yield at.mistake("manager", f"{shown(table.manager)} is not host:port; give such as routemgr:4561")
+        yield at.mistake("manager", f"{shown(table.manager)} is not host:port; give one such as routemgr:4561")
     yield from _exchange(at, table)
     if table.seed is not None and not os.access(table.seed, os.R_OK):
         text = "is a directory" if os.path.isdir(table.seed) else "cannot be read"
@@ -42,7 +41,7 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
 def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
     """Yield mistakes in settings about Route Managers and applications."""
     if table.served_as is not None and not _is_source(table.served_as):
-        text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give such as router:4561"
+        text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give one such as router:4561"
         yield at.mistake("servedAs", text)
     for one in listed(table.push_to):
         if not is_endpoint(one):
@@ -52,7 +51,7 @@ def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
             try:
                 ip_network(one, strict=False)
             except ValueError:
-                text = f"{shown(one)} is no address and no network; give such as 10.0.0.5 or 10.0.0.0/16"
+                text = f"{shown(one)} is neither an address nor a network; give one such as 10.0.0.5 or 10.0.0.0/16"
                 yield at.mistake(name, text)
     serving = {"servedAs": table.served_as, "pushTo": table.push_to, "serveTo": table.serve_to}
     for name, value in serving.items():

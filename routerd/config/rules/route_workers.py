@@ -69,32 +69,32 @@ def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
     takes = _TAKES[worker.kind]
     for name in takes.needs:
         if name not in at.lines:
-            yield at.mistake("", f"of kind {worker.kind} needs {name}; give it")
+            yield at.mistake("", f"kind {worker.kind} needs {name}; add it")
     for name in at.lines:
         if name not in (*_ALL, *takes.needs, *takes.may):
             others = [kind for kind, one in _TAKES.items() if name in (*one.needs, *one.may)]
-            yield at.mistake(name, f"has no effect in one of kind {worker.kind}; it is for {', '.join(others)}")
-    strips = [name for name in ("stripCount", "keepScopes", "marker") if _is_given(at, worker, name)]
+            yield at.mistake(name, f"has no effect for kind {worker.kind}, only for {', '.join(others)}")
+    strips = [name for name in ("stripCount", "keepScopes", "marker") if _is_given(at, name)]
     stripping = worker.kind == "collapse" or (worker.kind == "discovery" and worker.mode == "strip")
     if stripping and len(strips) != 1:
-        yield at.mistake("", "has to know what to cut off; give one of stripCount, keepScopes, marker")
+        yield at.mistake("", "does not say what to cut off; give one of stripCount, keepScopes, marker")
     elif worker.kind == "discovery" and not stripping and strips:
         yield at.mistake(strips[0], "has no effect in mode wrap; give mode: strip, or remove it")
     if worker.kind == "discovery" and not worker.inner and not listed(worker.uplinks):
-        text = "has neither inner nor uplinks, so nothing comes in by it; give one of them"
+        text = "has neither inner nor uplinks, so no message arrives through it; give one of them"
         yield at.mistake("", text, warning=True)
     if worker.trace_as and not worker.traces:
-        yield at.mistake("traceAs", "has no effect without tracing; give trace: yes, too")
+        yield at.mistake("traceAs", "has no effect without tracing; set trace: yes, too")
 
 
-def _is_given(at: Checked, worker: RouteWorker, name: str) -> bool:
-    value = getattr(worker, at.type.attributes[name].field)
+def _is_given(at: Checked, name: str) -> bool:
+    value = at.value(name)
     return name in at.lines and value is not None and value is not False  # a count of 0 is a value
 
 
 def _values(at: Checked, worker: RouteWorker, connectors: list[str], seen: dict[Address, Checked]) -> Iterator[Mistake]:
     for name, read in _READ.items():
-        value = getattr(worker, at.type.attributes[name].field)
+        value = at.value(name)
         try:
             if value is not None:
                 read(value)
@@ -125,14 +125,14 @@ def _keys(at: Checked, given: SourceRoutes) -> Iterator[Mistake]:
         attribute = f"{name}Keys"
         for key in keys:
             if seen.setdefault(key, attribute) != attribute:
-                yield at.mistake(attribute, f"{shown(key)} stands in {seen[key]}, too; give it one class")
+                yield at.mistake(attribute, f"{shown(key)} is in {seen[key]}, too; give it one class")
 
 
 def _sources(text: str) -> frozenset[str]:
     for word in listed(text):
         kind, _, name = word.partition(":")
         if word != LOCAL and (kind not in KINDS or not name):
-            raise ValueError(f"{shown(word)} is no source")
+            raise ValueError(f"{shown(word)} is not a source")
     return frozenset(listed(text))
 
 
@@ -149,7 +149,7 @@ def _some_route(text: str) -> Route:
 
 def _function(text: str) -> str:
     if not _USE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no function")
+        raise ValueError(f"{shown(text)} is not a function")
     return text
 
 
@@ -157,7 +157,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise ValueError(f"{shown(text)} is no regular expression: {error}") from None
+        raise ValueError(f"{shown(text)} is not a regular expression: {error}") from None
     if pattern.groups != 1:
         raise ValueError(f"{shown(text)} has {pattern.groups} groups")
     return pattern

@@ -10,7 +10,7 @@ from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
 from routerd.config.formats.source import Mistake, closest, shown, words
-from routerd.config.rules.check import Checked
+from routerd.config.rules.check import Checked, each
 from workers.control.lookup import is_address
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
@@ -27,10 +27,10 @@ WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # Proton has these without Cyrus SASL
 
 def check_security(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in TLS, SASL and policy of all entities of a configuration."""
-    profiles = {at.entity.name: at.entity for at in checked if isinstance(at.entity, SslProfile)}
-    router = next((at.entity for at in checked if isinstance(at.entity, Router)), Router())
-    policy = next((at.entity for at in checked if isinstance(at.entity, Policy)), Policy())
-    vhosts = [at.entity for at in checked if isinstance(at.entity, Vhost)]
+    profiles = {profile.name: profile for _, profile in each(checked, SslProfile)}
+    router = next((router for _, router in each(checked, Router)), Router())
+    policy = next((policy for _, policy in each(checked, Policy)), Policy())
+    vhosts = [vhost for _, vhost in each(checked, Vhost)]
     outgoing = _outgoing(checked)
     for at in checked:
         match at.entity:
@@ -47,7 +47,7 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
                 if listener.ssl_profile in profiles:
                     yield from _secured_http(at, listener, profiles[listener.ssl_profile])
             case Connector(ssl_profile=str(), verify_hostname=True) as connector:
-                yield from _named(at, connector.host, "; or say verifyHostname: no")
+                yield from _named(at, connector.host, "; or set verifyHostname: no")
             case AuthServicePlugin(ssl_profile=str()) as plugin:
                 yield from _named(at, plugin.place[0])
             case Vhost():
@@ -78,7 +78,7 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
         yield at.mistake("uidFormat", text, warning=True)
     tls = profile.tls
     if unknown := unknown_protocols(tls.protocols):
-        what = f"{shown(unknown[0])} is no version of TLS, so nobody can connect"
+        what = f"{shown(unknown[0])} is not a version of TLS, so nobody can connect"
         yield at.mistake("protocols", f"{what}; give some of {', '.join(PROTOCOLS)}", warning=True)
     elif old := [name for name in PROTOCOLS[:2] if name in words(tls.protocols.replace(";", " "))]:
         text = f"{old[0]} is broken and prohibited (RFC 8996); leave it out unless a peer has nothing newer"
@@ -136,7 +136,7 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
             yield at.mistake("saslMechanisms", text)
     yield from _trusted_certs(at, listener)
     if listener.authenticate_peer and offered == ["ANONYMOUS"]:
-        text = "nobody can authenticate by ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
+        text = "nobody can authenticate with ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
         yield at.mistake("authenticatePeer", text)
 
 
@@ -148,7 +148,7 @@ def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
         if name not in MECHANISMS:
             guess = closest(name, MECHANISMS)
             instead = f"did you mean {guess}?" if guess else f"give some of {', '.join(MECHANISMS[:5])}, …"
-            yield at.mistake("saslMechanisms", f"{shown(name)} is no SASL mechanism; {instead}")
+            yield at.mistake("saslMechanisms", f"{shown(name)} is not a SASL mechanism; {instead}")
     yield from _unlisted(at, offered, router)
     if set(offered) <= WITHOUT_CYRUS and not (listener.authenticate_peer and not offered):
         return
@@ -195,10 +195,8 @@ def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterato
 def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in host names that stand for more than one vhost."""
     seen: dict[str, Checked] = {}
-    for at in checked:
-        if not isinstance(at.entity, Vhost):
-            continue
-        names = [("hostname", at.entity.hostname), *(("aliases", name) for name in words(at.entity.aliases))]
+    for at, vhost in each(checked, Vhost):
+        names = [("hostname", vhost.hostname), *(("aliases", name) for name in words(vhost.aliases))]
         for attribute, name in names:
             first = seen.setdefault(name, at)
             if first is not at or [n for _, n in names].count(name) > 1:
@@ -209,10 +207,8 @@ def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
 def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in pairs of patterns that match the same names: either vhost might apply."""
     seen: dict[tuple[str, ...], tuple[Checked, str]] = {}
-    for at in checked:
-        if not isinstance(at.entity, Vhost):
-            continue
-        name = at.entity.hostname
+    for at, vhost in each(checked, Vhost):
+        name = vhost.hostname
         first, other = seen.setdefault(_plain(name), (at, name))
         if name != other:
             what = f"pattern conflicts with {shown(other)} {first.where(at)}"
@@ -263,7 +259,7 @@ def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
 
 def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
     if "/" in word:
-        text = f"remoteHosts of {group}: {shown(word)} is no address; give a range such as 10.0.0.1-10.0.0.254"
+        text = f"remoteHosts of {group}: {shown(word)} is not an address; give a range such as 10.0.0.1-10.0.0.254"
         yield at.mistake("groups", text)
         return
     first, dash, last = word.partition("-")
@@ -272,5 +268,5 @@ def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
     except ValueError:
         return  # a name, which is looked up when the router starts
     if (low.version, int(low)) > (high.version, int(high)) or low.version != high.version:
-        text = f"remoteHosts of {group}: {shown(word)} is no ascending range of addresses of one kind"
+        text = f"remoteHosts of {group}: {shown(word)} is not an ascending range of addresses of one family"
         yield at.mistake("groups", text)

@@ -29,7 +29,7 @@ def convert(attribute: Attribute, value: Value) -> object:
     if value is None:
         raise WrongValueError(f"has no value; give {expected(attribute)}, or remove it")
     if isinstance(value, str) and "\0" in value:
-        raise WrongValueError(f"{shown(value)} holds a NUL; give {expected(attribute)} without one")
+        raise WrongValueError(f"{shown(value)} contains a NUL; give {expected(attribute)} without one")
     return _CONVERTERS[attribute.kind](attribute, value)
 
 
@@ -78,7 +78,7 @@ def _string(attribute: Attribute, value: Value) -> str:
         raise _unfit(attribute, value)
     text = str(value)
     if not text.isprintable():
-        raise WrongValueError(f"{shown(text)} holds control characters; give printable text")
+        raise WrongValueError(f"{shown(text)} contains control characters; give printable text")
     return text
 
 
@@ -123,7 +123,7 @@ def _port(attribute: Attribute, value: Value) -> str:
         number = port_number(text)
     except ValueError:
         hint = f" (perhaps {guess})" if (guess := closest(text, SERVICE_PORTS)) else ""
-        raise WrongValueError(f"{shown(value)} is no port; give {expected(attribute)}{hint}") from None
+        raise WrongValueError(f"{shown(value)} is not a port; give {expected(attribute)}{hint}") from None
     if number > 65535:
         raise WrongValueError(f"{shown(value)} is out of range; give {expected(attribute)}")
     return text
@@ -146,9 +146,7 @@ def _cpus(attribute: Attribute, value: Value) -> tuple[int, ...]:
             raise _unfit(attribute, value)
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last > MAX_CPU:
-            raise WrongValueError(
-                f"{shown(value)} holds no ascending range up to {MAX_CPU}; give {expected(attribute)}"
-            )
+            raise WrongValueError(f"{shown(value)} has no ascending range up to {MAX_CPU}; give {expected(attribute)}")
         cpus.extend(range(first, last + 1))
     if len(set(cpus)) != len(cpus):
         raise WrongValueError(f"{shown(value)} names a CPU twice; give each CPU once")

@@ -70,7 +70,7 @@ def test_a_listener_that_cannot_be(router: RunningRouter, client: Client) -> Non
         with pytest.raises(RefusedError, match="the port is in use") as refused:
             client.call("CREATE", listener(taken.getsockname()[1]), type="listener")
         assert refused.value.status == 400
-    with pytest.raises(RefusedError, match=r"port: .* is no port.*; listener cost: 0 is out of range"):
+    with pytest.raises(RefusedError, match=r"port: .* is not a port.*; listener cost: 0 is out of range"):
         client.call("CREATE", {"port": "x", "cost": 0}, type="listener")
     assert len(list(client.query("listener"))) == 1
     assert "Management: CREATE listener refused" in router.log

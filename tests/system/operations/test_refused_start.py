@@ -30,7 +30,7 @@ MISTAKES = {
     "a duplicate listener": (
         "f.toml",
         '[[listener]]\nhost = "127.0.0.1"\nport = 5672\n\n[[listener]]\nhost = "127.0.0.1"\nport = "amqp"\n',
-        "7: listener port: host .+ port amqp is the place of the listener in line 1; give another port",
+        "7: listener port: host .+ port amqp is the address of the listener in line 1; give another port",
     ),
     "an unknown CPU": (
         "f.conf",
@@ -39,7 +39,7 @@ MISTAKES = {
     ),
     "a malformed .conf": ("f.conf", LISTENER.removesuffix("}\n"), "1: section 'listener' is not closed; .+"),
     "a malformed .json": ("f.json", '[["router", {"id": "A"}]', "1: what begins here is not closed; .+"),
-    "a malformed .toml": ("f.toml", "[router]\nid = A\n", "2: this is no TOML .+"),
+    "a malformed .toml": ("f.toml", "[router]\nid = A\n", "2: this is not TOML .+"),
     "a host of another machine": (
         "f.conf",
         "# nobody listens there\nlistener {\n host: 192.0.2.1\n port: 0\n}\n",

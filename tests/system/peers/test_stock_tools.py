@@ -141,7 +141,7 @@ def test_qdmanage_is_refused(tools: StockTools) -> None:
     """With status 1, and the router's own words."""
     for arguments, words in (
         (("create", "--type=address", "prefix=a", "pattern=b"), "cannot be specified"),
-        (("create", "--type=listener", "port=nowhere"), "is no port"),
+        (("create", "--type=listener", "port=nowhere"), "is not a port"),
         (("delete", "--type=listener", "--name=none"), "NotFoundStatus"),
         (("update", "--type=listener", "--name=none", "port=1"), "NotImplementedStatus"),
         (("query", "--type=none"), "BadRequestStatus"),

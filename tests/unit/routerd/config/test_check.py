@@ -85,13 +85,13 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
             "router xyzzy: there is no such attribute",
             "remove it (docs/configuration.md lists what router takes)",
         ),
-        ("id: my router", "router id: 'my router' holds ' '", "give letters, digits and . _ - + : @ ~ = , only"),
-        ("id: a/b", "router id: 'a/b' holds '/'", "give letters, digits and . _ - + : @ ~ = , only"),
+        ("id: my router", "router id: 'my router' contains ' '", "give letters, digits and . _ - + : @ ~ = , only"),
+        ("id: a/b", "router id: 'a/b' contains '/'", "give letters, digits and . _ - + : @ ~ = , only"),
         (f"id: {'x' * 128}", "router id: exceeds the maximum allowed length", "give at most 127 bytes"),
         ("workerCpus: 2-", "router workerCpus: '2-' does not fit", "give CPU numbers such as 2,3 or 2-5"),
         (
             "workerCpus: 5-2",
-            "router workerCpus: '5-2' holds no ascending range up to 4095",
+            "router workerCpus: '5-2' has no ascending range up to 4095",
             "give CPU numbers such as 2,3 or 2-5",
         ),
         ("workerCpus: 1,1", "router workerCpus: '1,1' names a CPU twice", "give each CPU once"),
@@ -186,21 +186,21 @@ MODULES = (
 )
 def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
     text = f"listener {{\n{one}\n}}\nlistener {{\n{other}\n}}\n"
-    assert ["is the place of the listener in line 1" in line for line in told(text)] == [True] * clash
+    assert ["is the address of the listener in line 1" in line for line in told(text)] == [True] * clash
 
 
 @pytest.mark.parametrize(
     ("text", "what", "instead"),
     [
-        ("router {\n}\nrouter {\n}\n", "3: router: stands already in line 1", "there can be one, put them together"),
+        ("router {\n}\nrouter {\n}\n", "3: router: is already defined in line 1", "there can be only one, merge them"),
         (
             "log {\nmodule: HTTP\n}\nlog {\nmodule: HTTP\n}\n",
-            "5: log module: 'HTTP' stands already in line 1",
+            "5: log module: 'HTTP' is already used in line 1",
             "give another",
         ),
         (
             "address {\nname: a\nprefix: x\n}\naddress {\nname: a\nprefix: y\n}\n",
-            "6: address name: 'a' stands already in line 1. Name conflicts with an existing entity",
+            "6: address name: 'a' is already used in line 1. Name conflicts with an existing entity",
             "give another",
         ),
         (
@@ -210,22 +210,22 @@ def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
         ),
         (
             "address {\nprefix: a.b\n}\naddress {\npattern: a/b/#\n}\n",
-            "5: address pattern: 'a/b/#' is as in line 1",
+            "5: address pattern: 'a/b/#' is the same as in line 1",
             "remove one of them",
         ),
         (
             "listener {\nhost: [::1]\n}\n",
-            "2: listener host: '[::1]' is no host",
+            "2: listener host: '[::1]' is not a host",
             "give a name or an address without brackets or blanks",
         ),
         (
             "listener {\nhost: ::1\nsocketAddressFamily: IPv4\n}\n",
-            "3: listener socketAddressFamily: host '::1' is no IPv4 address",
+            "3: listener socketAddressFamily: host '::1' is not an IPv4 address",
             "give IPv6 or another host",
         ),
         (
             "listener {\nport: ampq\n}\n",
-            "2: listener port: 'ampq' is no port",
+            "2: listener port: 'ampq' is not a port",
             "give a port number from 0 to 65535 or a service name such as amqp (perhaps amqp)",
         ),
         (
@@ -256,7 +256,7 @@ def test_a_log_that_cannot_be_written_is_a_warning() -> None:
 def test_unserved_feature_is_a_warning() -> None:
     """The router starts, and says what it leaves out."""
     config = parse("listener {\n}\nconsole {\n}\n", "f.conf")
-    assert any("not served by this version" in warning.text for warning in config.warnings)
+    assert any("not supported by this version" in warning.text for warning in config.warnings)
     assert [listener.port for listener in config.listeners] == ["amqp"]
 
 
@@ -264,11 +264,11 @@ def test_unserved_feature_is_a_warning() -> None:
     ("plugin", "what"),
     [
         ("", "host: names no host; "),
-        ("authService: h\nhost: h", "authService: says the same as host and port; "),
+        ("authService: h\nhost: h", "authService: repeats host and port; "),
         ("authService: :5", "authService: names no host; "),
-        ("host: h\nport: 0\nsslProfile: s", "port: '0' is no port of a service; "),
-        ("authService: h:zzz\nsslProfile: s", "authService: 'zzz' is no service name; "),
-        ("host: h", "warning: sslProfile: is missing, so passwords travel to the service in the clear"),
+        ("host: h\nport: 0\nsslProfile: s", "port: '0' is not a port that a service can have; "),
+        ("authService: h:zzz\nsslProfile: s", "authService: 'zzz' is not a service name; "),
+        ("host: h", "warning: sslProfile: is missing, so passwords travel to the service in clear text"),
     ],
 )
 def test_a_service_that_cannot_be_asked(plugin: str, what: str) -> None:
@@ -318,15 +318,15 @@ def test_old_names_and_statistics_are_warnings() -> None:
     assert [str(warning).removeprefix("f.conf:") for warning in config.warnings] == [
         "2: warning: router helloInterval: Attribute 'helloInterval' of entity 'router' "
         "has been deprecated. Use 'helloIntervalSeconds' instead",
-        "3: warning: router addrCount: is told by the router and not set; remove it",
-        "4: warning: router area: is told by the router and not set; remove it",
-        "6: warning: router mode: stands already in line 5; this one counts, remove the other",
+        "3: warning: router addrCount: is reported by the router and cannot be set; remove it",
+        "4: warning: router area: is reported by the router and cannot be set; remove it",
+        "6: warning: router mode: is already set in line 5; this value counts, remove the other",
     ]
 
 
 def test_no_listener_is_a_warning() -> None:
     assert told("router {\n}\n") == [
-        "1: warning: there is no listener, so nobody can connect; add one, such as listener with port: amqp"
+        "1: warning: there is no listener, so nobody can connect; add one, such as a listener with port: amqp"
     ]
 
 

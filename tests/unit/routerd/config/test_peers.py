@@ -63,7 +63,9 @@ def test_failover_places(text: str, places: list[dict[str, str]]) -> None:
 
 @pytest.mark.parametrize("text", ["http://a", "a b", "a:1:2", "amqp://", "@"])
 def test_what_is_no_place_is_told(text: str) -> None:
-    assert "is no place; give host:port" in told(f"listener {{\n port: 1\n failoverUrls: {text}\n}}\n")
+    assert "is not an address of a router; give host:port" in told(
+        f"listener {{\n port: 1\n failoverUrls: {text}\n}}\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,13 @@ def test_a_listener_for_rmr(monkeypatch):
     [
         ("protocol: rmr", "table: is missing"),
         ("protocol: rmr\n table: other", "there is no routeTable 'other'"),
-        ("protocol: rmr\n table: ric\n role: edge", "edge is for AMQP"),
-        ("protocol: rmr\n table: ric\n http: yes", "http: is for AMQP"),
-        ("protocol: rmr\n table: ric\n requireSsl: yes", "requireSsl: is for AMQP"),
+        ("protocol: rmr\n table: ric\n role: edge", "edge applies to AMQP only"),
+        ("protocol: rmr\n table: ric\n http: yes", "http: applies to AMQP only"),
+        ("protocol: rmr\n table: ric\n requireSsl: yes", "requireSsl: applies to AMQP only"),
         ("protocol: rmr\n table: ric\n advertised: router", "'router' is not host:port"),
-        ("table: ric", "table: is for protocol: rmr"),
-        ("advertised: a:1", "advertised: is for protocol: rmr"),
-        ("replies: yes", "replies: is for protocol: rmr"),
+        ("table: ric", "table: applies to protocol: rmr only"),
+        ("advertised: a:1", "advertised: applies to protocol: rmr only"),
+        ("replies: yes", "replies: applies to protocol: rmr only"),
     ],
 )
 def test_what_is_refused(attributes, why):

@@ -19,8 +19,8 @@ def test_a_connection_that_nobody_has_is_a_warning(entity: str) -> None:
 
 def test_an_address_that_stands_twice_is_a_mistake_only_if_the_two_differ() -> None:
     one = "address {\n prefix: a\n distribution: closest\n}\n"
-    assert "is as in line 1" in str(parse(one + one, "f.conf").warnings)
-    assert "is as in line 1" in told(one + one.replace("closest", "multicast"))[0]
+    assert "is the same as in line 1" in str(parse(one + one, "f.conf").warnings)
+    assert "is the same as in line 1" in told(one + one.replace("closest", "multicast"))[0]
 
 
 def test_a_link_route_may_have_several_brokers() -> None:
@@ -28,7 +28,7 @@ def test_a_link_route_may_have_several_brokers() -> None:
     peers = "".join(f"listener {{\n name: {name}\n port: 0\n}}\n" for name in ("here", "there"))
     one = "linkRoute {\n prefix: a\n direction: in\n connection: here\n}\n"
     for another in (one.replace("here", "there"), one.replace("connection: here", "containerId: here")):
-        assert "is as in line 1" not in str(parse(one + another, "f.conf").warnings)
-    assert "is as in line 1" in str(parse(one + one.replace("prefix", "name: n\n prefix"), "f.conf").warnings)
+        assert "is the same as in line 1" not in str(parse(one + another, "f.conf").warnings)
+    assert "is the same as in line 1" in str(parse(one + one.replace("prefix", "name: n\n prefix"), "f.conf").warnings)
     other = one.replace("here", "there\n addExternalPrefix: z")
-    assert "is as in line 1" in told(one + other + peers)[0]
+    assert "is the same as in line 1" in told(one + other + peers)[0]

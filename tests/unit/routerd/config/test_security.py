@@ -104,14 +104,14 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
         (listener("trustedCertsFile: /a"), "trustedCertsFile: needs an sslProfile"),
         (listener("saslMechanisms: EXTERNAL"), "EXTERNAL needs an sslProfile; nobody can use it"),
         (profile() + listener("sslProfile: p"), "sslProfile: p has no certFile"),
-        (listener("saslMechanisms: PLANE"), "'PLANE' is no SASL mechanism; did you mean PLAIN?"),
+        (listener("saslMechanisms: PLANE"), "'PLANE' is not a SASL mechanism; did you mean PLAIN?"),
         (
             listener("http: yes\nauthenticatePeer: yes"),
             "authenticatePeer: does not protect an HTTP listener; give it an sslProfile",
         ),
         (
             listener("authenticatePeer: yes\nsaslMechanisms: ANONYMOUS"),
-            "authenticatePeer: nobody can authenticate by ANONYMOUS alone",
+            "authenticatePeer: nobody can authenticate with ANONYMOUS alone",
         ),
         (
             listener("policyVhost: b") + "policy {\nenableVhostPolicy: yes\n}\nvhost {\nhostname: a\n}\n",
@@ -204,7 +204,7 @@ def test_vhosts_of_a_directory(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('[["vhost", {"hostname": "b"}],\n ["router", {}]]')
     with pytest.raises(ConfigError) as refused:
         parse(text, "f.conf")
-    assert str(refused.value).startswith(f"{tmp_path}/b.json:2: 'router' does not belong into policyDir")
+    assert str(refused.value).startswith(f"{tmp_path}/b.json:2: 'router' does not belong in policyDir")
 
 
 def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
     ("status", "what", "text"),
     [
         (400, ("CREATE", "listener", {"port": 5672, "host": "127.0.0.1"}), "in router.conf:6"),
-        (400, ("CREATE", "listener", {"port": "nowhere"}), "'nowhere' is no port"),
+        (400, ("CREATE", "listener", {"port": "nowhere"}), "'nowhere' is not a port"),
         (400, ("CREATE", "listener", {"prot": 1}), "did you mean port?"),
         (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "role='standalone' not allowed"),
         (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "77777 is out of range"),
@@ -150,7 +150,7 @@ def test_what_is_needed_is_not_deleted(running: Running) -> None:
 def test_what_is_unwise_is_said(running: Running) -> None:
     """It is made, with a remark."""
     running.ask("CREATE", "authServicePlugin", name="e", host="h")
-    assert any("passwords travel to the service in the clear" in text for text in running.remarks)
+    assert any("passwords travel to the service in clear text" in text for text in running.remarks)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_file_has_the_last_word(running: Running) -> None:
     running.ask("CREATE", "sslProfile", name="s", caCertFile="/dev/null")
     running.ask("CREATE", "connector", name="c", sslProfile="s")
     (text,) = running.read_again(FILE + "address {\n pattern: late.#\n}\n")
-    assert "'late' is as in router.conf:" in text
+    assert "'late' is the same as in router.conf:" in text
     assert [one.prefix or one.pattern for one in running.config.addresses] == ["news", "late.#", "other"]
     dropped = running.read_again(FILE + "sslProfile {\n name: s\n}\n")
     assert len(dropped) == 1

@@ -74,7 +74,7 @@ def test_managementDirs_stands_for_all_of_them(tmp_path: Path) -> None:  # noqa:
     assert not refused(tmp_path, "listener", served, more)
     found = refused(tmp_path, "flowLog", {"directory": "/var/lib/routerd/flows"}, more)
     assert f"({tmp_path}/a, /srv/www)" in found
-    with pytest.raises(ConfigError, match="managementDirs: 'b' is no absolute path"):
+    with pytest.raises(ConfigError, match="managementDirs: 'b' is not an absolute path"):
         refused(tmp_path, "listener", served, "managementDirs: b")
 
 
@@ -124,6 +124,6 @@ def test_a_nul_is_no_part_of_any_value(tmp_path: Path, kind: str, attributes: di
     """One in a path of a request was the end of the router; it is a mistake that is told, in files, too."""
     file = tmp_path / "router.conf"
     file.write_text("listener {\nport: 0\n}\n")
-    with pytest.raises(ChangeError, match=r"holds a NUL|without control characters") as error:
+    with pytest.raises(ChangeError, match=r"contains a NUL|without control characters") as error:
         changed(load(file), ChangeRequest(1, "CREATE", kind, "", attributes), Identities())
     assert error.value.status == 400

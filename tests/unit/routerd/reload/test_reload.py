@@ -140,7 +140,7 @@ def test_a_file_without_listeners_is_no_order_to_stop_listening(
 ) -> None:
     """Somebody's editor has emptied it, or is not done; clients go on connecting."""
     running.file.write_text(text)
-    with pytest.raises(RefusedError, match=rf"{running.file}:1: the file has no listener .*allowNoListener"):
+    with pytest.raises(RefusedError, match=rf"{running.file}:1: the file no longer has a listener .*allowNoListener"):
         reload(running.config, listening)
     assert connects(running.port)
 

@@ -110,7 +110,7 @@ def test_a_source_name_fits_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
         ("servedAs: router", "servedAs: 'router' is not host:port with 63 octets at most"),
         ("servedAs: %s:1" % ("x" * 63), "is not host:port with 63 octets at most"),
         ("pushTo: a:1,b", "pushTo: 'b' is not host:port"),
-        ("pushFrom: 10.0.0.1,host", "pushFrom: 'host' is no address and no network"),
+        ("pushFrom: 10.0.0.1,host", "pushFrom: 'host' is neither an address nor a network"),
         ("requestInterval: 301", "requestInterval"),
     ],
 )
