@@ -5,10 +5,11 @@ against the octets that are present.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 NULL: Final = b"\x40"
+TRUE: Final = b"\x41"
 FALSE: Final = b"\x42"
 
 # Limits of one message: enough for 100,000 addresses with their hints.
@@ -40,6 +41,21 @@ class Described:
         self.value = value
 
 
+class Encoded(bytes):
+    """An encoded value, which `value` takes as it is."""
+
+
+def value(thing: Any) -> bytes:
+    """Encode None, a boolean, number, text, octets, sequence or map; an int becomes a long.
+
+    Raises TypeError for any other type, and struct.error for an int of more than 64 bits.
+    """
+    for kind in type(thing).__mro__:
+        if (encode := _ENCODERS.get(kind)) is not None:
+            return encode(thing)
+    raise TypeError(f"AMQP has no type for {type(thing).__name__}")
+
+
 def string(text: str) -> bytes:
     return _variable(text.encode(), 0xA1)
 
@@ -69,22 +85,45 @@ def long(number: int) -> bytes:
     return struct.pack(">Bb", 0x55, number) if -128 <= number < 128 else struct.pack(">Bq", 0x81, number)
 
 
-def sequence(items: Iterable[bytes]) -> bytes:
+def small(number: int) -> Encoded:
+    """Encode a uint below 256."""
+    return Encoded((0x52, number))
+
+
+def double(number: float) -> bytes:
+    return struct.pack(">Bd", 0x82, number)
+
+
+def sequence(items: Iterable[bytes]) -> Encoded:
     """Encode a list of encoded values."""
     encoded = list(items)
-    return _compound(encoded, 0xC0) if encoded else b"\x45"
+    return _compound(encoded, 0xC0) if encoded else Encoded(b"\x45")
 
 
-def mapping(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+def mapping(pairs: Iterable[tuple[bytes, bytes]]) -> Encoded:
     """Encode a map of encoded keys and values."""
     return _compound([part for pair in pairs for part in pair], 0xC1)
 
 
-def _compound(parts: list[bytes], code: int) -> bytes:
+def _compound(parts: list[bytes], code: int) -> Encoded:
     content = b"".join(parts)
     if len(content) < 255 and len(parts) < 256:
-        return bytes((code, len(content) + 1, len(parts))) + content
-    return struct.pack(">BII", code + 0x10, len(content) + 4, len(parts)) + content
+        return Encoded(bytes((code, len(content) + 1, len(parts))) + content)
+    return Encoded(struct.pack(">BII", code + 0x10, len(content) + 4, len(parts)) + content)
+
+
+def _list(things: Iterable[Any]) -> bytes:
+    return sequence(map(value, things))
+
+
+def _map(things: Mapping[Any, Any]) -> bytes:
+    return mapping((value(key), value(thing)) for key, thing in things.items())
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    type(None): lambda _: NULL, bool: lambda truth: TRUE if truth else FALSE, int: long, float: double, str: string,
+    bytes: binary, Encoded: lambda encoded: encoded, list: _list, tuple: _list, dict: _map,
+}  # fmt: skip
 
 
 def section(code: int, value: bytes) -> bytes:

@@ -5,14 +5,8 @@ from typing import Any, Final
 import msgspec
 
 from core.amqp import codec as wire
-from core.interior.message import BadMessageError, composed, sections, texts
-
-_PROPERTIES: Final = 0x73
-_APPLICATION: Final = 0x74
-_VALUE: Final = 0x77
-_TO: Final = 2
-_REPLY_TO: Final = 4
-_CORRELATION: Final = 5
+from core.amqp.message import APPLICATION, CORRELATION_ID, PROPERTIES, REPLY_TO, TO, VALUE, composed
+from core.interior.message import BadMessageError, sections
 
 TYPE: Final = "org.apache.qpid.dispatch.router.connection.linkRoute"
 
@@ -45,19 +39,15 @@ def delete(envelope: Envelope, identity: str) -> bytes:
 
 
 def _request(envelope: Envelope, said: dict[str, str], body: dict[str, str]) -> bytes:
-    properties = {_TO: "$management", _REPLY_TO: envelope.reply_to, _CORRELATION: envelope.correlation}
-    return composed(properties, _strings(said), texts(_strings(body).items()))
-
-
-def _strings(pairs: dict[str, str]) -> dict[str, bytes]:
-    return {name: wire.string(text) for name, text in pairs.items()}
+    fields = {TO: "$management", REPLY_TO: envelope.reply_to, CORRELATION_ID: envelope.correlation}
+    return composed({at: wire.string(text) for at, text in fields.items()}, said, body)
 
 
 def replied(content: bytes) -> Reply:
     """Decode the agent's reply. Raises BadMessageError."""
     parts = sections(content)
-    properties, said, body = (parts.get(code) for code in (_PROPERTIES, _APPLICATION, _VALUE))
-    correlation = _item(properties, _CORRELATION)
+    properties, said, body = (parts.get(code) for code in (PROPERTIES, APPLICATION, VALUE))
+    correlation = _item(properties, CORRELATION_ID)
     status = said.get("statusCode") if isinstance(said, dict) else None
     if not isinstance(correlation, str) or not isinstance(said, dict) or not isinstance(status, int):
         raise BadMessageError("the reply has no correlation-id or no statusCode")

@@ -7,8 +7,7 @@ from typing import Final, Self
 
 import msgspec
 
-from core.amqp import codec as wire
-from core.interior.message import ALL_ROUTERS, AREA, Fields, encode, texts
+from core.interior.message import ALL_ROUTERS, AREA, Fields, encode
 
 OPCODE: Final = "RA"
 VERSION: Final = 1
@@ -39,16 +38,14 @@ class Advertisement(msgspec.Struct, frozen=True):
 
     def encode(self, to: str = ALL_ROUTERS) -> bytes:
         """Encode the message to all routers or to one."""
-        body = texts(
-            (
-                ("id", wire.string(self.router)),
-                ("pv", wire.long(self.version)),
-                ("area", wire.string(AREA)),
-                ("instance", wire.long(self.instance)),
-                ("ls_seq", wire.long(self.ls_seq)),
-                ("mobile_seq", wire.long(self.mobile_seq)),
-            )
-        )
+        body = {
+            "id": self.router,
+            "pv": self.version,
+            "area": AREA,
+            "instance": self.instance,
+            "ls_seq": self.ls_seq,
+            "mobile_seq": self.mobile_seq,
+        }
         return encode(to, OPCODE, body)
 
 

@@ -38,19 +38,19 @@ def gone(fields: Fields, most: int) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def all_of(addresses: Mapping[str, int]) -> Iterable[tuple[str, bytes]]:
-    return (("exist", _keys(addresses)), ("hints", _hints(addresses)))
+def all_of(addresses: Mapping[str, int]) -> dict[str, wire.Encoded]:
+    return {"exist": _keys(addresses), "hints": _hints(addresses)}
 
 
-def changes(added: Mapping[str, int], removed: Iterable[str]) -> Iterable[tuple[str, bytes]]:
-    return (("hints", _hints(added)), ("add", _keys(added)), ("del", _keys(removed)))
+def changes(added: Mapping[str, int], removed: Iterable[str]) -> dict[str, wire.Encoded]:
+    return {"hints": _hints(added), "add": _keys(added), "del": _keys(removed)}
 
 
-def _keys(keys: Iterable[str]) -> bytes:
+def _keys(keys: Iterable[str]) -> wire.Encoded:
     return wire.sequence(map(wire.string, keys))
 
 
-def _hints(addresses: Mapping[str, int]) -> bytes:
+def _hints(addresses: Mapping[str, int]) -> wire.Encoded:
     return wire.sequence(map(wire.integer, addresses.values()))
 
 

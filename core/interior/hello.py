@@ -8,9 +8,8 @@ from typing import Final, Self
 
 import msgspec
 
-from core.amqp import codec as wire
 from core.interior.linkstate import LARGEST_COST
-from core.interior.message import AREA, HELLO_ADDRESS, BadMessageError, Fields, encode, is_router, texts
+from core.interior.message import AREA, HELLO_ADDRESS, BadMessageError, Fields, encode, is_router
 
 OPCODE: Final = "HELLO"
 VERSION: Final = 1
@@ -44,16 +43,8 @@ class Hello(msgspec.Struct, frozen=True):
 
 def greeting(me: str, instance: int, seen: list[str], cost: int = 0) -> bytes:
     """Encode a greeting. ``cost`` is sent only to routerds; 0 omits it."""
-    fields = [
-        ("id", wire.string(me)),
-        ("pv", wire.long(VERSION)),
-        ("area", wire.string(AREA)),
-        ("instance", wire.long(instance)),
-        ("seen", wire.sequence(map(wire.string, seen))),
-    ]
-    if cost:
-        fields.append(("cost", wire.long(cost)))
-    return encode(HELLO_ADDRESS, OPCODE, texts(fields))
+    fields: dict[str, object] = {"id": me, "pv": VERSION, "area": AREA, "instance": instance, "seen": seen}
+    return encode(HELLO_ADDRESS, OPCODE, fields | ({"cost": cost} if cost else {}))
 
 
 class Greeter:

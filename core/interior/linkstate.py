@@ -1,12 +1,10 @@
 """LSR and LSU: a router requests another's neighbours and costs, and sends its own."""
 
-from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import msgspec
 
-from core.amqp import codec as wire
-from core.interior.message import AREA, BadMessageError, Fields, encode, is_router, router_address, texts
+from core.interior.message import AREA, BadMessageError, Fields, encode, is_router, router_address
 
 REQUEST: Final = "LSR"
 UPDATE: Final = "LSU"
@@ -29,7 +27,7 @@ class LinkStateRequest(msgspec.Struct, frozen=True):
 
     def encode(self, to: str) -> bytes:
         """Encode the message to the requested router."""
-        body = texts((("id", wire.string(self.router)), ("pv", wire.long(self.version)), ("area", wire.string(AREA))))
+        body = {"id": self.router, "pv": self.version, "area": AREA}
         return encode(router_address(to), REQUEST, body)
 
 
@@ -59,29 +57,9 @@ class LinkStateUpdate(msgspec.Struct, frozen=True):
 
     def encode(self, to: str) -> bytes:
         """Encode the message to an address."""
-        state = texts(
-            (
-                ("id", wire.string(self.router)),
-                ("area", wire.string(AREA)),
-                ("ls_seq", wire.long(self.ls_seq)),
-                ("peers", _encoded_peers(self.peers)),
-            )
-        )
-        body = texts(
-            (
-                ("id", wire.string(self.router)),
-                ("pv", wire.long(self.version)),
-                ("area", wire.string(AREA)),
-                ("instance", wire.long(self.instance)),
-                ("ls_seq", wire.long(self.ls_seq)),
-                ("ls", state),
-            )
-        )
-        return encode(to, UPDATE, body)
-
-
-def _encoded_peers(peers: Mapping[str, int]) -> bytes:
-    return texts((peer, wire.long(cost)) for peer, cost in peers.items())
+        state = {"id": self.router, "area": AREA, "ls_seq": self.ls_seq, "peers": self.peers}
+        body = {"id": self.router, "pv": self.version, "area": AREA, "instance": self.instance}
+        return encode(to, UPDATE, body | {"ls_seq": self.ls_seq, "ls": state})
 
 
 def _peers(peers: dict[Any, Any], router: str) -> dict[str, int]:

@@ -3,13 +3,14 @@
 A message is header {durable=false}, properties {to}, application-properties {opcode} and an amqp-value map.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from core.amqp import codec as wire
-from shm.contract.sections import section_code
+from core.amqp import message
+from core.amqp.message import APPLICATION, PROPERTIES, TO, VALUE, composed
 
 AREA: Final = "0"
 LONGEST_ID: Final = 127
@@ -21,10 +22,6 @@ NEXT_ROUTER: Final = "amqp:/_local/qdrouter"
 ALL_MOBILE: Final = "amqp:/_topo/0/all/qdrouter.ma"
 MOBILE_SUFFIX: Final = ".ma"
 
-_HEADER, _DELIVERY, _ANNOTATIONS, _PROPERTIES, _APPLICATION, _VALUE, _FOOTER = (
-    0x70, 0x71, 0x72, 0x73, 0x74, 0x77, 0x78,
-)  # fmt: skip
-_TO: Final = 2
 _MANDATORY: Final = object()
 
 
@@ -58,67 +55,35 @@ def addressee(to: str) -> str:
     return parts[2] if len(parts) == 4 and parts[0] == "_topo" else ""
 
 
-def encode(to: str, opcode: str, body: bytes) -> bytes:
-    """Encode a message from its address, opcode and encoded body."""
-    return composed({_TO: to}, {"opcode": wire.string(opcode)}, body)
+def encode(to: str, opcode: str, body: object) -> bytes:
+    """Encode a message from its address, opcode and body."""
+    return composed({TO: wire.string(to)}, {"opcode": opcode}, body)
 
 
-def composed(properties: Mapping[int, str], application: Mapping[str, bytes], body: bytes) -> bytes:
-    """Encode a message that is not durable. Keys of ``properties`` are indices in that section."""
-    parts = [wire.section(_HEADER, wire.sequence([wire.FALSE]))]
-    if properties:
-        fields = [wire.NULL] * (max(properties) + 1)
-        for place, text in properties.items():
-            fields[place] = wire.string(text)
-        parts.append(wire.section(_PROPERTIES, wire.sequence(fields)))
-    if application:
-        parts.append(wire.section(_APPLICATION, texts(application.items())))
-    return b"".join((*parts, wire.section(_VALUE, body)))
-
-
-def texts(pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """Encode a body whose keys are strings."""
-    return wire.mapping((wire.string(key), value) for key, value in pairs)
-
-
-def symbols(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+def symbols(fields: Mapping[str, object]) -> wire.Encoded:
     """Encode a body whose keys are symbols."""
-    return wire.mapping((wire.symbol(key), value) for key, value in pairs)
+    return wire.mapping((wire.symbol(key), wire.value(field)) for key, field in fields.items())
 
 
 def decode(content: bytes) -> Control:
     """Decode a control message. Raises BadMessageError."""
     parts = sections(content)
-    properties = parts.get(_PROPERTIES)
-    to = properties[_TO] if isinstance(properties, list) and len(properties) > _TO else None
-    application = parts.get(_APPLICATION)
+    properties = parts.get(PROPERTIES)
+    to = properties[TO] if isinstance(properties, list) and len(properties) > TO else None
+    application = parts.get(APPLICATION)
     opcode = application.get("opcode") if isinstance(application, dict) else None
     if not isinstance(to, str) or not isinstance(opcode, str):
         raise BadMessageError("it has no address or no opcode")
-    body = parts.get(_VALUE)
+    body = parts.get(VALUE)
     if not isinstance(body, dict):
         raise BadMessageError("its body is not a map")
     return Control(to, opcode, body)
 
 
 def sections(content: bytes) -> dict[int, Any]:
-    """Return the values of sections by descriptor. Raises BadMessageError unless they are in order."""
-    found: dict[int, Any] = {}
-    last = 0
-    for value in _values(content):
-        code = section_code(value.descriptor) if isinstance(value, wire.Described) else None
-        if code is None or not _HEADER <= code <= _FOOTER or code <= last:
-            raise BadMessageError("its sections are not those of a message")
-        last = code
-        found[code] = value.value
-    return found
-
-
-def _values(content: bytes) -> Iterator[Any]:
+    """Return the values of a message's sections by number. Raises BadMessageError."""
     try:
-        parser = wire.Parser(content)
-        while not parser.finished:
-            yield parser.value()
+        return {code: value for code, value, _ in message.sections(content)}
     except wire.WireError as error:
         raise BadMessageError(str(error)) from error
 

@@ -9,7 +9,6 @@ from typing import Final, Self
 
 import msgspec
 
-from core.amqp import codec as wire
 from core.interior import dispatch, skupper
 from core.interior.message import AREA, BadMessageError, Fields, encode, mobile_address, symbols
 
@@ -32,15 +31,8 @@ class MobileRequest(msgspec.Struct, frozen=True):
 
     def encode(self, to: str) -> bytes:
         """Encode the message to the requested router."""
-        body = symbols(
-            (
-                ("id", wire.string(self.router)),
-                ("pv", wire.long(self.version)),
-                ("area", wire.string(AREA)),
-                ("have_seq", wire.long(self.have_seq)),
-            )
-        )
-        return encode(mobile_address(to), REQUEST, body)
+        body = {"id": self.router, "pv": self.version, "area": AREA, "have_seq": self.have_seq}
+        return encode(mobile_address(to), REQUEST, symbols(body))
 
 
 class MobileUpdate(msgspec.Struct, frozen=True):
@@ -73,11 +65,6 @@ class MobileUpdate(msgspec.Struct, frozen=True):
     def encode(self, to: str) -> bytes:
         """Encode the message to an address in the form of its version."""
         form = skupper if self.version >= skupper.VERSION else dispatch
-        head = (
-            ("id", wire.string(self.router)),
-            ("pv", wire.long(self.version)),
-            ("area", wire.string(AREA)),
-            ("mobile_seq", wire.long(self.mobile_seq)),
-        )
+        head = {"id": self.router, "pv": self.version, "area": AREA, "mobile_seq": self.mobile_seq}
         tail = form.all_of(self.present) if self.absolute else form.changes(self.present, self.gone)
-        return encode(to, UPDATE, symbols((*head, *tail)))
+        return encode(to, UPDATE, symbols(head | tail))

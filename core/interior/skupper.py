@@ -57,16 +57,16 @@ def _entries(fields: Fields, name: str, most: int) -> list[list[Any]]:
     return entries
 
 
-def all_of(addresses: Mapping[str, int]) -> Iterable[tuple[str, bytes]]:
-    return (("exist", _with_treatments(addresses)),)
+def all_of(addresses: Mapping[str, int]) -> dict[str, wire.Encoded]:
+    return {"exist": _with_treatments(addresses)}
 
 
-def changes(added: Mapping[str, int], removed: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+def changes(added: Mapping[str, int], removed: Iterable[str]) -> dict[str, wire.Encoded]:
     keys = (key for key in map(to_skupper, removed) if key is not None)
-    return (("add", _with_treatments(added)), ("del", wire.sequence(wire.sequence([wire.string(key)]) for key in keys)))
+    return {"add": _with_treatments(added), "del": wire.sequence(wire.sequence([wire.string(key)]) for key in keys)}
 
 
-def _with_treatments(addresses: Mapping[str, int]) -> bytes:
+def _with_treatments(addresses: Mapping[str, int]) -> wire.Encoded:
     return wire.sequence(
         wire.sequence((wire.string(key), wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)), wire.integer(_NO_SENDERS)))
         for ours, treatment in addresses.items()

@@ -1,52 +1,44 @@
-"""Decodes management requests from AMQP messages and encodes the responses.
+"""Decodes management requests from AMQP messages and encodes the responses."""
 
-Our own codec decodes requests and checks every length and count, because the engine re-encodes values from
-malformed input unchecked, which could crash the router. The engine's message class encodes responses, whose
-values are our own. The agent imports this module with the first request, so that a router without requests
-does not load the engine in its core.
-"""
-
-from collections.abc import Iterator
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
-from proton import Message, ProtonException, ulong
 
 from core.amqp import codec as wire
+from core.amqp.message import (
+    APPLICATION,
+    BODIES,
+    CORRELATION_ID,
+    DELIVERY_ANNOTATIONS,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    REPLY_TO,
+    TO,
+    composed,
+    sections,
+)
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
-from shm.contract.sections import section_code
 
-MOST_VALUES: Final = 65_535  # of a request; a response has no more either
-
-# Descriptors of sections, and indices in the properties (AMQP 1.0 part 3.2).
-_HEADER: Final = 0x70
-_DELIVERY_ANNOTATIONS: Final = 0x71
-_MESSAGE_ANNOTATIONS: Final = 0x72
-_PROPERTIES: Final = 0x73
-_APPLICATION: Final = 0x74
-_BODIES: Final = (0x75, 0x76, 0x77)
-_FOOTER: Final = 0x78
-_TO: Final = 2
-_REPLY_TO: Final = 4
-_CORRELATION_ID: Final = 5
-_MOST_FIELDS: Final = 13
+MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
+REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 _LARGEST: Final = 2**63 - 1
+# Constructors of null, binary, string, ulong and uuid.
+_CORRELATIONS: Final = frozenset((0x40, 0xA0, 0xB0, 0xA1, 0xB1, 0x44, 0x53, 0x80, 0x98))
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Where the response goes, and its correlation-id in the original type."""
+    """The address of the response, and its correlation-id, encoded as in the request."""
 
     reply_to: str
-    correlation_id: Any = None
+    correlation_id: bytes = wire.NULL
 
 
 class NoReplyError(Exception):
     """The request cannot be answered: it is no AMQP message or has no reply-to."""
 
 
-class TooManyValuesError(Exception):
-    """The response has more than the 65,535 values that the engine encodes in one message."""
+class TooLongError(Exception):
+    """The response has more octets or values than one message may have."""
 
 
 def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
@@ -55,14 +47,14 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     properties = body = None
     wrong = ""
     try:
-        for code, _, value in _sections(content, fields):
-            if code == _APPLICATION:
+        for code, value, _ in sections(content, MOST_VALUES, fields):
+            if code == APPLICATION:
                 properties = value
-            elif code in _BODIES:
+            elif code in BODIES:
                 body = value
     except wire.WireError as error:  # the reply-to may already be decoded
         wrong = f"the request cannot be decoded: {error}"
-    reply_to = wire.Parser(fields[_REPLY_TO]).value() if len(fields) > _REPLY_TO else None
+    reply_to = wire.Parser(fields[REPLY_TO]).value() if len(fields) > REPLY_TO else None
     if not isinstance(reply_to, str) or not reply_to:
         raise NoReplyError(wrong or "the request has no reply-to")
     envelope = Envelope(reply_to)
@@ -76,43 +68,12 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
         return envelope, error
 
 
-def _sections(content: bytes, fields: list[bytes]) -> Iterator[tuple[int, bytes, Any]]:
-    """Yield the code, encoded value and value of each section. Raises WireError unless they are in order.
-
-    ``fields`` receives the encoded fields of the properties, up to a malformed one.
-    """
-    parser = wire.Parser(content, MOST_VALUES)
-    last = 0
-    while not parser.finished:
-        code = section_code(parser.descriptor())
-        if code is None or not _HEADER <= code <= _FOOTER or code <= last:
-            raise wire.WireError("the sections are not those of a message, each once and in order")
-        if code in _BODIES and last in _BODIES:
-            raise wire.WireError("the message has two kinds of body")
-        last, at = code, parser.at
-        value = None
-        if code == _PROPERTIES:
-            for field in parser.fields():
-                if len(fields) == _MOST_FIELDS:
-                    raise wire.WireError(f"the properties have more than {_MOST_FIELDS} fields")
-                fields.append(field)
-        else:
-            value = parser.value()
-        yield code, content[at : parser.at], value
-
-
-def _correlation(fields: list[bytes]) -> Any:
-    """Return the correlation-id in its original type. Raises ManagementError."""
-    field = fields[_CORRELATION_ID] if len(fields) > _CORRELATION_ID else wire.NULL
-    value = wire.Parser(field).value()
-    match field[0]:
-        case 0x40 | 0xA0 | 0xB0 | 0xA1 | 0xB1:
-            return value
-        case 0x44 | 0x53 | 0x80:
-            return ulong(value)
-        case 0x98:
-            return UUID(bytes=field[1:])
-    raise ManagementError(BAD_REQUEST, "correlation-id must be a ulong, a uuid, binary or a string")
+def _correlation(fields: list[bytes]) -> bytes:
+    """Return the encoded correlation-id. Raises ManagementError for a type that no correlation-id has."""
+    field = fields[CORRELATION_ID] if len(fields) > CORRELATION_ID else wire.NULL
+    if field[0] not in _CORRELATIONS:
+        raise ManagementError(BAD_REQUEST, "correlation-id must be a ulong, a uuid, binary or a string")
+    return field
 
 
 def _check(properties: Any, body: Any) -> None:
@@ -139,34 +100,31 @@ def led(content: bytes, to: str) -> bytes:
     """
     fields: list[bytes] = []
     parts = []
-    for code, encoded, _ in _sections(content, fields):
-        if code == _PROPERTIES:
-            fields[_TO] = wire.string(to)
+    for code, _, encoded in sections(content, MOST_VALUES, fields):
+        if code == PROPERTIES:
+            fields[TO] = wire.string(to)
             parts.append(wire.section(code, wire.sequence(fields)))
-        elif code not in (_DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS):
+        elif code not in (DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS):
             parts.append(wire.section(code, encoded))
     return b"".join(parts)
 
 
 def encode(envelope: Envelope, response: Response) -> bytes:
-    """Encode a response. Raises TooManyValuesError."""
-    message = Message(
-        address=envelope.reply_to,
-        correlation_id=envelope.correlation_id,
-        durable=False,
-        properties={
-            "statusCode": _status(response.status),
-            "statusDescription": response.text or TEXTS[response.status],
-        },
-        body={} if response.body is None else response.body,
-    )
-    try:
-        return bytes(message.encode())
-    except ProtonException as error:
-        raise TooManyValuesError(str(error)) from error
+    """Encode a response. Raises TooLongError."""
+    body = {} if response.body is None else response.body
+    if _values(body) > MOST_VALUES:
+        raise TooLongError
+    properties = {TO: wire.string(envelope.reply_to), CORRELATION_ID: envelope.correlation_id}
+    text = response.text or TEXTS[response.status]
+    status = {"statusCode": wire.Encoded(wire.integer(response.status)), "statusDescription": text}
+    content = composed(properties, status, body)
+    if len(content) > REPLY_LIMIT:
+        raise TooLongError
+    return content
 
 
-def _status(status: int) -> Any:
-    from proton import int32  # noqa: PLC0415  at module level the name would shadow another
-
-    return int32(status)
+def _values(thing: Any) -> int:
+    """Return the number of values in a value."""
+    if isinstance(thing, dict):
+        return 1 + len(thing) + sum(map(_values, thing.values()))
+    return 1 + sum(map(_values, thing)) if isinstance(thing, list | tuple) else 1

@@ -2,7 +2,7 @@
 
 The forwarder runs without the interpreter lock, so messages flow whatever the agent's thread does. Only the
 core's thread changes tables or sends. For that the agent puts commands into a mailbox and wakes the core. The
-thread and the engine's message class are loaded with the first request.
+thread starts with the first request.
 """
 
 import gc
@@ -22,6 +22,7 @@ import msgspec
 from core.links.administration import Administration
 from core.links.link import Link
 from core.links.terminus import EDGE
+from core.management import codec
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
 from core.management.log import Recent
@@ -49,13 +50,13 @@ WAITING: Final = 256  # waiting requests; further ones are dropped, and their se
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
 SWITCH_SECONDS: Final = 0.0005  # for which the agent may hold the interpreter lock that the core awaits
-REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 NICE: Final = 5  # of the agent's thread, so that messages go first when both share a CPU
 
 _TOO_LONG = Response(
     BAD_REQUEST,
     {},
-    f"the response has more than {REPLY_LIMIT} bytes or 65,535 values; ask in pages, with offset and count",
+    f"the response has more than {codec.REPLY_LIMIT} bytes or {codec.MOST_VALUES} values; request it in pages, with "
+    "offset and count",
 )
 
 
@@ -169,20 +170,16 @@ class Service:
     def _serve(self) -> None:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        with still():
-            from core.management import codec  # noqa: PLC0415  the engine loads with the first request
-
-            gc.freeze()  # present objects, links and all, are exempt from collection
-
+        gc.freeze()  # present objects, links and all, are exempt from collection
         while True:
             content, requester = self._requests.get()
             try:
                 with still():
-                    self._answer(codec, content, requester)
+                    self._answer(content, requester)
             except Exception as error:  # one request must not end all others
                 failures.tell(f"a management request of {requester.peer}", error, "it gets no answer")
 
-    def _answer(self, codec: Any, content: bytes, requester: Requester) -> None:
+    def _answer(self, content: bytes, requester: Requester) -> None:
         try:
             envelope, request = codec.decode(content)
         except codec.NoReplyError as error:
@@ -206,7 +203,7 @@ class Service:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
         if response.status >= BAD_REQUEST:
             self._post(_Command(self._refused))
-        self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
+        self._post((envelope.reply_to, self._encoded(envelope, response)))
 
     def _passed_on(self, text: str, content: bytes) -> bool:
         """Send a request to another router's agent. Return False if no router receives it."""
@@ -223,17 +220,14 @@ class Service:
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)
 
-    def _encoded(self, codec: Any, envelope: Any, response: Response) -> bytes:
+    def _encoded(self, envelope: codec.Envelope, response: Response) -> bytes:
         try:
-            encoded: bytes = codec.encode(envelope, response)
-            if len(encoded) > REPLY_LIMIT:
-                encoded = codec.encode(envelope, _TOO_LONG)
-        except codec.TooManyValuesError:
-            encoded = codec.encode(envelope, _TOO_LONG)
+            return codec.encode(envelope, response)
+        except codec.TooLongError:
+            return codec.encode(envelope, _TOO_LONG)
         except Exception as error:  # entities may hold values of others; an error beats silence
             LOGGER.exception("a management response cannot be encoded")
-            encoded = codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))
-        return encoded
+            return codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))
 
     def _post(self, item: tuple[str, bytes] | _Command) -> None:
         self._mailbox.append(item)

@@ -18,7 +18,6 @@ from core.interior.message import ALL_MOBILE, decode, encode
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.network import Network
 from core.interior.port import NetworkSettings
-from tests.support.values.control import encoded
 
 HONEST, LIAR = 1, 2
 ROUNDS = 1500
@@ -118,7 +117,7 @@ def other_fields(chance: random.Random, content: bytes) -> bytes:
             body[name] = chance.choice(ODD)
         if not body:
             break
-    return encode(control.to, control.opcode, encoded(body))
+    return encode(control.to, control.opcode, body)
 
 
 @pytest.mark.parametrize("seed", range(4))

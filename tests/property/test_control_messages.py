@@ -1,7 +1,9 @@
 """Control messages: what one router writes another reads, and no bytes do more harm than being refused."""
 
+import struct
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Data
@@ -13,7 +15,6 @@ from core.interior.linkstate import LARGEST_COST, LinkStateUpdate
 from core.interior.message import BadMessageError, Fields, decode, is_router
 from core.interior.mobile import MobileUpdate
 from core.interior.skupper import to_skupper
-from tests.support.values.control import encoded
 from tests.support.values.spelled import SPELLINGS, spelled
 
 ROUTERS = st.text(min_size=1, max_size=40).filter(is_router)
@@ -26,7 +27,14 @@ KEYS = st.one_of(
 ADDRESSES = st.dictionaries(KEYS, st.integers(-1, 5), max_size=20)
 
 VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=300)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False),
+        st.text(max_size=300),
+        st.binary(max_size=300),
+    ),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
     max_leaves=20,
 )
@@ -35,7 +43,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_values_survive_our_own_parser_and_the_engine_reads_the_same(value: Any) -> None:
     """Every nesting, short and long forms."""
-    content = encoded(value)
+    content = wire.value(value)
     parser = wire.Parser(content)
     assert parser.value() == value
     assert parser.finished
@@ -44,6 +52,28 @@ def test_values_survive_our_own_parser_and_the_engine_reads_the_same(value: Any)
     data.rewind()
     data.next()
     assert data.get_object() == value
+
+
+@given(VALUES)
+def test_the_engine_writes_values_of_the_same_types(value: Any) -> None:
+    """In other widths, so both are compared as the engine reads them."""
+    ours, theirs = Data(), Data()
+    theirs.put_object(value)
+    ours.decode(wire.value(value))
+    assert ours.format() == theirs.format()
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, [b"", 1j]])
+def test_values_of_other_types_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="AMQP has no type for"):
+        wire.value(value)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, "\ud800"])
+def test_values_that_have_no_octets_are_refused(value: Any) -> None:
+    """More than 64 bits, and half of a character."""
+    with pytest.raises((struct.error, UnicodeEncodeError)):
+        wire.value([value])
 
 
 @given(VALUES)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Message
 
+from core.amqp import codec as wire
 from core.management import codec
 from core.management.agent import Agent
 from core.management.log import Recent
@@ -64,7 +65,10 @@ def test_every_request_has_an_answer(agent: Agent, properties: dict[str, Any], b
     response = agent.handle(request) if isinstance(request, Request) else None
     if response is not None:
         assert response.status != 500, response.text
-        codec.encode(envelope, response)
+        reply = Message()
+        reply.decode(codec.encode(envelope, response))  # the engine's limits are those of its clients
+        assert (reply.address, reply.properties["statusCode"]) == ("back", response.status)
+        assert reply.body == wire.Parser(wire.value({} if response.body is None else response.body)).value()
 
 
 @settings(max_examples=300, deadline=None)

@@ -82,10 +82,10 @@ class Tried(Service):
         self.outcomes += 1
         return True
 
-    def _answer(self, codec: Any, content: bytes, requester: Requester) -> None:
+    def _answer(self, content: bytes, requester: Requester) -> None:
         before = self.outcomes
         try:
-            super()._answer(codec, content, requester)
+            super()._answer(content, requester)
             if self.outcomes == before:
                 self.failed.append(f"{content.hex()}: nothing became of it")
         except Exception as error:

@@ -105,7 +105,7 @@ def management(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
         return fail() if requester.peer == "a" else (content, requester)
 
     service._requests = SimpleNamespace(get=get)  # type: ignore[assignment]  # a queue that breaks
-    monkeypatch.setattr(service, "_answer", lambda _, __, requester: answered.append(requester.peer))
+    monkeypatch.setattr(service, "_answer", lambda _, requester: answered.append(requester.peer))
     start_thread("management", service._serve, again=0.001)
     return lambda: answered == ["b"]
 

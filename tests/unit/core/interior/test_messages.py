@@ -7,7 +7,7 @@ from core.amqp import codec as wire
 from core.interior.advertisement import Advertisement
 from core.interior.hello import Hello, greeting
 from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
-from core.interior.message import ALL_MOBILE, BadMessageError, Fields, addressee, decode, encode, is_router, texts
+from core.interior.message import ALL_MOBILE, BadMessageError, Fields, addressee, decode, encode, is_router
 from core.interior.mobile import MobileRequest, MobileUpdate
 
 
@@ -205,8 +205,8 @@ def test_a_greeting_names_routers_only() -> None:
 
 
 def mau(**members: bytes) -> Fields:
-    head = {"id": wire.string("A"), "pv": wire.long(1), "mobile_seq": wire.long(1)}
-    return fields(encode(ALL_MOBILE, "MAU", texts((head | members).items())))
+    head = {"id": "A", "pv": 1, "mobile_seq": 1}
+    return fields(encode(ALL_MOBILE, "MAU", head | {key: wire.Encoded(value) for key, value in members.items()}))
 
 
 def strings(*values: str) -> bytes:
@@ -257,25 +257,28 @@ def test_malformed_updates(members: dict[str, bytes]) -> None:
         MobileUpdate.read(mau(**members))
 
 
+def lsr(body: bytes) -> bytes:
+    return encode("x", "LSR", wire.Encoded(body))
+
+
 def lsu(peers: bytes) -> bytes:
-    state = texts((("id", wire.string("A")), ("ls_seq", wire.long(1)), ("peers", peers)))
-    body = texts((("id", wire.string("A")), ("ls_seq", wire.long(1)), ("ls", state)))
-    return encode("amqp:/_topo/0/B/qdrouter", "LSU", body)
+    state = {"id": "A", "ls_seq": 1, "peers": wire.Encoded(peers)}
+    return encode("amqp:/_topo/0/B/qdrouter", "LSU", {"id": "A", "ls_seq": 1, "ls": state})
 
 
 @pytest.mark.parametrize(
     "peers",
     [
-        texts([("B", wire.long(-1))]),
-        texts([("B", wire.long(0))]),
-        texts([("B", wire.long(2**31))]),
-        texts([("B", wire.string("1"))]),
-        texts([("B", b"\x41")]),
-        texts([("A", wire.long(1))]),
-        texts([("", wire.long(1))]),
-        texts([("a/b", wire.long(1))]),
-        wire.mapping([(wire.long(1), wire.long(1))]),
-        texts((f"R{number}", wire.long(1)) for number in range(10_000)),
+        wire.value({"B": -1}),
+        wire.value({"B": 0}),
+        wire.value({"B": 2**31}),
+        wire.value({"B": "1"}),
+        wire.value({"B": True}),
+        wire.value({"A": 1}),
+        wire.value({"": 1}),
+        wire.value({"a/b": 1}),
+        wire.value({1: 1}),
+        wire.value({f"R{number}": 1 for number in range(10_000)}),
         strings("B"),
     ],
     ids=["negative", "zero", "large", "text", "true", "itself", "empty", "slash", "number", "many", "list"],
@@ -287,8 +290,7 @@ def test_peers_that_cannot_be(peers: bytes) -> None:
 
 
 def test_a_link_state_of_another_router_is_refused() -> None:
-    state = texts((("id", wire.string("C")), ("ls_seq", wire.long(1)), ("peers", texts([]))))
-    body = texts((("id", wire.string("A")), ("ls_seq", wire.long(1)), ("ls", state)))
+    body = {"id": "A", "ls_seq": 1, "ls": {"id": "C", "ls_seq": 1, "peers": {}}}
     with pytest.raises(BadMessageError, match="another router's"):
         LinkStateUpdate.read(fields(encode("amqp:/_topo/0/B/qdrouter", "LSU", body)))
 
@@ -296,7 +298,7 @@ def test_a_link_state_of_another_router_is_refused() -> None:
 @pytest.mark.parametrize("number", [wire.string("1"), b"\x41", wire.long(-1), b"\x40", b"\x72\x3f\x80\x00\x00"])
 def test_numbers_are_whole_and_not_negative(number: bytes) -> None:
     """No text, no boolean, nothing below zero, no null, no float."""
-    body = texts((("id", wire.string("A")), ("ls_seq", number), ("mobile_seq", wire.long(0))))
+    body = {"id": "A", "ls_seq": wire.Encoded(number), "mobile_seq": 0}
     with pytest.raises(BadMessageError, match="ls_seq"):
         Advertisement.read(fields(encode("x", "RA", body)))
 
@@ -306,7 +308,7 @@ def test_numbers_are_whole_and_not_negative(number: bytes) -> None:
 )
 def test_numbers_may_have_any_width(number: str) -> None:
     """Others write what suits them."""
-    body = texts((("id", wire.symbol("A")), ("ls_seq", bytes.fromhex(number)), ("mobile_seq", wire.long(0))))
+    body = {"id": wire.Encoded(wire.symbol("A")), "ls_seq": wire.Encoded(bytes.fromhex(number)), "mobile_seq": 0}
     assert Advertisement.read(fields(encode("x", "RA", body))).ls_seq == 7
 
 
@@ -316,7 +318,7 @@ def test_annotations_are_passed_over() -> None:
     annotations = b"\x00\x53\x72" + ingress
     content = LSR[:7] + annotations + LSR[7:]
     assert decode(content) == decode(LSR)
-    more = texts((("id", wire.string("A")), ("new", wire.sequence([b"\x98" + bytes(16), b"\x40"]))))
+    more = {"id": "A", "new": [wire.Encoded(b"\x98" + bytes(16)), None]}
     assert LinkStateRequest.read(fields(encode("x", "LSR", more))) == LinkStateRequest("A", 0)
 
 
@@ -330,21 +332,21 @@ def test_annotations_are_passed_over() -> None:
         LSR + LSR,
         LSR[7:] + LSR[:7],
         b"\x00\x53\x75\xa0\x01x",
-        encode("x", "LSR", wire.string("A")),
-        encode("x", "LSR", b"\x45"),
-        encode("x", "LSR", bytes.fromhex("c1 05 02 a1 02 6964 a1")),
-        encode("x", "LSR", bytes.fromhex("c1 0b 04 a1 01 61 40 a1 01 61 40")),
-        encode("x", "LSR", bytes.fromhex("c1 02 01 40")),
-        encode("x", "LSR", bytes.fromhex("c1 03 02 45 40")),
-        encode("x", "LSR", bytes.fromhex("d1 00000005 7fffffff 40")),
-        encode("x", "LSR", b"\x01"),
-        encode("x", "LSR", b"\xa1\x01\xff"),
-        encode("x", "LSR", b"\x56\x02"),
-        encode("x", "LSR", b"\xf0\x00\x00\x00\x05\x7f\xff\xff\xff\x40"),
-        encode("x", "LSR", b"\xe0\x05\x01\x00\x53\x01\x40"),
-        encode("x", "LSR", b"\xc0\xff\x01" * 3000),
-        encode("x", "LSR", b"\xd0\x00\x00\x40\x00\x00\x00\x00\x01" * 3000),
-        encode("x", "LSR", b"\x00" * 3000),
+        lsr(wire.string("A")),
+        lsr(b"\x45"),
+        lsr(bytes.fromhex("c1 05 02 a1 02 6964 a1")),
+        lsr(bytes.fromhex("c1 0b 04 a1 01 61 40 a1 01 61 40")),
+        lsr(bytes.fromhex("c1 02 01 40")),
+        lsr(bytes.fromhex("c1 03 02 45 40")),
+        lsr(bytes.fromhex("d1 00000005 7fffffff 40")),
+        lsr(b"\x01"),
+        lsr(b"\xa1\x01\xff"),
+        lsr(b"\x56\x02"),
+        lsr(b"\xf0\x00\x00\x00\x05\x7f\xff\xff\xff\x40"),
+        lsr(b"\xe0\x05\x01\x00\x53\x01\x40"),
+        lsr(b"\xc0\xff\x01" * 3000),
+        lsr(b"\xd0\x00\x00\x40\x00\x00\x00\x00\x01" * 3000),
+        lsr(b"\x00" * 3000),
     ],
     ids=range(22),
 )
@@ -356,7 +358,7 @@ def test_bytes_that_are_no_control_message(content: bytes) -> None:
 
 def test_a_message_without_an_address_or_opcode_is_none() -> None:
     """Both are needed to know whom it is for."""
-    body = b"\x00\x53\x77" + texts([])
+    body = b"\x00\x53\x77" + wire.value({})
     for content in (body, b"\x00\x53\x73\x45" + body, b"\x00\x53\x74\x40" + body):
         with pytest.raises(BadMessageError, match="no address or no opcode"):
             decode(content)

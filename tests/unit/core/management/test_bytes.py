@@ -3,8 +3,9 @@
 import pytest
 from proton import Message, symbol
 
+from core.amqp import codec as wire
 from core.management import codec
-from core.management.request import ManagementError, Request
+from core.management.request import ManagementError, Request, Response
 from tests.support.values.spelled import LONG_NAME, NAME, NUMBER, spelled
 
 HEAD = "00537045005373c00b0640404040a10178a1013100"
@@ -24,7 +25,7 @@ def test_what_is_no_request_is_a_bad_one(content: bytes) -> None:
     """Whoever sent it is told; it never gets to where it would be passed on."""
     envelope, request = codec.decode(content)
     assert isinstance(request, ManagementError)
-    assert (envelope.reply_to, envelope.correlation_id, request.status) == ("x", "1", 400)
+    assert (envelope.reply_to, envelope.correlation_id, request.status) == ("x", wire.string("1"), 400)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,19 @@ def test_a_request_has_as_many_values_as_an_answer() -> None:
         body = (2).to_bytes(4, "big") + b"\xa1\x01a" + items
         content = content[: content.index(b"\x00\x53\x77")] + b"\x00\x53\x77\xd1" + len(body).to_bytes(4, "big") + body
         assert isinstance(codec.decode(content)[1], Request if right else ManagementError)
+
+
+def test_an_answer_has_as_many_values_as_clients_can_read() -> None:
+    """Their engine reads 65,535 of a body; octets are limited, too."""
+    most = Response(200, {"a": [[None] * 1000] * 65 + [None] * (codec.MOST_VALUES - 3 - 65 * 1001)})
+    reply = Message()
+    reply.decode(codec.encode(codec.Envelope("x"), most))
+    assert reply.body == most.body
+    most.body["a"].append(None)
+    with pytest.raises(codec.TooLongError):
+        codec.encode(codec.Envelope("x"), most)
+    with pytest.raises(codec.TooLongError):
+        codec.encode(codec.Envelope("x"), Response(200, "a" * codec.REPLY_LIMIT))
 
 
 @pytest.mark.parametrize("spelling", [NUMBER, NAME, LONG_NAME])
