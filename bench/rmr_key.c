@@ -2,7 +2,7 @@
  * has, of that with its key, and of that and the lookup in a table of so many entries.
  *
  * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead
- * (keyed.c).
+ * (core/rmr/forwarding/delivery.c).
  */
 #define ROUTERD_UNITY
 

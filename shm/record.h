@@ -46,8 +46,8 @@ _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one c
 enum routerd_action {          /* worker -> core */
     A_NONE = 0,
     A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time. Presettled: peer
-                                  0 unless incomplete. On a keyed link also `state`, `delivery`, `extra`, `credit`: the
-                                  key, see enum deliver_key */
+                                  0 unless incomplete. On a link to a route table also `state`, `delivery`, `extra` and
+                                  `credit`: the key, see enum deliver_key */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
     A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail
                                   payload, flags SETTLED. Outgoing, sent: `time` of its last byte, microseconds of
@@ -96,7 +96,7 @@ enum routerd_record_flag {
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
     F_BRIEF = 64,              /* DELIVER: the record itself is the flow extract: `delivery` is the hash of the
                                   message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
-                                  Never on a keyed link */
+                                  Never on a link to a route table */
     F_EXTRACT = 128             /* DELIVER: the content header has the flow extract */
 };
 
@@ -106,7 +106,7 @@ enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.c */
 };
 
-/* `state` of a keyed link's DELIVER: the route key that the worker has found in the message.
+/* `state` of the DELIVER of a link to a route table: the route key that the worker has found in the message.
  *
  *   delivery   message type | subscription id << 32, each as 32 bits; no subscription: -1
  *   extra      offset of the MEID's text in the message | its length << 32; 0: there is none

@@ -31,6 +31,6 @@
 #include "core/forwarder/turns/setup.c"
 #include "core/rmr/forwarding/active_tables.c"
 #include "core/rmr/forwarding/busiest.c"
-#include "core/rmr/forwarding/keyed.c"
+#include "core/rmr/forwarding/delivery.c"
 #include "core/rmr/forwarding/owners.c"
 #include "core/rmr/forwarding/table.c"

@@ -13,7 +13,7 @@ from core.management.view import View
 from core.rmr.active.compiled import encoded
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Feed, Outcome
-from core.rmr.active.route_tables import Plan
+from core.rmr.active.route_tables import ActiveTable
 from core.rmr.active.route_tables import RouteTables as Tables
 from core.rmr.tables import border
 from core.rmr.tables.border import INT32
@@ -51,28 +51,28 @@ class RouteTables(Configured):
         """Return the tables that the environment configures."""
         configured = {row["name"] for row in self._entities}
         return [
-            {"name": plan.setup.name, "identity": f"{self.schema.name}/{plan.setup.name}"}
-            | {"address": plan.setup.address, "seed": plan.setup.seed}
-            | self._state(plan.setup.name)
-            for plan in self._tables
-            if plan.setup.name not in configured
+            {"name": active.setup.name, "identity": f"{self.schema.name}/{active.setup.name}"}
+            | {"address": active.setup.address, "seed": active.setup.seed}
+            | self._state(active.setup.name)
+            for active in self._tables
+            if active.setup.name not in configured
         ]
 
     def _state(self, name: str) -> dict[str, Any]:
-        plan = self._tables.find(name)
-        if plan is None:
+        active = self._tables.find(name)
+        if active is None:
             return {}
-        routed, no_entry, no_endpoint, no_owner, refused = plan.native.counts()
-        history = plan.history
+        routed, no_entry, no_endpoint, no_owner, refused = active.native.counts()
+        history = active.history
         return {
             "tableId": history.table_id or None,
             "mapId": history.map_id or None,
             "origin": history.origin or None,
             "installed": history.installed,
-            "entryCount": 0 if plan.table is None else plan.table.native.entries,
-            "endpointCount": sum(1 for _ in plan.names()),
-            "liveEndpointCount": sum(max(plan.numbers(name)) >= 0 for name in list(plan.live)),
-            "meidCount": 0 if plan.owners is None else len(plan.owners.value),
+            "entryCount": 0 if active.table is None else active.table.native.entries,
+            "endpointCount": sum(1 for _ in active.names()),
+            "liveEndpointCount": sum(max(active.numbers(name)) >= 0 for name in list(active.live)),
+            "meidCount": 0 if active.owners is None else len(active.owners.value),
             "refusedCount": history.refused,
             "lastError": history.last_error or None,
             "routedCount": routed,
@@ -82,30 +82,30 @@ class RouteTables(Configured):
             "refusedMessageCount": refused,
         }
 
-    def plan(self, request: Request) -> Plan:
+    def active(self, request: Request) -> ActiveTable:
         """Return the table that a request names. Raises ManagementError."""
         name = self.find(request.name, request.identity)["name"]
-        plan = self._tables.find(name)
-        if plan is None:
+        active = self._tables.find(name)
+        if active is None:
             raise ManagementError(NOT_FOUND, f"the route table {name!r} does not exist any more")
-        return plan
+        return active
 
     # ---- PUSH ----
 
     def push(self, request: Request) -> Response:
         """Take a piece of a table. The answer to the last piece reports what became of each table and map."""
-        plan = self.plan(request)
-        user = self._allowed(plan)
+        active = self.active(request)
+        user = self._allowed(active)
         given = request.attributes
         text, last = _text(given, "text", None), given.get("last", True)
         if not isinstance(last, bool):
             raise ManagementError(BAD_REQUEST, "last: give a boolean")
-        name = plan.setup.name
+        name = active.setup.name
         key = self._view.requester.connection, name
         push = self._pushes.pop(key, None)
         if push is None or given.get("first", False):
             answers: SimpleQueue[list[Outcome]] = SimpleQueue()
-            push = _Push(plan.feed(f"{user} by management", answers.put), answers)
+            push = _Push(active.feed(f"{user} by management", answers.put), answers)
         if not last:
             while len(self._pushes) >= PUSHES:
                 del self._pushes[next(iter(self._pushes))]
@@ -115,15 +115,15 @@ class RouteTables(Configured):
         self._view.command(lambda: self._tables.take(feed, text, last))
         return self._answer(push) if last else Response(OK, {})
 
-    def _allowed(self, plan: Plan) -> str:
+    def _allowed(self, active: ActiveTable) -> str:
         """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
-        requester, pushers = self._view.requester, plan.setup.pushers
+        requester, pushers = self._view.requester, active.setup.pushers
         requester.check()
         opened = None if requester.host is None else self._view.connections.find(*requester.host)
         user = "" if opened is None else opened.user
         if EVERYBODY not in pushers and user not in pushers:
             who = f"user {user!r}" if user else "the requester, who is unknown; send the request unsettled"
-            text = f"pushers of the route table {plan.setup.name!r} do not include {who}"
+            text = f"pushers of the route table {active.setup.name!r} do not include {who}"
             raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {text}")
         return f"{user or 'somebody'}@{'' if opened is None else opened.host}"
 
@@ -146,19 +146,19 @@ class RouteTables(Configured):
 
     def explain(self, request: Request) -> Response:
         """Return the entry that applies to a message and its destinations: steps, and endpoints by group."""
-        plan, given = self.plan(request), request.attributes
+        active, given = self.active(request), request.attributes
         asked = Question(
             _number(given, "mt", None),
             _number(given, "sid", ANY_SUBSCRIPTION),
             _text(given, "meid", ""),
             _text(given, "from", ""),
         )
-        if plan.table is None:
+        if active.table is None:
             return Response(OK, {"steps": ["no table is in use yet: the message is released"], "groups": []})
-        found = fate(plan.table.value, {} if plan.owners is None else plan.owners.value, asked)
+        found = fate(active.table.value, {} if active.owners is None else active.owners.value, asked)
         steps = list(found.steps)
         for name in dict.fromkeys(one for group in found.groups for one in group):
-            steps.append(f"{name}: {'has a receiver' if name in plan.live else 'has no receiver'}")
+            steps.append(f"{name}: {'has a receiver' if name in active.live else 'has no receiver'}")
         return Response(OK, {"steps": steps, "groups": [list(group) for group in found.groups]})
 
 
@@ -182,7 +182,7 @@ def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:
 class EntryRow(NamedTuple):
     """An entry of a table in use."""
 
-    plan: Plan
+    active: ActiveTable
     number: int
     entry: Entry
     taken: int
@@ -191,7 +191,7 @@ class EntryRow(NamedTuple):
 class _Rows(Sequence[Any]):
     """The rows of all tables in sequence, made on access because there may be a million."""
 
-    def __init__(self, parts: list[tuple[Plan, int]], make: Callable[[Plan, int], Any]) -> None:
+    def __init__(self, parts: list[tuple[ActiveTable, int]], make: Callable[[ActiveTable, int], Any]) -> None:
         self._parts = parts
         self._make = make
 
@@ -201,9 +201,9 @@ class _Rows(Sequence[Any]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        for plan, count in self._parts:
+        for active, count in self._parts:
             if at < count:
-                return self._make(plan, at)
+                return self._make(active, at)
             at -= count
         raise IndexError(at)
 
@@ -214,10 +214,10 @@ class RouteTableEntries(Table):
     NAME = "routeTable.entry"
     DESCRIPTION = "An entry of a route table in use."
     COLUMNS = (
-        Column("name", "string", "Table and number.", lambda r: f"{r.plan.setup.name}/{r.number}"),
-        Column("identity", "string", "Table and number.", lambda r: f"{r.plan.setup.name}/{r.number}"),
+        Column("name", "string", "Table and number.", lambda r: f"{r.active.setup.name}/{r.number}"),
+        Column("identity", "string", "Table and number.", lambda r: f"{r.active.setup.name}/{r.number}"),
         type_column("routeTable.entry"),
-        Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
+        Column("table", "string", "The route table.", lambda r: r.active.setup.name),
         Column("messageType", "integer", "Message type.", lambda r: r.entry.message_type),
         Column("subscriptionId", "integer", "Subscription id; -1: any that has no entry of its own.",
                lambda r: r.entry.subscription),
@@ -234,31 +234,31 @@ class RouteTableEntries(Table):
         self._tables = tables
 
     def rows(self) -> Sequence[Any]:
-        plans = [(plan, len(plan.table.value)) for plan in self._tables if plan.table is not None]
-        return _Rows(plans, self._entry)
+        tables = [(active, len(active.table.value)) for active in self._tables if active.table is not None]
+        return _Rows(tables, self._entry)
 
-    def _entry(self, plan: Plan, number: int) -> EntryRow:
-        assert plan.table is not None
-        entry = plan.table.value.row(number)
+    def _entry(self, active: ActiveTable, number: int) -> EntryRow:
+        assert active.table is not None
+        entry = active.table.value.row(number)
         senders = encoded(sorted(set(entry.senders)))
-        taken = plan.table.native.turns(entry.message_type, entry.subscription, senders, plan.native.seed)
-        return EntryRow(plan, number, entry, taken)
+        taken = active.table.native.turns(entry.message_type, entry.subscription, senders, active.native.seed)
+        return EntryRow(active, number, entry, taken)
 
 
 class EndpointRow(NamedTuple):
     """An endpoint of a table in use."""
 
-    plan: Plan
+    active: ActiveTable
     name: str
     worker: int | None
 
     @property
     def identity(self) -> str:
-        return f"{self.plan.setup.name}/{self.name}"
+        return f"{self.active.setup.name}/{self.name}"
 
     @property
     def counts(self) -> tuple[int, int]:
-        return self.plan.native.endpoint(*self.plan.numbers(self.name))
+        return self.active.native.endpoint(*self.active.numbers(self.name))
 
 
 class RouteTableEndpoints(Table):
@@ -270,10 +270,10 @@ class RouteTableEndpoints(Table):
         Column("name", "string", "Table and endpoint.", lambda r: r.identity),
         Column("identity", "string", "Table and endpoint.", lambda r: r.identity),
         type_column("routeTable.endpoint"),
-        Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
+        Column("table", "string", "The route table.", lambda r: r.active.setup.name),
         Column("endpoint", "string", "host:port.", lambda r: r.name),
-        Column("address", "string", "Address of its receivers.", lambda r: r.plan.prefix + r.name),
-        Column("live", "boolean", "Whether the endpoint has a receiver.", lambda r: r.name in r.plan.live),
+        Column("address", "string", "Address of its receivers.", lambda r: r.active.prefix + r.name),
+        Column("live", "boolean", "Whether the endpoint has a receiver.", lambda r: r.name in r.active.live),
         Column("worker", "integer", "Worker that connects to the endpoint.", lambda r: r.worker),
         Column("deliveryCount", "integer", "Messages sent to it.", lambda r: r.counts[0]),
         Column("missedCount", "integer", "Messages that found no receiver there.", lambda r: r.counts[1]),
@@ -288,6 +288,6 @@ class RouteTableEndpoints(Table):
         return list(self._endpoints())
 
     def _endpoints(self) -> Iterator[EndpointRow]:
-        for plan in self._tables:
-            for name in plan.names():
-                yield EndpointRow(plan, name, self._dialling.worker(plan.setup.name, name))
+        for active in self._tables:
+            for name in active.names():
+                yield EndpointRow(active, name, self._dialling.worker(active.setup.name, name))

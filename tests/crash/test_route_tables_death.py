@@ -62,7 +62,7 @@ def busiest(router: HurtRouter, what: str) -> int:
 
 
 def test_the_core_dies(router: HurtRouter) -> None:
-    """Links stay keyed, what was pushed is in use again, and what was in doubt is told so."""
+    """Links to a table stay so, what was pushed is in use again, and what was in doubt is told so."""
     with Client(Place(router.url)) as client:
         client.call("PUSH", {"text": PUSHED}, type=long_type("routeTable"), name="ric")
     until(lambda: is_kept(router, "pushed"), "what is kept")

@@ -12,14 +12,14 @@ from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
 from shm.board import RouteEndpointRow, RouteEntryRow
 from shm.contract.control import SetTables
-from tests.model.keyed import KeyedSite
+from tests.model.table_site import TableSite
 
 ROWS = 50
 
 
 def test_messages_are_counted_by_key_and_by_endpoint() -> None:
     """Those for certain senders with the others of their key; who is not there has missed."""
-    site = KeyedSite()
+    site = TableSite()
     site.table("newrt|start\nmse|1000|-1|a:1\nmse|1000,b:1|-1|a:1\nmse|1001|7|a:1;z:1\nnewrt|end|3\n")
     site.receiver("a:1")
     link = site.sender()
@@ -35,7 +35,7 @@ def test_messages_are_counted_by_key_and_by_endpoint() -> None:
 
 def test_a_large_table_is_looked_at_in_portions() -> None:
     """What was found stays until the next pass is over."""
-    site = KeyedSite()
+    site = TableSite()
     rows = "\n".join(f"mse|{1000 + at}|-1|a:1" for at in range(140_000))
     site.table(f"newrt|start\n{rows}\nnewrt|end|140000\n")
     site.receiver("a:1")

@@ -15,7 +15,7 @@ from core.rmr.tables.parser import Parser
 from core.rmr.tables.state import in_force
 from core.rmr.tables.table import MeidMap, Table
 from shm.contract.control import SetTables
-from tests.model.keyed import KeyedSite, got
+from tests.model.table_site import TableSite, got
 
 SEED = "newrt|start|seed\nmse|1000|-1|seed:1\nnewrt|end|1\n"
 PUSHED = "newrt|start|pushed\nmse|1000|-1|pushed:1\nmse|1000,a:1|7|%meid\nnewrt|end|2\n"
@@ -35,16 +35,16 @@ def seed(tmp_path: Path) -> Path:
     return path
 
 
-def site(tmp_path: Path, seed: Path, stamp: int = 1) -> KeyedSite:
+def site(tmp_path: Path, seed: Path, stamp: int = 1) -> TableSite:
     """A life of the router. ``stamp``: of the seed."""
-    return KeyedSite(seed=str(seed), stamp=(stamp,), stash=str(tmp_path / "kept"))
+    return TableSite(seed=str(seed), stamp=(stamp,), stash=str(tmp_path / "kept"))
 
 
-def in_use(one: KeyedSite) -> tuple[list[str], dict[str, str]]:
+def in_use(one: TableSite) -> tuple[list[str], dict[str, str]]:
     """Entries and owners."""
-    assert one.plan.table is not None
-    table = one.plan.table.value
-    owners = {} if one.plan.owners is None else one.plan.owners.value
+    assert one.active.table is not None
+    table = one.active.table.value
+    owners = {} if one.active.owners is None else one.active.owners.value
     return [str(table.row(at)) for at in in_force(table)], owners
 
 
@@ -73,11 +73,11 @@ def test_what_was_pushed_wins_over_the_seed(tmp_path: Path, seed: Path) -> None:
         assert first.table(text, "manager rm:1")[0].ok
     second = site(tmp_path, seed)
     assert in_use(second) == in_use(first)
-    history = second.plan.history
+    history = second.active.history
     assert (history.table_id, history.map_id) == ("more", "m")
     assert history.origin.endswith("which had it from manager rm:1")
     assert history.origin.startswith(f"stash {tmp_path / 'kept'}")
-    assert history.installed == first.plan.history.installed
+    assert history.installed == first.active.history.installed
     receiver, link = second.receiver("more:1"), second.sender()
     second.give(link, 1, 1001, 5)
     assert got(receiver) == [1]
@@ -89,7 +89,7 @@ def test_a_seed_in_use_is_kept_until_it_changes(tmp_path: Path, seed: Path) -> N
     seed.write_text("not yet wri")
     again = site(tmp_path, seed)
     assert in_use(again)[0] == ["mse|1000|-1|seed:1"]
-    assert again.plan.history.origin == str(seed)
+    assert again.active.history.origin == str(seed)
     seed.write_text(SEED.replace("seed:1", "other:1"))
     assert in_use(site(tmp_path, seed, 2))[0] == ["mse|1000|-1|other:1"]
 
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, seed: Path, 
     """And tables are taken all the same."""
     gone = tmp_path / "gone"
     gone.mkdir()
-    one = KeyedSite(seed=str(seed), stamp=(1,), stash=str(gone / "kept"))
+    one = TableSite(seed=str(seed), stamp=(1,), stash=str(gone / "kept"))
     shutil.rmtree(gone)
     with caplog.at_level(logging.WARNING, "ROUTER_CORE"):
         assert one.table(PUSHED)[0].ok

@@ -136,16 +136,16 @@ class Bed:
             assert record["block"] == n.NIL or self.arena.free_chain(record["block"])
 
     def install(self, text: str) -> None:
-        plan = self.core.plane(RouteTables).find("routes")
-        assert plan is not None
-        self.core.plane(RouteTables).take(plan.feed("push admin", lambda _: None), text, last=True)
+        active = self.core.plane(RouteTables).find("routes")
+        assert active is not None
+        self.core.plane(RouteTables).take(active.feed("push admin", lambda _: None), text, last=True)
         self.run()
 
     @property
     def entries(self) -> list[str]:
-        plan = self.core.plane(RouteTables).find("routes")
-        assert plan is not None
-        return [] if plan.table is None else [str(row) for row in plan.table.value.rows()]
+        active = self.core.plane(RouteTables).find("routes")
+        assert active is not None
+        return [] if active.table is None else [str(row) for row in active.table.value.rows()]
 
     @property
     def applications(self) -> list[a.Application]:
@@ -169,10 +169,10 @@ def test_the_manager_is_asked_and_its_table_is_used() -> None:
     (told,) = bed.frame(1, TABLE, b"newrt|start|t2\nmse|1|-1|b:1\nnewrt|end|5\n")
     assert told.payload == b"ERR t2 missing table records: expected 5 got 1\n\n\0"
     assert bed.entries == ["mse|1|-1|a:1"]
-    plan = bed.core.plane(RouteTables).find("routes")
-    assert plan is not None
-    assert plan.history.refused == 1
-    assert "t2 from rm:1 at 10.0.0.9:1: missing table records" in plan.history.last_error
+    active = bed.core.plane(RouteTables).find("routes")
+    assert active is not None
+    assert active.history.refused == 1
+    assert "t2 from rm:1 at 10.0.0.9:1: missing table records" in active.history.last_error
 
 
 def test_a_large_table_in_one_frame() -> None:

@@ -7,7 +7,7 @@ import pytest
 from core.links.terminus import RMR
 from core.rmr.active.opening import LONGEST_NS
 from shm.contract.payloads import C_ATTACH, C_ENDPOINT, Attach, Endpoint
-from tests.model.keyed import KeyedSite, got
+from tests.model.table_site import TableSite, got
 
 TEXT = "newrt|start|t\nrte|1000|a:1,b:1\nnewrt|end|1\n"
 
@@ -19,7 +19,7 @@ def seed(tmp_path: Path) -> Path:
     return path
 
 
-def reached(site: KeyedSite, name: str) -> None:
+def reached(site: TableSite, name: str) -> None:
     """The worker has connected to an endpoint."""
     connection = site.connect(role=RMR)
     link = site._new_link(connection, True)
@@ -27,7 +27,7 @@ def reached(site: KeyedSite, name: str) -> None:
     site.settle_all()
 
 
-def failed(site: KeyedSite, name: str) -> None:
+def failed(site: TableSite, name: str) -> None:
     """It could not."""
     site.control(C_ENDPOINT, Endpoint("routes", f"routes/{name}", name.partition(":")[0], 1, open=False))
     site.settle_all()
@@ -35,7 +35,7 @@ def failed(site: KeyedSite, name: str) -> None:
 
 def test_every_endpoint_is_there_or_cannot_be(seed: Path) -> None:
     """As soon as the last one has answered, and not before."""
-    site = KeyedSite(seed=str(seed))
+    site = TableSite(seed=str(seed))
     link = site.sender()
     failed(site, "b:1")
     assert link.credit == 0
@@ -47,7 +47,7 @@ def test_every_endpoint_is_there_or_cannot_be(seed: Path) -> None:
 
 def test_an_amqp_client_is_the_endpoint(seed: Path) -> None:
     """Nobody is connected to; what comes on credit of an earlier core goes by the table all the same."""
-    site = KeyedSite(seed=str(seed))
+    site = TableSite(seed=str(seed))
     a = site.receiver("a:1")
     restored = site.attach(False, "routes", restored=True, granted=3)
     restored.open = True
@@ -60,7 +60,7 @@ def test_an_amqp_client_is_the_endpoint(seed: Path) -> None:
 
 def test_an_endpoint_does_not_answer(seed: Path) -> None:
     """It is waited for so long, from when its table is in use."""
-    site = KeyedSite(seed=str(seed))
+    site = TableSite(seed=str(seed))
     link = site.sender()
     site.core.tick(1)
     site.core.tick(LONGEST_NS)
@@ -78,19 +78,19 @@ def test_a_seed_that_leads_nowhere(seed: Path, text: str | None) -> None:
         seed.unlink()
     else:
         seed.write_text(text)
-    assert KeyedSite(seed=str(seed)).sender().credit > 0
+    assert TableSite(seed=str(seed)).sender().credit > 0
 
 
 def test_endpoints_that_nobody_connects_to(seed: Path) -> None:
     """Their clients come when they come."""
-    assert KeyedSite(seed=str(seed), connect=False).sender().credit > 0
+    assert TableSite(seed=str(seed), connect=False).sender().credit > 0
 
 
 def test_what_was_kept_is_no_good(seed: Path) -> None:
     """Then it is the seed that is waited for."""
     stash = seed.with_name("stash")
     stash.write_text("nonsense")
-    site = KeyedSite(seed=str(seed), stash=str(stash))
+    site = TableSite(seed=str(seed), stash=str(stash))
     link = site.sender()
     failed(site, "a:1")
     assert link.credit == 0
@@ -101,9 +101,9 @@ def test_what_was_kept_is_no_good(seed: Path) -> None:
 def test_what_was_kept(seed: Path) -> None:
     """Its endpoints are waited for, without a seed, too."""
     stash = seed.with_name("stash")
-    before = KeyedSite(stash=str(stash))
+    before = TableSite(stash=str(stash))
     before.table(TEXT)
-    site = KeyedSite(stash=str(stash))
+    site = TableSite(stash=str(stash))
     link = site.sender()
     assert link.credit == 0
     failed(site, "a:1")

@@ -272,7 +272,7 @@ PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
 }
 
 PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
-                             const core_address *a)
+                                const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);

@@ -85,7 +85,7 @@ PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8
                                const core_text *text);
 PRIVATE uint8_t deliver_priority(const core_address *a, uint8_t priority);
 PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
-                             const core_address *a);
+                                const core_address *a);
 PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
                                core_provenance *provenance);
 PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,

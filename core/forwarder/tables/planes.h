@@ -8,12 +8,12 @@
 
 #include "core/forwarder/tables/access.h"
 
-/* ---- route tables: core/rmr/forwarding/keyed.c, active_tables.c ---- */
+/* ---- route tables: core/rmr/forwarding/delivery.c, active_tables.c ---- */
 
 PRIVATE bool routes_open(const core_routes *p);
 PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a);
 PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority);
-PRIVATE void deliver_keyed(core_router *c, core_link *l, const routerd_record *r);
+PRIVATE void deliver_on_table_link(core_router *c, core_link *l, const routerd_record *r);
 
 /* ---- the flow log: core/flow_log/flow_log.c ---- */
 

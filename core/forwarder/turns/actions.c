@@ -27,7 +27,7 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
         return true;
     }
     if (__builtin_expect(l->to_table, 0)) {
-        deliver_keyed(c, l, r);
+        deliver_on_table_link(c, l, r);
         return true;
     }
     if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) return deliver_sourced(c, l, r);

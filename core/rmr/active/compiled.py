@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from core.forwarder.forward import NO_TARGET, RouteOwners, RouteTable
 from core.rmr.tables.border import octets_of
 from core.rmr.tables.state import in_force
-from core.rmr.tables.table import NOWHERE, Table
+from core.rmr.tables.table import DELETED, Table
 
 SLACK: Final = 2  # a table grown by updates to so many times its entries in force is compacted
 LEAST_ROWS: Final = 1024  # shorter tables are not compacted
@@ -95,7 +95,7 @@ def moved(before: Mapping[str, int], now: Mapping[str, int]) -> "array[int]":
 def updated(table: Table, update: Table) -> Table:
     """Append an update's entries to a table, where they win over earlier ones."""
     shift = len(table.groups)
-    targets = array("I", (one if one == NOWHERE else one + shift for one in update.targets))
+    targets = array("I", (one if one == DELETED else one + shift for one in update.targets))
     rows = len(table)
     senders = table.senders | {rows + row: names for row, names in update.senders.items()}
     return Table(
@@ -125,7 +125,7 @@ def _rows(table: Table, rows: list[int]) -> Table:
     targets = array("I")
     for row in rows:
         target = table.targets[row]
-        targets.append(NOWHERE if target == NOWHERE else places.setdefault(target, len(places)))
+        targets.append(DELETED if target == DELETED else places.setdefault(target, len(places)))
     return Table(
         table.table_id,
         array("i", (table.types[row] for row in rows)),

@@ -6,7 +6,7 @@ from typing import Final
 
 from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledTable
-from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.active.route_tables import ActiveTable, RouteTables
 from shm.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEndpointRow, RouteEntryRow, short
 
 LOOKED_AT: Final = 256  # endpoints per table; those with receivers come first
@@ -26,12 +26,14 @@ class Counted(Plane):
     def entries(self) -> list[RouteEntryRow]:
         """Return the busiest entries of all tables."""
         if not self._tables.restless:  # a new table has not taken over its counts yet
-            self._rows = {plan.setup.name: self._look(plan, plan.table) for plan in self._tables if plan.table}
+            self._rows = {
+                active.setup.name: self._look(active, active.table) for active in self._tables if active.table
+            }
         rows = (row for rows in self._rows.values() for row in rows)
         return nlargest(ROUTE_ENTRIES, rows, key=lambda row: row.messages)
 
-    def _look(self, plan: Plan, table: CompiledTable) -> list[RouteEntryRow]:
-        name = plan.setup.name
+    def _look(self, active: ActiveTable, table: CompiledTable) -> list[RouteEntryRow]:
+        name = active.setup.name
         found = table.native.busiest()
         if found is None:
             return self._rows.get(name, [])
@@ -39,12 +41,12 @@ class Counted(Plane):
 
     def endpoints(self) -> list[RouteEndpointRow]:
         """Return the busiest endpoints of all tables."""
-        rows = (row for plan in self._tables for row in _endpoints(plan))
+        rows = (row for active in self._tables for row in _endpoints(active))
         return nlargest(ROUTE_ENDPOINTS, rows, key=lambda row: row.sent + row.missed)
 
 
-def _endpoints(plan: Plan) -> list[RouteEndpointRow]:
-    live = (name for name in plan.live if max(plan.numbers(name)) >= 0)
-    names = dict.fromkeys(islice(chain(live, plan.names()), LOOKED_AT))
-    counts = ((name, *plan.native.endpoint(*plan.numbers(name))) for name in names)
-    return [RouteEndpointRow(short(plan.setup.name), short(name), *both) for name, *both in counts if any(both)]
+def _endpoints(active: ActiveTable) -> list[RouteEndpointRow]:
+    live = (name for name in active.live if max(active.numbers(name)) >= 0)
+    names = dict.fromkeys(islice(chain(live, active.names()), LOOKED_AT))
+    counts = ((name, *active.native.endpoint(*active.numbers(name))) for name in names)
+    return [RouteEndpointRow(short(active.setup.name), short(name), *both) for name, *both in counts if any(both)]

@@ -18,7 +18,7 @@ from core.links.link import Link
 from core.links.plane import Plane
 from core.links.refusals import Find
 from core.links.terminus import RMR
-from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.active.route_tables import ActiveTable, RouteTables
 from core.rmr.tables.fields import is_endpoint
 from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint
 
@@ -43,42 +43,42 @@ class Dialling(Plane):
         self._forwarder = forwarder
         self._tables = tables
         self._workers = set(workers)
-        self._told: dict[Place, tuple[int, Endpoint]] = {}
+        self._orders: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
         self._held: Counter[Place] = Counter()  # AMQP receivers at each endpoint
-        self._controls: set[Place] = set()  # control connections among those told
+        self._controls: set[Place] = set()  # control connections among the orders
 
     def worker(self, table: str, name: str) -> int | None:
         """Return the worker that connects to an endpoint, or None."""
-        told = self._told.get((table, name))
-        return None if told is None else told[0]
+        order = self._orders.get((table, name))
+        return None if order is None else order[0]
 
-    def told(self, plan: Plan) -> Iterator[str]:
+    def ordered(self, active: ActiveTable) -> Iterator[str]:
         """Yield the endpoints of a table that a worker connects to."""
-        table = plan.setup.name
-        return (name for at, name in self._told.keys() - self._controls if at == table)
+        table = active.setup.name
+        return (name for at, name in self._orders.keys() - self._controls if at == table)
 
-    def refresh(self, plan: Plan) -> None:
+    def refresh(self, active: ActiveTable) -> None:
         """Connect to a table's present endpoints and to no others; to none if the table is gone."""
-        table = plan.setup.name
-        found = plan.setup.connect and self._tables.find(table) is plan
-        names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
-        if found and sum(map(len, plan.numberings)) > MOST:
+        table = active.setup.name
+        found = active.setup.connect and self._tables.find(table) is active
+        names = {name for name in islice(active.names(), MOST) if found and is_endpoint(name)}
+        if found and sum(map(len, active.numberings)) > MOST:
             LOGGER.warning("Route table %s: the router connects only to the first %d endpoints", table, MOST)
-        gone = self._told.keys() - self._controls
+        gone = self._orders.keys() - self._controls
         for place in [one for one in gone if one[0] == table and one[1] not in names]:
             self._withdraw(place)
         for name in names:
-            self._want(plan, name)
+            self._want(active, name)
 
     # ---- control connections to Route Managers and applications ----
 
-    def control(self, plan: Plan, name: str, wanted: bool) -> None:
+    def control(self, active: ActiveTable, name: str, wanted: bool) -> None:
         """Connect to host:port independently of the table, or stop."""
-        place = plan.setup.name, TO + name
-        if wanted and is_endpoint(name) and place not in self._told:
+        place = active.setup.name, TO + name
+        if wanted and is_endpoint(name) and place not in self._orders:
             self._controls.add(place)
-            self._connect(plan, place, name)
+            self._connect(active, place, name)
         elif not wanted:
             self._controls.discard(place)
             self._withdraw(place)
@@ -96,9 +96,9 @@ class Dialling(Plane):
         opened = self._find(link.worker, link.connection)
         if not link.outgoing or link.address is None or opened is None or opened.role == RMR:
             return
-        for plan in self._tables:
-            if (name := plan.endpoint_of(link.address)) is not None:
-                place = self._receivers[_key(link)] = plan.setup.name, name
+        for active in self._tables:
+            if (name := active.endpoint_of(link.address)) is not None:
+                place = self._receivers[_key(link)] = active.setup.name, name
                 self._held[place] += 1
                 self._withdraw(place)
 
@@ -110,9 +110,9 @@ class Dialling(Plane):
         self._held[place] -= 1
         if not self._held[place]:
             del self._held[place]
-        plan = self._tables.find(place[0])
-        if plan is not None and max(plan.numbers(place[1])) >= 0:
-            self._want(plan, place[1])
+        active = self._tables.find(place[0])
+        if active is not None and max(active.numbers(place[1])) >= 0:
+            self._want(active, place[1])
 
     # ---- workers ----
 
@@ -120,9 +120,9 @@ class Dialling(Plane):
         """Tell the successor of a dead worker, or with ``removed`` another worker, of its endpoints."""
         if removed:
             self._workers.discard(worker)
-        for place, (whose, endpoint) in list(self._told.items()):
+        for place, (whose, endpoint) in list(self._orders.items()):
             if whose == worker:
-                self._tell(place, endpoint)
+                self._order(place, endpoint)
 
     def worker_added(self, worker: int) -> None:
         """Add a worker. Existing connections stay."""
@@ -130,25 +130,25 @@ class Dialling(Plane):
 
     # ---- orders to workers ----
 
-    def _want(self, plan: Plan, name: str) -> None:
-        place = plan.setup.name, name
-        if place in self._told or self._held[place] or not (plan.setup.connect and is_endpoint(name)):
+    def _want(self, active: ActiveTable, name: str) -> None:
+        place = active.setup.name, name
+        if place in self._orders or self._held[place] or not (active.setup.connect and is_endpoint(name)):
             return
-        self._connect(plan, place, name)
+        self._connect(active, place, name)
 
-    def _connect(self, plan: Plan, place: Place, name: str) -> None:
+    def _connect(self, active: ActiveTable, place: Place, name: str) -> None:
         host, _, port = name.rpartition(":")
-        self._tell(place, Endpoint(place[0], plan.prefix + place[1], host.strip("[]"), int(port)))
+        self._order(place, Endpoint(place[0], active.prefix + place[1], host.strip("[]"), int(port)))
 
     def _withdraw(self, place: Place) -> None:
-        if (told := self._told.pop(place, None)) is not None:
-            self._post(told[0], msgspec.structs.replace(told[1], open=False))
+        if (order := self._orders.pop(place, None)) is not None:
+            self._post(order[0], msgspec.structs.replace(order[1], open=False))
 
-    def _tell(self, place: Place, endpoint: Endpoint) -> None:
+    def _order(self, place: Place, endpoint: Endpoint) -> None:
         if not self._workers:
             return
         worker = max(self._workers, key=lambda one: zlib.crc32(f"{one} {endpoint.address}".encode()))
-        self._told[place] = worker, endpoint
+        self._orders[place] = worker, endpoint
         self._post(worker, endpoint)
 
     def _post(self, worker: int, endpoint: Endpoint) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from core.links.link import Link
 from core.links.plane import Plane
 from core.rmr.active.dialling import Dialling
-from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.active.route_tables import ActiveTable, RouteTables
 from shm.contract.payloads import Endpoint
 
 LONGEST_NS: Final = 3_000_000_000  # for a host that does not answer
@@ -27,41 +27,43 @@ class Openings(Plane):
     def __init__(self, tables: RouteTables, dialling: Dialling) -> None:
         self._tables = tables
         self._dialling = dialling
-        self._since: dict[Plan, int] = {}
+        self._since: dict[ActiveTable, int] = {}
         tables.changed = self._changed
 
     def attached(self, link: Link) -> None:
         """Record an endpoint whose receiver is attached."""
         if not link.outgoing or link.address is None:
             return
-        for plan in self._tables:
-            if plan.closed and (name := plan.endpoint_of(link.address)) is not None:
-                self._answered(plan, name)
+        for active in self._tables:
+            if active.closed and (name := active.endpoint_of(link.address)) is not None:
+                self._answered(active, name)
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
         """Record an endpoint that a worker could not connect to."""
         if not isinstance(message, Endpoint) or message.open:
             return False
-        plan = self._tables.find(message.table)
-        if plan is not None and plan.closed:
-            self._answered(plan, message.address.removeprefix(plan.prefix))
+        active = self._tables.find(message.table)
+        if active is not None and active.closed:
+            self._answered(active, message.address.removeprefix(active.prefix))
         return True
 
     def step(self, now: int) -> None:
         """Open tables whose endpoints have not answered in time."""
-        self._since = {plan: self._since.get(plan, now) for plan in self._tables if plan.closed and plan.begun}
-        for plan, since in self._since.items():
+        self._since = {
+            active: self._since.get(active, now) for active in self._tables if active.closed and active.begun
+        }
+        for active, since in self._since.items():
             if now - since >= LONGEST_NS:
-                plan.open()
+                active.open()
 
-    def _answered(self, plan: Plan, name: str) -> None:
-        plan.answered.add(name)
-        self._try(plan)
+    def _answered(self, active: ActiveTable, name: str) -> None:
+        active.answered.add(name)
+        self._try(active)
 
-    def _changed(self, plan: Plan) -> None:
-        self._dialling.refresh(plan)
-        self._try(plan)
+    def _changed(self, active: ActiveTable) -> None:
+        self._dialling.refresh(active)
+        self._try(active)
 
-    def _try(self, plan: Plan) -> None:
-        if plan.closed and plan.begun and all(name in plan.answered for name in self._dialling.told(plan)):
-            plan.open()
+    def _try(self, active: ActiveTable) -> None:
+        if active.closed and active.begun and all(name in active.answered for name in self._dialling.ordered(active)):
+            active.open()

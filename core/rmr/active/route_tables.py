@@ -46,7 +46,7 @@ class History(msgspec.Struct):
     last_error: str = ""
 
 
-class Plan:
+class ActiveTable:
     """One route table."""
 
     def __init__(self, forwarder: Forwarder, address: Address, setup: TableSetup) -> None:
@@ -140,20 +140,20 @@ class RouteTables(Plane):
         self._served = served
         self._forwarder = forwarder
         self._addresses = addresses
-        self._plans: dict[str, Plan] = {}
-        self._waiting: list[tuple[Plan, Made]] = []
-        self._former: list[tuple[Plan, list[object]]] = []
+        self._tables: dict[str, ActiveTable] = {}
+        self._waiting: list[tuple[ActiveTable, Made]] = []
+        self._former: list[tuple[ActiveTable, list[object]]] = []
         self.intake = intake
-        self.changed: Callable[[Plan], None] = lambda _: None
-        self.installed: list[Callable[[Plan, Made], None]] = []  # called for each table taken into use
+        self.changed: Callable[[ActiveTable], None] = lambda _: None
+        self.installed: list[Callable[[ActiveTable, Made], None]] = []  # called for each table taken into use
         addresses.watch = self._watch
 
-    def __iter__(self) -> Iterator[Plan]:
-        return iter(self._plans.values())
+    def __iter__(self) -> Iterator[ActiveTable]:
+        return iter(self._tables.values())
 
-    def find(self, name: str) -> Plan | None:
+    def find(self, name: str) -> ActiveTable | None:
         """Return the table of this name, or None."""
-        return self._plans.get(name)
+        return self._tables.get(name)
 
     # ---- configuration ----
 
@@ -171,78 +171,78 @@ class RouteTables(Plane):
         """Use these tables. Return the addresses that became or stopped being a table's."""
         wanted = {one.name: one for one in setups}
         touched: list[Address] = []
-        for name, plan in list(self._plans.items()):
-            if name not in wanted or wanted[name].address != plan.setup.address:
-                touched.append(self._remove(plan))
+        for name, active in list(self._tables.items()):
+            if name not in wanted or wanted[name].address != active.setup.address:
+                touched.append(self._remove(active))
         for name, setup in wanted.items():
-            known = self._plans.get(name)
-            plan = self._add(setup) if known is None else known
+            known = self._tables.get(name)
+            active = self._add(setup) if known is None else known
             before = None if known is None else known.setup
             if before is None:
-                touched.append(plan.address)
-            plan.setup = setup
+                touched.append(active.address)
+            active.setup = setup
             if before is not None and before.stash != setup.stash:
-                self._move_stash(plan, before)
-            plan.native.set_skip_dead(setup.skip_dead)
-            self.changed(plan)
-            if before is None and (path := self._stash(plan)) and os.path.exists(path):
-                self._restore(plan, Path(path))
+                self._move_stash(active, before)
+            active.native.set_skip_dead(setup.skip_dead)
+            self.changed(active)
+            if before is None and (path := self._stash(active)) and os.path.exists(path):
+                self._restore(active, Path(path))
             elif setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
-                self._seed(plan)
+                self._seed(active)
             elif before is None:
-                plan.open()
+                active.open()
         return touched
 
-    def _add(self, setup: TableSetup) -> Plan:
+    def _add(self, setup: TableSetup) -> ActiveTable:
         address = self._addresses.resolve(setup.address)
         self._addresses.keep(address)
         self._addresses.tables.add(address.key)
-        plan = self._plans[setup.name] = Plan(self._forwarder, address, setup)
+        active = self._tables[setup.name] = ActiveTable(self._forwarder, address, setup)
         self._served(address, 1, False)
         for one in self._addresses.entries():
-            if (name := plan.endpoint_of(one)) is not None:
-                plan.live[name] = one
-        return plan
+            if (name := active.endpoint_of(one)) is not None:
+                active.live[name] = one
+        return active
 
-    def _remove(self, plan: Plan) -> Address:
-        plan.native.close()
-        self._served(plan.address, -1, False)
-        del self._plans[plan.setup.name]
-        self._addresses.tables.discard(plan.address.key)
-        self._waiting = [one for one in self._waiting if one[0] is not plan]
-        self._addresses.release(plan.address)
-        if path := self._stash(plan):
+    def _remove(self, active: ActiveTable) -> Address:
+        active.native.close()
+        self._served(active.address, -1, False)
+        del self._tables[active.setup.name]
+        self._addresses.tables.discard(active.address.key)
+        self._waiting = [one for one in self._waiting if one[0] is not active]
+        self._addresses.release(active.address)
+        if path := self._stash(active):
             self.intake.keep(path, None)
-        LOGGER.info("Route table %s: removed", plan.setup.name)
-        self.changed(plan)
-        return plan.address
+        LOGGER.info("Route table %s: removed", active.setup.name)
+        self.changed(active)
+        return active.address
 
-    def _seed(self, plan: Plan) -> None:
-        path = Path(plan.setup.seed)
-        self.take(plan.feed(str(path), lambda _: None, plan.setup.stamp), path, last=True)
+    def _seed(self, active: ActiveTable) -> None:
+        path = Path(active.setup.seed)
+        self.take(active.feed(str(path), lambda _: None, active.setup.stamp), path, last=True)
 
-    def _stash(self, plan: Plan) -> str:
-        return plan.setup.stash or self._snapshot_store(plan.setup.name)
+    def _stash(self, active: ActiveTable) -> str:
+        return active.setup.stash or self._snapshot_store(active.setup.name)
 
-    def _move_stash(self, plan: Plan, before: TableSetup) -> None:
+    def _move_stash(self, active: ActiveTable, before: TableSetup) -> None:
         """Keep the snapshot in another file from now on."""
         if former := before.stash or self._snapshot_store(before.name):
             self.intake.keep(former, None)
-        if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
-            self.intake.keep(path, plan.kept)
+        if (path := self._stash(active)) and (active.table is not None or active.owners is not None):
+            self.intake.keep(path, active.kept)
 
-    def _restore(self, plan: Plan, path: Path) -> None:
+    def _restore(self, active: ActiveTable, path: Path) -> None:
         """Begin with the snapshot, or if that fails with the seed."""
-        name = plan.setup.name
+        name = active.setup.name
 
         def done(outcomes: list[Outcome]) -> None:
             bad = [one.reason for one in outcomes if not one.ok]
             if bad:
                 LOGGER.warning("Route table %s: the snapshot in %s is not used: %s", name, path, bad[0])
-                if plan.setup.seed and self.find(name) is plan:
-                    self._seed(plan)
+                if active.setup.seed and self.find(name) is active:
+                    self._seed(active)
 
-        self.take(plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True)
+        self.take(active.feed(f"stash {path}", done, wanted=Kept(name, stamp=active.setup.stamp)), path, last=True)
 
     # ---- texts ----
 
@@ -257,22 +257,22 @@ class RouteTables(Plane):
             self._turn()
 
     def _turn(self) -> None:
-        for plan, things in list(self._former):
-            if plan.native.settle():
-                self._former.remove((plan, things))
+        for active, things in list(self._former):
+            if active.native.settle():
+                self._former.remove((active, things))
                 self.intake.forget(things)
         while self.intake.made:
             made = self.intake.made.popleft()
             self._waiting += [(one, made) for one in self if one.values is made.feed.values]
-        busy = {id(plan) for plan, _ in self._former}
+        busy = {id(active) for active, _ in self._former}
         waiting, self._waiting = self._waiting, []
-        for plan, made in waiting:
-            if id(plan) in busy:
-                self._waiting.append((plan, made))
+        for active, made in waiting:
+            if id(active) in busy:
+                self._waiting.append((active, made))
                 continue
-            self._install(plan, made)
-            if self._former and self._former[-1][0] is plan:
-                busy.add(id(plan))
+            self._install(active, made)
+            if self._former and self._former[-1][0] is active:
+                busy.add(id(active))
 
     @property
     def restless(self) -> bool:
@@ -283,37 +283,37 @@ class RouteTables(Plane):
         """Write the snapshots for the next core."""
         self.intake.close()
 
-    def _install(self, plan: Plan, made: Made) -> None:
-        before = plan.table, plan.owners
+    def _install(self, active: ActiveTable, made: Made) -> None:
+        before = active.table, active.owners
         if made.table is not None:
-            plan.native.use_table(made.table.native, made.moved)
-            plan.table = made.table
+            active.native.use_table(made.table.native, made.moved)
+            active.table = made.table
         if made.owners is not None:
-            plan.native.use_owners(made.owners.native, made.moved_owners)
-            plan.owners = made.owners
-        for name in plan.live:
-            plan.bind(name)
+            active.native.use_owners(made.owners.native, made.moved_owners)
+            active.owners = made.owners
+        for name in active.live:
+            active.bind(name)
         things: list[object] = [*before, made]
-        if plan.native.settle():
+        if active.native.settle():
             self.intake.forget(things)
         else:
-            self._former.append((plan, things))
-        self._tell(plan, made)
+            self._former.append((active, things))
+        self._tell(active, made)
         for hear in self.installed if made.values else ():
-            hear(plan, made)
-        if made.values and made.kept is None and (path := self._stash(plan)):
-            self.intake.keep(path, plan.kept)
-        seed_next = made.feed.wanted is not None and not made.values and plan.setup.seed
-        plan.begun = plan.begun or not seed_next
+            hear(active, made)
+        if made.values and made.kept is None and (path := self._stash(active)):
+            self.intake.keep(path, active.kept)
+        seed_next = made.feed.wanted is not None and not made.values and active.setup.seed
+        active.begun = active.begun or not seed_next
         if made.table is not None or made.owners is not None:
             self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
-            self.changed(plan)
-        elif plan.closed:
-            self.changed(plan)
+            self.changed(active)
+        elif active.closed:
+            self.changed(active)
 
-    def _tell(self, plan: Plan, made: Made) -> None:
+    def _tell(self, active: ActiveTable, made: Made) -> None:
         """Log one line for each table and map."""
-        name, origin, history = plan.setup.name, made.feed.origin, plan.history
+        name, origin, history = active.setup.name, made.feed.origin, active.history
         restored = made.feed.wanted is not None
         for one in made.outcomes:
             if restored and not one.ok:
@@ -348,15 +348,15 @@ class RouteTables(Plane):
 
     def _watch(self, address: Address, there: bool) -> None:
         """Bind or unbind an endpoint whose address has come or is about to go."""
-        for plan in self._plans.values():
-            name = plan.endpoint_of(address)
+        for active in self._tables.values():
+            name = active.endpoint_of(address)
             if name is None:
                 continue
             if there:
-                plan.live[name] = address
+                active.live[name] = address
             else:
-                plan.live.pop(name, None)
-            plan.bind(name)
+                active.live.pop(name, None)
+            active.bind(name)
 
 
 def _recall(history: History, kept: Kept, origin: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from core.links.plane import Plane
-from core.rmr.active.route_tables import Plan
+from core.rmr.active.route_tables import ActiveTable
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -21,8 +21,8 @@ REASONS: Final = (
 class UnroutableLog(Plane):
     """Logs each table and reason once a minute, with the key of the last message."""
 
-    def __init__(self, plans: Iterable[Plan]) -> None:
-        self._plans = plans
+    def __init__(self, tables: Iterable[ActiveTable]) -> None:
+        self._tables = tables
         self._looked = 0
         self._said: dict[tuple[str, int], tuple[int, int]] = {}  # count and time of the last line
 
@@ -31,11 +31,11 @@ class UnroutableLog(Plane):
         if now - self._looked < LOOK_NS:
             return
         self._looked = now
-        names = {plan.setup.name for plan in self._plans}
+        names = {active.setup.name for active in self._tables}
         self._said = {key: said for key, said in self._said.items() if key[0] in names}
-        for plan in self._plans:
-            for reason, (count, *key) in enumerate(plan.native.nowhere()):
-                self._tell(plan.setup.name, reason, count, key, now)
+        for active in self._tables:
+            for reason, (count, *key) in enumerate(active.native.unroutable()):
+                self._tell(active.setup.name, reason, count, key, now)
 
     def _tell(self, table: str, reason: int, count: int, key: list[int], now: int) -> None:
         before, then = self._said.get((table, reason), (0, -PERIOD_NS))

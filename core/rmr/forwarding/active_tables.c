@@ -9,12 +9,12 @@
 #include "core/forwarder/tables/planes.h"
 #include "core/rmr/forwarding/active_tables.h"
 
-#define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
+#define ROUTES_PORTION 16384u  /* slots and endpoints of a former table whose counts move at a time */
 
-/* Gives the senders to an address their credit. */
+/* Returns whether senders to the table get credit. */
 PRIVATE bool routes_open(const core_routes *p) { return !p->closed; }
 
-/* Whether somebody receives from an endpoint. */
+/* Returns whether an endpoint has a receiver. */
 PRIVATE inline bool route_alive(const route_endpoint *e)
 {
     return e->address && address_has_receiver(e->address) && e->address->treatment < T_UNAVAILABLE;
@@ -26,7 +26,7 @@ static void route_endpoint_move(route_endpoint *to, const route_endpoint *from)
     to->missed += from->missed;
 }
 
-/* Moves a portion of what the former table has counted; true: all of it has been. */
+/* Moves a portion of the former table's counts, and returns whether all have been moved. */
 GLUE bool routes_settle(core_routes *p)
 {
     const route_table *from = p->former;
@@ -44,7 +44,8 @@ GLUE bool routes_settle(core_routes *p)
     return true;
 }
 
-/* `moved` is by endpoint of the table in use, if there is one, and stays until that is settled. */
+/* Takes a table into use.  `moved` has the present number of each endpoint of the former table, and must stay until
+ * that is settled. */
 GLUE void routes_use_table(core_routes *p, route_table *t, const uint32_t *moved)
 {
     p->former = p->table;
@@ -54,7 +55,7 @@ GLUE void routes_use_table(core_routes *p, route_table *t, const uint32_t *moved
     routes_settle(p);
 }
 
-/* Owners are few beside entries: what they counted moves at once. */
+/* Takes a MEID map into use.  All counts move at once, because owners are few. */
 GLUE void routes_use_owners(core_routes *p, route_owners *o, const uint32_t *moved)
 {
     for (uint32_t i = 0; p->owners && i < p->owners->endpoints.count; i++)

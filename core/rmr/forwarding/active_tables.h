@@ -9,7 +9,7 @@
 
 typedef struct {
     uint64_t hash;
-    uint32_t owner;            /* ROUTE_NONE: there is nothing in this slot */
+    uint32_t owner;            /* ROUTE_NONE: the slot is empty */
     uint32_t text, length;
 } route_owner;
 
@@ -25,21 +25,21 @@ GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const 
                                       uint32_t count, uint32_t endpoints);
 PRIVATE route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid, uint32_t length);
 
-enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */
+enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why no endpoint gets a message */
 
 typedef struct { int32_t type, subscription; } core_unroutable;
 
 typedef struct core_routes {
     core_address *address;
-    route_table *table;        /* NULL: there is none yet */
-    route_owners *owners;      /* NULL: nobody owns anything */
+    route_table *table;        /* NULL: none yet */
+    route_owners *owners;      /* NULL: no managed entity has an owner */
     bool skip_dead;
-    bool closed;               /* its senders get no credit yet; what comes all the same is routed */
+    bool closed;               /* senders get no credit yet; messages that come anyway are routed */
     uint64_t routed, no_entry, no_endpoint, no_owner, refused;
-    core_unroutable unroutable[ROUTES_REASONS]; /* the last message of each reason */
-    const route_table *former; /* NULL: all that it counted has been moved */
+    core_unroutable unroutable[ROUTES_REASONS];  /* the last message of each reason */
+    const route_table *former; /* NULL: its counts have been moved */
     uint32_t former_at, former_endpoint;
-    const uint32_t *moved;     /* by endpoint of the former table: which one it is now; ROUTE_NONE: it is gone */
+    const uint32_t *moved;     /* by endpoint of the former table: its present number; ROUTE_NONE: it is gone */
 } core_routes;
 
 PRIVATE bool route_alive(const route_endpoint *e);
@@ -51,12 +51,12 @@ GLUE void routes_use_owners(core_routes *p, route_owners *o, const uint32_t *mov
 
 typedef struct {
     int32_t type, subscription;
-    uint64_t turns;            /* messages that took an entry of this key, whomever it is for */
+    uint64_t turns;            /* messages that took an entry of this key, for all senders together */
 } route_busiest_row;
 
 typedef struct {
     route_busiest_row row[ROUTE_BUSIEST_ROWS];
-    uint32_t count, least;     /* rows taken; the one to be replaced first */
+    uint32_t count, least;     /* rows in use, and the one with the fewest turns */
     uint32_t at;               /* the next slot */
 } route_busiest;
 

@@ -1,5 +1,4 @@
-/* The owners of managed entities: MEID -> endpoint.  A map is built and taken into use like a route table, but
- * independently. */
+/* The owners of managed entities: MEID -> endpoint.  A map comes into use as a route table does, but independently. */
 #include "core/forwarder/tables/hash.h"
 #include "core/rmr/forwarding/active_tables.h"
 
@@ -11,8 +10,7 @@ GLUE void route_owners_free(route_owners *o)
     free(o);
 }
 
-/* Builds a map of `count` MEIDs, each the text from start[i] to start[i + 1], to their owners.  NULL: memory is
- * exhausted. */
+/* Returns a map of `count` MEIDs, each the text from start[i] to start[i + 1], to their owners; NULL without memory. */
 GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner,
                                       uint32_t count, uint32_t endpoints)
 {
@@ -41,7 +39,7 @@ GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const 
     return o;
 }
 
-/* NULL: nobody owns it. */
+/* Returns the endpoint that owns a managed entity, or NULL. */
 PRIVATE inline route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid,
                                               uint32_t length)
 {

@@ -2,7 +2,7 @@
 #include "core/forwarder/tables/access.h"
 #include "core/rmr/forwarding/table.h"
 
-/* Goes on counting after 2^32 messages of an entry.  A failure costs only the count. */
+/* Counts on after 2^32 messages of an entry.  Without memory only the count is lost. */
 GLUE void route_wrap(route_table *t, const route_slot *s)
 {
     if (!t->wraps) t->wraps = (uint32_t *) calloc((size_t) t->mask + 1, sizeof *t->wraps);
@@ -21,7 +21,7 @@ GLUE void route_table_free(route_table *t)
     free(t);
 }
 
-/* The number of a new special; ROUTE_NONE: memory is used up. */
+/* Returns the number of a new special, or ROUTE_NONE without memory. */
 static uint32_t route_add_special(route_table *t, uint32_t senders, uint32_t count, uint32_t target)
 {
     if (t->special_count == t->special_room) {
@@ -36,7 +36,8 @@ static uint32_t route_add_special(route_table *t, uint32_t senders, uint32_t cou
     return t->special_count++;
 }
 
-/* Rows come last one first, so the first of a key wins and only what is for certain senders has others behind it. */
+/* Adds a row.  The last row is added first, so the first of a key wins, and only an entry for certain senders has
+ * successors. */
 static bool route_add_row(route_table *t, const route_columns *from, uint32_t row, uint32_t senders, uint32_t count)
 {
     uint32_t target = from->target[row] == ROUTE_NONE ? ROUTE_GONE : from->place[from->target[row]];
@@ -62,7 +63,7 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
     return true;
 }
 
-/* NULL: memory is used up.  `endpoints` are the caller's to fill in, `word` and `sender` its to keep. */
+/* Returns a table, or NULL without memory.  The caller fills in the endpoints, and keeps `word` and `sender`. */
 GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
 {
     route_table *t = (route_table *) calloc(1, sizeof *t);
@@ -91,7 +92,7 @@ GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
     return NULL;
 }
 
-/* ---- what a table takes over from the one before: how often its entries were taken ---- */
+/* ---- counts of entries, from the former table to the next ---- */
 
 static bool route_same_senders(const route_table *t, const route_special *a, const route_table *u,
                                const route_special *b)
@@ -108,7 +109,7 @@ static void route_inherit_specials(route_table *t, const route_slot *s, const ro
                 t->special[k].turn += from->special[i].turn;
 }
 
-/* From `limit` slots of the former table, `at` onwards; the slot that is next. */
+/* Adds the counts of `limit` slots of the former table from slot `at` on, and returns the next slot. */
 PRIVATE uint32_t route_inherit(route_table *t, const route_table *from, uint32_t at, uint32_t limit)
 {
     for (; limit-- && at <= from->mask; at++) {
@@ -120,10 +121,10 @@ PRIVATE uint32_t route_inherit(route_table *t, const route_table *from, uint32_t
             route_inherit_specials(t, s, from, old);
             continue;
         }
-        uint64_t sum = route_slot_turns(t, s) + route_slot_turns(from, old);
-        s->turn = (uint32_t) sum;
-        if (sum >> 32 && !t->wraps) route_wrap(t, s);
-        if (t->wraps) t->wraps[s - t->slot] = (uint32_t) (sum >> 32);
+        uint64_t total = route_slot_turns(t, s) + route_slot_turns(from, old);
+        s->turn = (uint32_t) total;
+        if (total >> 32 && !t->wraps) route_wrap(t, s);
+        if (t->wraps) t->wraps[s - t->slot] = (uint32_t) (total >> 32);
     }
     return at;
 }

@@ -14,29 +14,29 @@
 #include "core/forwarder/tables/tables.h"
 #include "shm/unity.h"
 
-#define ROUTE_FREE UINT32_MAX          /* `target`: there is no entry in this slot */
-#define ROUTE_SPECIAL 0x80000000u      /* `target`: the rest is the number of a special */
-#define ROUTE_GONE 0x7fffffffu      /* `target`: the entry was deleted, as if there were none */
+#define ROUTE_FREE UINT32_MAX          /* `target`: the slot has no entry */
+#define ROUTE_SPECIAL 0x80000000u      /* `target`: the other bits are the number of a special */
+#define ROUTE_GONE 0x7fffffffu         /* `target`: the entry was deleted */
 #define ROUTE_NONE UINT32_MAX
 #define ROUTE_MEMBERS 32u              /* most members of a group, as in the RMR library */
-#define ROUTE_NAME 63u  /* octets of an endpoint's name that fit into the source field of an RMR header */
-#define ROUTE_ANY (-1)                 /* subscription: any that has no entry of its own */
+#define ROUTE_NAME 63u                 /* octets of a name that fit into the source field of an RMR header */
+#define ROUTE_ANY (-1)                 /* the subscription of an entry for all that have none of their own */
 
 typedef struct {
     int32_t type, subscription;
-    uint32_t target, turn;     /* turn: messages that took this entry; all its groups are at the same turn */
+    uint32_t target, turn;     /* turn: messages that took this entry; its groups share it */
 } route_slot;
 
 typedef struct {
-    uint32_t senders, sender_count;    /* in sender[]; count 0: for everybody */
+    uint32_t senders, sender_count;    /* in sender[]; count 0: all senders */
     uint32_t target, next;
     uint64_t turn;
 } route_special;
 
 typedef struct {
     uint64_t hash;             /* of its name */
-    core_address *address;     /* NULL: nobody has ever been there */
-    uint64_t sent, missed;     /* messages; missed: nobody was there when it was its turn */
+    core_address *address;     /* NULL: the endpoint never had a receiver */
+    uint64_t sent, missed;     /* messages; missed: it had no receiver at its turn */
     uint32_t name, length;
 } route_endpoint;
 
@@ -48,10 +48,10 @@ typedef struct {
 
 typedef struct route_table {
     route_slot *slot;
-    uint32_t shift;            /* the bits of the hash that are no index */
+    uint32_t shift;            /* the number of bits of the hash behind the index */
     uint32_t mask;
     uint32_t entries;          /* in force */
-    uint32_t *wraps;           /* by slot: how often its turn began anew; NULL: none ever did */
+    uint32_t *wraps;           /* by slot: how often its turn has wrapped; NULL: none has */
     const uint32_t *word;
     route_special *special;
     uint32_t special_count, special_room;
@@ -59,12 +59,12 @@ typedef struct route_table {
     route_endpoints endpoints;
 } route_table;
 
-typedef struct {               /* what a table is built of: columns of `rows` entries, the last of a key wins */
+typedef struct {               /* the source of a table: columns of `rows` entries, of which the last of a key wins */
     const int32_t *type, *subscription;
     const uint32_t *target;    /* index into place[]; ROUTE_NONE: deleted */
     uint32_t rows;
     const uint32_t *place, *word;      /* place: where in word[] a target begins */
-    /* rows for certain senders only, ascending; the start behind the last, too */
+    /* rows for certain senders, ascending; sender_start has one item more, the end */
     const uint32_t *sender_row, *sender_start;
     uint32_t sender_rows;
     const uint64_t *sender;
@@ -111,8 +111,7 @@ static inline uint64_t route_slot_turns(const route_table *t, const route_slot *
     return (t->wraps ? (uint64_t) t->wraps[s - t->slot] << 32 : 0) | s->turn;
 }
 
-/* Of one key: where it leads, and the turn that it is; ROUTE_GONE: nowhere.  `source`: hash of the sender's name, or
- * 0. */
+/* Returns the target of one key, or ROUTE_GONE, and sets its turn.  `source` is the hash of the sender's name, or 0. */
 static inline uint32_t route_take(route_table *t, int32_t type, int32_t subscription, uint64_t source, uint64_t *turn)
 {
     route_slot *s = route_slot_of(t, type, subscription);
@@ -131,7 +130,7 @@ static inline uint32_t route_take(route_table *t, int32_t type, int32_t subscrip
     return ROUTE_GONE;
 }
 
-/* By type and subscription, or else by the type alone: only where there is no entry, not where one leads to nobody. */
+/* Looks up type and subscription, and without an entry for these the type alone. */
 static inline uint32_t route_find_target(route_table *t, int32_t type, int32_t subscription, uint64_t source,
                                          uint64_t *turn)
 {

@@ -253,7 +253,7 @@ cdef class Routes:
         """Return the messages routed, without entry, without endpoint, without owner, and refused."""
         return self.routes.routed, self.routes.no_entry, self.routes.no_endpoint, self.routes.no_owner, self.routes.refused
 
-    def nowhere(self) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
+    def unroutable(self) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
         """Return the messages without entry, endpoint or owner, each with the key of the last one."""
         cdef core_routes *p = &self.routes
         return (

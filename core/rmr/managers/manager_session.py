@@ -105,7 +105,7 @@ class ManagerSession:
             self.client = Client(settings.manager, settings.me, settings.interval, self._ask, world.seconds)
             world.dial(settings.manager, True)
         if settings.serve:
-            self.server = Server(instance, settings.name, self, self._told, settings.limits)
+            self.server = Server(instance, settings.name, self, self._report, settings.limits)
             if use.table is not None:
                 self.server.install(use, None)
             for control in settings.push_to:
@@ -255,7 +255,7 @@ class ManagerSession:
             whole, said = isinstance(value, Table) and value.complete, True
             self._world.install(value, origin, done)
 
-        def told(heard: words.Heard, table_id: str, reason: str) -> None:
+        def report(heard: words.Heard, table_id: str, reason: str) -> None:
             nonlocal said
             if reason and not said:  # otherwise the installer has logged it
                 self._refused(heard, table_id, reason)
@@ -263,7 +263,7 @@ class ManagerSession:
             if manager and self.client is not None:
                 self.client.table(table_id, reason, whole and not reason, self._now)
 
-        return Stream(install, self._based, self._answer, told, self.settings.compatible)
+        return Stream(install, self._based, self._answer, report, self.settings.compatible)
 
     def _based(self) -> bool:
         return self._world.origin().startswith(("manager ", "rmr "))
@@ -297,7 +297,7 @@ class ManagerSession:
         """Connect to a control port, or stop."""
         self._world.dial(place, wanted)
 
-    def _told(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         one = event.application
         who = f"{one.endpoint or one.control} (control port {one.control})"
         match event.kind:

@@ -14,7 +14,7 @@ from core.links.plane import Plane
 from core.links.terminus import RMR
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Made
-from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.active.route_tables import ActiveTable, RouteTables
 from core.rmr.managers import application
 from core.rmr.managers.envelope import LONGEST
 from core.rmr.managers.manager_session import ManagerSession, Peer, Settings
@@ -43,7 +43,7 @@ class _Around:
         local: Local,
         dialling: Dialling,
         tables: RouteTables,
-        plan: Plan,
+        active: ActiveTable,
         clock: Callable[[], float],
         connections: str,
     ) -> None:
@@ -52,7 +52,7 @@ class _Around:
         self._local = local
         self._dialling = dialling
         self._tables = tables
-        self._plan = plan
+        self._plan = active
         self._clock = clock
 
     def seconds(self) -> int:
@@ -147,22 +147,22 @@ class ManagerSessions(Plane):
             return
         known: dict[str, Known] = {}
         for name, (setup, session, _) in list(self._sessions.items()):
-            plan = self._tables.find(name)
-            if plan is None or _matters(plan.setup) != _matters(setup):
+            active = self._tables.find(name)
+            if active is None or _matters(active.setup) != _matters(setup):
                 self._dialling.forget_controls(name)
                 self._local.leave(self._listening.pop(name))
                 known[name] = _known(session)
                 del self._sessions[name]
-        for plan in self._tables:
-            if plan.setup.name not in self._sessions:
-                self._add(plan, known.get(plan.setup.name, []))
+        for active in self._tables:
+            if active.setup.name not in self._sessions:
+                self._add(active, known.get(active.setup.name, []))
 
-    def _add(self, plan: Plan, known: Known) -> None:
-        setup = plan.setup
+    def _add(self, active: ActiveTable, known: Known) -> None:
+        setup = active.setup
         around = _Around(
-            self._forwarder, self._local, self._dialling, self._tables, plan, self._clock, self._connections
+            self._forwarder, self._local, self._dialling, self._tables, active, self._clock, self._connections
         )
-        session = ManagerSession(setup.name, _settings(setup), self._instance, around, _use(plan))
+        session = ManagerSession(setup.name, _settings(setup), self._instance, around, _use(active))
         path = setup.applications or self._snapshot_store(f"{setup.name}.applications")
         remembered = Remembered(path if setup.serve else "")
         self._sessions[setup.name] = setup, session, remembered
@@ -172,7 +172,7 @@ class ManagerSessions(Plane):
         for opened in self._peers.values():
             session.opened(_peer(opened))
         self._listening[setup.name] = self._local.listen(
-            plan.prefix + CONTROL, lambda content, _: self._heard(setup.name, content), LONGEST
+            active.prefix + CONTROL, lambda content, _: self._heard(setup.name, content), LONGEST
         )
 
     # ---- what happens ----
@@ -204,10 +204,10 @@ class ManagerSessions(Plane):
         for key in [one for one in self._peers if one[0] == worker]:
             self.closed(*key)
 
-    def _installed(self, plan: Plan, made: Made) -> None:
-        if (found := self._sessions.get(plan.setup.name)) is not None:
+    def _installed(self, active: ActiveTable, made: Made) -> None:
+        if (found := self._sessions.get(active.setup.name)) is not None:
             value = made.values[0] if len(made.values) == 1 else None
-            found[1].installed(_use(plan), value)
+            found[1].installed(_use(active), value)
 
     # ---- what is due ----
 
@@ -266,8 +266,10 @@ def _settings(setup: TableSetup) -> Settings:
     )
 
 
-def _use(plan: Plan) -> Installed:
-    return Installed(None if plan.table is None else plan.table.value, {} if plan.owners is None else plan.owners.value)
+def _use(active: ActiveTable) -> Installed:
+    return Installed(
+        None if active.table is None else active.table.value, {} if active.owners is None else active.owners.value
+    )
 
 
 def _peer(opened: ConnectionOpened) -> Peer:

@@ -76,14 +76,14 @@ class Server:
         instance: str,
         name: str,
         port: Port,
-        told: Callable[[Event], None],
+        report: Callable[[Event], None],
         limits: Limits = DEFAULTS,
         piece: int = PIECE,
     ) -> None:
         self._instance = instance
         self._name = name
         self._port = port
-        self._told = told
+        self._report = report
         self._limits = limits
         self._piece = piece
         self._messages = self._numbered = 0  # sent messages, and texts made
@@ -167,12 +167,12 @@ class Server:
 
     def _asked(self, one: Application, heard: words.Heard, endpoint: str, now: int) -> None:
         one.requests += 1
-        self._told(Event("request", one, endpoint))
+        self._report(Event("request", one, endpoint))
         waits = one.sending is not None and one.connection == heard.answer
         if waits and one.asked != a.NOTHING and now - one.asked < IMPATIENCE:
             return
         if one.table.acknowledged != a.NOTHING:
-            self._told(Event("restart", one, one.table.table_id))
+            self._report(Event("restart", one, one.table.table_id))
         one.asked = now
         dialling = one.dialled or not one.connection
         one.connection, one.dialled = heard.answer, False
@@ -203,9 +203,9 @@ class Server:
             if not state.ok:
                 reason = state.reason(track.text.table_id)
                 one.fail(a.ERR, reason or "the application gave no reason", now)
-                self._told(Event("err", one, f"{track.text.table_id} {reason}"))
+                self._report(Event("err", one, f"{track.text.table_id} {reason}"))
                 return
-            self._told(Event("ok", one, track.text.table_id))
+            self._report(Event("ok", one, track.text.table_id))
             one.acknowledge(track, now)
             if track is one.map and track.sent == self._map:
                 one.owned = set(self._use.owners)
@@ -253,7 +253,7 @@ class Server:
             self._go_on(one, now)
         elif one.deadline and now >= one.deadline:
             what = "" if one.sending.text is None else one.sending.text.table_id
-            self._told(Event("late", one, what))
+            self._report(Event("late", one, what))
             one.fail(a.UNKNOWN, UNANSWERED.format(what, a.TIMEOUT // a.SECOND), now)
 
     def _go_on(self, one: Application, now: int) -> None:

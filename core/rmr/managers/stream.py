@@ -34,12 +34,12 @@ class Stream:
     """The tables that one connection sends. ``based`` returns whether the table in use can be updated."""
 
     def __init__(
-        self, install: Install, based: Callable[[], bool], answer: Answer, told: Verdict, compatible: bool
+        self, install: Install, based: Callable[[], bool], answer: Answer, report: Verdict, compatible: bool
     ) -> None:
         self._install = install
         self._based = based
         self._answer = answer
-        self._told = told
+        self._report = report
         self._compatible = compatible
         self._parser = Parser(compatible)
         self._waiting: deque[tuple[Heard, str]] = deque()
@@ -67,7 +67,7 @@ class Stream:
         text = records(heard.payload, self._compatible)
         heard = heard._replace(payload=b"")
         if self._waiting_size + len(text) > LONGEST_QUEUE:
-            self._told(heard, "", FULL)
+            self._report(heard, "", FULL)
             self._answer(heard, Said(STATE, state("", FULL, bad=True), xact=heard.xact, call=heard.call))
             return
         self._waiting.append((heard, text))
@@ -130,7 +130,7 @@ class Stream:
     def _cut(self) -> None:
         for result in self._parser.finish():
             if isinstance(result, BadTableError):
-                self._told(self._last, result.table_id, CUT)
+                self._report(self._last, result.table_id, CUT)
 
     def _take(self) -> None:
         """Use what has been parsed, in order."""
@@ -154,7 +154,7 @@ class Stream:
             if reason:
                 self._say(heard, BadTableError(value.table_id, printable(reason, border.LONGEST_SHOWN), []))
             else:
-                self._told(heard, value.table_id, "")
+                self._report(heard, value.table_id, "")
                 self._reply(heard, state(value.table_id))
             self._next()
 
@@ -162,7 +162,7 @@ class Stream:
 
     def _say(self, heard: Heard, error: BadTableError) -> None:
         """Report that a table was not used, and why."""
-        self._told(heard, error.table_id, error.reason)
+        self._report(heard, error.table_id, error.reason)
         self._reply(heard, state(error.named, error.reason, bad=True))
 
     def _reply(self, heard: Heard, payload: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from core.rmr.tables.border import octets_of
 from core.rmr.tables.fields import Groups, MessageType
 from core.rmr.tables.records import Records
-from core.rmr.tables.table import NOWHERE, Destinations, MeidMap, Table
+from core.rmr.tables.table import DELETED, Destinations, MeidMap, Table
 from core.rmr.tables.warning import TableWarning, Weight
 
 WARNING_LIMIT: Final = 1000  # per table; further warnings are only counted
@@ -56,8 +56,8 @@ class OpenTable(_Open):
 
     def add(self, kind: MessageType, subscription: int, groups: Groups | None, line: int) -> None:
         """Add an entry. Without ``groups`` it deletes its key."""
-        target = NOWHERE
-        if groups is not None and (target := self._targets.get(groups, NOWHERE)) == NOWHERE:
+        target = DELETED
+        if groups is not None and (target := self._targets.get(groups, DELETED)) == DELETED:
             target = self._targets[groups] = self._records.target(groups.members)
         self._records.add(kind.number, subscription, kind.senders, target, line)
 

@@ -88,12 +88,12 @@ class Reader:
     def warnings(self, line: int, record: str) -> list[TableWarning]:
         """Return and clear the warnings since the last call."""
         kinds = (self.fatal, Weight.FATAL), (self.odd, Weight.ODD), (self.harmless, Weight.HARMLESS)
-        told = [(reason, weight) for reasons, weight in kinds for reason in reasons]
+        found = [(reason, weight) for reasons, weight in kinds for reason in reasons]
         for reasons, _ in kinds:
             reasons.clear()
         longest = border.LONGEST_SHOWN
         shown = printable(record, longest)
-        return [TableWarning(line, shown, printable(reason, longest), weight) for reason, weight in told]
+        return [TableWarning(line, shown, printable(reason, longest), weight) for reason, weight in found]
 
     @property
     def waiting(self) -> bool:

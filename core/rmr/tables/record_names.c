@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/forwarder/tables/hash.h"
-#include "core/rmr/tables/plain_records.h"
+#include "core/rmr/tables/simple_records.h"
 
 #define NAME_LIMIT (1u << 31)      /* octets of all texts, and numbers in a column */
 
@@ -66,7 +66,7 @@ static bool names_text_room(record_names *n, uint32_t length)
     return true;
 }
 
-/* The number of a text; NAME_NONE: it has none.  `*slot` is where it belongs. */
+/* Returns the number of a text; NAME_NONE: it has none, and `slot` is set to its place. */
 PRIVATE inline uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t length, uint32_t *slot)
 {
     if (!n->slots) return NAME_NONE;
@@ -79,7 +79,7 @@ PRIVATE inline uint32_t name_find(const record_names *n, const uint8_t *text, ui
     return NAME_NONE;
 }
 
-/* The number of a text, a new one if it has none yet: as many as there were before. */
+/* Returns the number of a text.  A new text gets the next number. */
 GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length)
 {
     uint32_t slot = 0;

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The entries of a route table while they arrive: columns, filled natively by simple records (plain_records.c)."""
+"""The entries of a route table while they arrive: columns, filled natively by simple records (simple_records.c)."""
 
 from array import array
 from cpython.array cimport array as Array, clone
@@ -12,7 +12,7 @@ cdef extern from "Python.h":
     const uint8_t *PyUnicode_1BYTE_DATA(str text)
     str PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
-cdef extern from "core/rmr/tables/plain_records.h" nogil:
+cdef extern from "core/rmr/tables/simple_records.h" nogil:
     const uint32_t NAME_NONE
     ctypedef struct record_column:
         uint32_t *at

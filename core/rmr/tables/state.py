@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from core.rmr.tables.table import NOWHERE, Table
+from core.rmr.tables.table import DELETED, Table
 
 AT_ONCE: Final = 2000  # rows examined before other work may run
 
@@ -41,7 +41,7 @@ def force(table: Table) -> Iterator[list[int]]:
         senders = table.senders.get(at)
         if senders is None:
             closed.add(key)
-            if table.targets[at] != NOWHERE:
+            if table.targets[at] != DELETED:
                 found.append(at)
         elif (*key, senders) not in seen:
             seen.add((*key, senders))

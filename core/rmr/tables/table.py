@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 from core.rmr.tables.fields import Groups
 
 ANY_SUBSCRIPTION = -1
-NOWHERE = 0xFFFFFFFF  # a target that means: the entry deletes its key
+DELETED = 0xFFFFFFFF  # a target that means: the entry deletes its key
 
 
 class Entry(NamedTuple):
@@ -113,7 +113,7 @@ class Table:
             self.types[at],
             self.subscriptions[at],
             self.senders.get(at, ()),
-            Groups() if target == NOWHERE else self.groups[target],
+            Groups() if target == DELETED else self.groups[target],
             self.lines[at],
         )
 

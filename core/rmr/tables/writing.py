@@ -10,7 +10,7 @@ from typing import Final
 from core.rmr.tables.border import octets_of
 from core.rmr.tables.parser import MEID_LIMIT
 from core.rmr.tables.state import AT_ONCE, force, in_force
-from core.rmr.tables.table import NOWHERE, Table
+from core.rmr.tables.table import DELETED, Table
 
 PIECE: Final = 64 * 1024  # octets of one message, records permitting; the library takes any size
 LONGEST_UPDATE: Final = 10_000  # entries of tables that are compared; longer tables are sent whole
@@ -103,7 +103,7 @@ def _entries(table: Table, rows: Iterable[int]) -> Iterator[str]:
         if (senders := table.senders.get(at)) is not None:
             head = ",".join((head, *senders))
         target = table.targets[at]
-        if target == NOWHERE:
+        if target == DELETED:
             yield f"del|{head}|{table.subscriptions[at]}"
         else:
             yield f"mse|{head}|{table.subscriptions[at]}|{texts[target]}"
@@ -133,6 +133,6 @@ def _by_key(table: Table) -> dict[tuple[int, int], list[tuple[tuple[str, ...], s
     found: dict[tuple[int, int], list[tuple[tuple[str, ...], str]]] = {}
     for at in in_force(table):
         target = table.targets[at]
-        record = table.senders.get(at, ()), "" if target == NOWHERE else texts[target]
+        record = table.senders.get(at, ()), "" if target == DELETED else texts[target]
         found.setdefault((table.types[at], table.subscriptions[at]), []).append(record)
     return found

@@ -10,7 +10,7 @@ import pytest
 from core.rmr.active.intake import SWITCH_SECONDS, Aside, Outcome
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
-from tests.model.keyed import KeyedSite, got
+from tests.model.table_site import TableSite, got
 
 ENTRIES = 100_000
 LONG = 60.0
@@ -23,13 +23,13 @@ def table(name: str, endpoint: str) -> str:
 
 def test_a_table_is_swapped_under_load() -> None:
     """Every message goes to one table's endpoint or to the other's; turns of the core stay short."""
-    site = KeyedSite()
+    site = TableSite()
     woken = threading.Event()
     a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
     site.table(table("old", "a:1"))
     site.core.plane(RouteTables).intake = Aside(woken.set)
     outcomes: list[Outcome] = []
-    site.core.plane(RouteTables).take(site.plan.feed("test", outcomes.extend), table("new", "b:1"), last=True)
+    site.core.plane(RouteTables).take(site.active.feed("test", outcomes.extend), table("new", "b:1"), last=True)
     number, longest, end = 0, 0, time.monotonic() + LONG
     while not outcomes or site.core.restless:
         assert time.monotonic() < end
@@ -46,21 +46,21 @@ def test_a_table_is_swapped_under_load() -> None:
     assert all(site.outcomes[one] == [n.S_ACCEPTED] for one in range(number + 1))
     assert sys.getswitchinterval() <= SWITCH_SECONDS  # nor does the thread keep the interpreter for long
     assert longest < 50_000_000  # a portion is a fraction of a millisecond; machines that run tests are busy
-    taken = site.plan.native.counts()[0]
+    taken = site.active.native.counts()[0]
     assert taken == number + 1
 
 
 def test_a_text_that_cannot_be_built_ends_nothing() -> None:
     """The next one is taken."""
-    site = KeyedSite()
+    site = TableSite()
     site.core.plane(RouteTables).intake = Aside(lambda: None)
     outcomes: list[Outcome] = []
-    broken = site.plan.feed("broken", outcomes.extend)
+    broken = site.active.feed("broken", outcomes.extend)
     broken.values = None  # type: ignore[assignment]  # what no text does: a mistake of ours
     made = site.core.plane(RouteTables).intake
     made.put(broken, table("t", "a:1")[:200], last=True)
     site.core.plane(RouteTables).take(
-        site.plan.feed("whole", outcomes.extend), "newrt|start|w\nmse|1000|1|a:1\nnewrt|end|1\n", last=True
+        site.active.feed("whole", outcomes.extend), "newrt|start|w\nmse|1000|1|a:1\nnewrt|end|1\n", last=True
     )
     end = time.monotonic() + LONG
     while not outcomes:
@@ -75,7 +75,7 @@ def test_a_stash_that_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.L
     (tmp_path / "folder").mkdir()
     intake.keep(str(tmp_path / "folder"), None)  # no file: whoever removes it fails
     outcomes: list[Outcome] = []
-    intake.put(KeyedSite().plan.feed("test", outcomes.extend), table("next", "a:1"), last=True)
+    intake.put(TableSite().active.feed("test", outcomes.extend), table("next", "a:1"), last=True)
     thread = intake._thread
     intake.close()
     assert len(intake.made) == 1

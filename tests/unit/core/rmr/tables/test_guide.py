@@ -1,7 +1,7 @@
 """Sentences and figures of the route table guide that no other test has by name, in the guide's order.
 
 The others: figures 1 and 3, order, senders and comments in test_parser.py; acknowledgements in
-test_stream.py; round robin, groups and reserved types in tests/simulation/test_keyed.py; seeds in
+test_stream.py; round robin, groups and reserved types in tests/simulation/test_table_messages.py; seeds in
 tests/simulation/test_kept_tables.py.
 """
 

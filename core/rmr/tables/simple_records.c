@@ -3,20 +3,20 @@
  *   mse | type[,sender...] | subscription | groups [# comment]
  *   rte | type[,sender...] | groups [# comment]
  *
- * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; all rules and errors
- * are there.  A record taken here has the same result as it would have there.
+ * in ASCII and without errors.  records_take() stops at any other record, which parser.py parses; that file has all
+ * rules and errors, and would parse a simple record to the same result.
  *
- *   text --record_read--> fields --record_enter--> a row: the numbers of texts that are known or added
+ *   text --record_read--> fields --record_enter--> a row of numbers; texts have numbers, too (record_names.c)
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/rmr/tables/plain_records.h"
+#include "core/rmr/tables/simple_records.h"
 
 #define RECORD_GROUPS 64u          /* the limits of fields.py */
 #define RECORD_MEMBERS 32u
 #define RECORD_SENDERS 127u
-#define RECORD_RESERVED 100        /* types from 0 to below this one are odd */
+#define RECORD_RESERVED 100        /* types from 0 to below this one get a warning */
 #define RECORD_DIGITS 10           /* of a number that may fit into 32 bits */
 #define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
 #define RECORD_LENGTH (1 << 20)
@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     int32_t type, subscription;
-    record_field senders, groups;              /* senders: length 0, there are none */
+    record_field senders, groups;              /* senders: length 0 for none */
 } record_fields;
 
 static inline bool record_blank(uint8_t c) { return c == ' ' || c == '\t'; }
@@ -42,7 +42,7 @@ static inline const uint8_t *record_skip(const uint8_t *p, const uint8_t *end)
 
 /* ---- fields ---- */
 
-/* What follows a number of 32 bits; NULL: there is none that is plain. */
+/* Reads a number of 32 bits, and returns what follows it; NULL: this is no simple number. */
 static inline const uint8_t *record_number(const uint8_t *p, const uint8_t *end, int32_t *number)
 {
     bool minus = p < end && *p == '-';
@@ -68,7 +68,7 @@ static inline bool record_address(uint8_t c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
 }
 
-/* What follows host:port, or [address]:port; NULL: that is not there. */
+/* Returns what follows host:port or [address]:port; NULL: this is neither. */
 static inline const uint8_t *record_endpoint(const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *first = p;
@@ -85,7 +85,8 @@ static inline const uint8_t *record_endpoint(const uint8_t *p, const uint8_t *en
     return port && port < 65536 ? p : NULL;
 }
 
-/* A list's next name, with what is around it: where it ends, and what follows; NULL: it is not plain, or too long. */
+/* Returns a list's next name, sets `stop` to its end, and moves `p` behind blanks after it; NULL: it is not simple, or
+ * too long. */
 static inline const uint8_t *record_name(const record_table *t, const uint8_t **p, const uint8_t *end,
                                          const uint8_t **stop)
 {
@@ -96,7 +97,7 @@ static inline const uint8_t *record_name(const record_table *t, const uint8_t **
     return name;
 }
 
-static bool record_plain_groups(const record_table *t, record_field f)
+static bool record_simple_groups(const record_table *t, record_field f)
 {
     const uint8_t *p = f.at, *end = f.at + f.length, *stop;
     uint32_t groups = 1, members = 1;
@@ -111,7 +112,7 @@ static bool record_plain_groups(const record_table *t, record_field f)
     return false;
 }
 
-static bool record_plain_senders(const record_table *t, record_field f)
+static bool record_simple_senders(const record_table *t, record_field f)
 {
     const uint8_t *p = f.at, *end = f.at + f.length, *stop;
     uint32_t senders = 1;
@@ -124,14 +125,14 @@ static bool record_plain_senders(const record_table *t, record_field f)
 
 /* ---- a record ---- */
 
-/* The first octet behind blanks and a bar; NULL: there is none. */
+/* Returns the first octet behind blanks, a bar and blanks; NULL: there is no bar. */
 static inline const uint8_t *record_bar(const uint8_t *p, const uint8_t *end)
 {
     p = record_skip(p, end);
     return p < end && *p == '|' ? record_skip(p + 1, end) : NULL;
 }
 
-/* A field up to a bar, a comment or the end of the record; NULL: something else is in it. */
+/* Reads a field up to a bar, a comment or the end of the record, and returns its end; NULL: it has another octet. */
 static inline const uint8_t *record_rest(const uint8_t *p, const uint8_t *end, record_field *f)
 {
     const uint8_t *first = p;
@@ -143,8 +144,8 @@ static inline const uint8_t *record_rest(const uint8_t *p, const uint8_t *end, r
     return p;
 }
 
-/* Behind the end of a record, and of its comment; NULL: it is not there, or may go on behind this text, or,
- * where bars count in comments, too, there is one in it. */
+/* Returns what follows the end of a record and of its comment; NULL: the record may continue behind this text, another
+ * field follows, or the comment has a bar and those end comments. */
 static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end, bool compatible)
 {
     if (p < end && *p == '#')
@@ -155,7 +156,7 @@ static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end, bo
     return p[1] == '\n' ? p + 2 : p + 1;
 }
 
-/* What follows a record that is plain, but for its groups and senders; NULL: this is none. */
+/* Returns what follows a record that is simple except for its groups and senders; NULL: this is none. */
 static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, bool compatible, record_fields *r)
 {
     p = record_skip(p, end);
@@ -175,7 +176,7 @@ static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, b
 
 /* ---- a row ---- */
 
-/* A target with nothing in it but its place; NAME_NONE: memory is used up. */
+/* Returns a new target without groups, or NAME_NONE without memory. */
 GLUE inline uint32_t record_new_target(record_table *t)
 {
     return column_add(&t->place, t->word.count) ? t->place.count - 1 : NAME_NONE;
@@ -203,24 +204,24 @@ static bool record_add_groups(record_table *t, record_field f)
     return true;
 }
 
-/* The target of groups; NAME_NONE: they are not plain, or memory is used up. */
+/* Returns the target of groups; NAME_NONE: they are not simple, or there is no memory. */
 static inline uint32_t record_target(record_table *t, record_field f)
 {
     uint32_t slot, number = name_find(&t->groups, f.at, f.length, &slot);
     if (number != NAME_NONE) return t->group_target.at[number];
-    if (!(f.length == 5 && !memcmp(f.at, "%meid", 5)) && !record_plain_groups(t, f)) return NAME_NONE;
+    if (!(f.length == 5 && !memcmp(f.at, "%meid", 5)) && !record_simple_groups(t, f)) return NAME_NONE;
     uint32_t target = record_new_target(t);
     t->failed = target == NAME_NONE || !record_add_groups(t, f) || !column_add(&t->group_target, target) ||
               name_add(&t->groups, f.at, f.length) == NAME_NONE;
     return t->failed ? NAME_NONE : target;
 }
 
-/* As record_target(): the number of a list of senders. */
+/* Returns the number of a list of senders; NAME_NONE as in record_target(). */
 static inline uint32_t record_list(record_table *t, record_field f)
 {
     uint32_t slot, known = name_find(&t->lists, f.at, f.length, &slot);
     if (known != NAME_NONE) return known;
-    if (!record_plain_senders(t, f)) return NAME_NONE;
+    if (!record_simple_senders(t, f)) return NAME_NONE;
     const uint8_t *p = f.at, *end = f.at + f.length, *stop, *name;
     uint32_t first = t->list_word.count;
     t->failed = true;
@@ -242,7 +243,7 @@ GLUE inline bool record_row(record_table *t, int32_t type, int32_t subscription,
            column_add(&t->target, target) && column_add(&t->line, line);
 }
 
-/* Enters what was read; false: it is not plain, and no row was entered, or memory is used up. */
+/* Adds a row; false: the record is not simple and no row was added, or there is no memory. */
 static inline bool record_enter(record_table *t, const record_fields *r, uint32_t line)
 {
     uint32_t list = NAME_NONE;
@@ -256,7 +257,7 @@ static inline bool record_enter(record_table *t, const record_fields *r, uint32_
 }
 
 /* Takes records from text[at] on, the first of them in `line`, and returns where the first one begins that is not
- * plain. */
+ * simple. */
 GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line)
 {
     const uint8_t *end = text + length, *p = text + at, *next;

@@ -8,18 +8,18 @@ import msgspec
 
 from bench import contract as n
 from core.rmr.active.intake import Outcome
-from core.rmr.active.route_tables import Plan, RouteTables
+from core.rmr.active.route_tables import ActiveTable, RouteTables
 from shm.contract.control import SetTables, WorkerGone
 from shm.contract.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup
 from tests.model.sites import Packet, Site, SiteLink
 
 
-class KeyedSite(Site):
+class TableSite(Site):
     """One router, whose table is called ``routes``."""
 
     def __init__(self, **setup: Any) -> None:
-        self.keyed: dict[int, bool] = {}  # by link: what its worker was told
+        self.to_table: dict[int, bool] = {}  # by link: what its worker was told
         self.endpoints: list[Endpoint] = []  # what that was told of connections
         self.detached: list[int] = []
         self.reasons: dict[int, str] = {}  # by message: the condition it was rejected with
@@ -30,7 +30,7 @@ class KeyedSite(Site):
         self.settle_all()
 
     @property
-    def plan(self) -> Plan:
+    def active(self) -> ActiveTable:
         found = self.core.plane(RouteTables).find("routes")
         assert found is not None
         return found
@@ -44,7 +44,7 @@ class KeyedSite(Site):
     def table(self, text: str, origin: str = "test") -> list[Outcome]:
         """Give it a text; what became of it."""
         found: list[Outcome] = []
-        self.core.plane(RouteTables).take(self.plan.feed(origin, found.extend), text, last=True)
+        self.core.plane(RouteTables).take(self.active.feed(origin, found.extend), text, last=True)
         self.settle_all()
         return found
 
@@ -52,7 +52,7 @@ class KeyedSite(Site):
         link = self.attach(False, "routes")
         self.settle_all()
         assert link.open
-        assert self.keyed[link.index]
+        assert self.to_table[link.index]
         return link
 
     def receiver(self, name: str, **fields: Any) -> SiteLink:
@@ -61,7 +61,7 @@ class KeyedSite(Site):
         assert link.open
         return link
 
-    def post_keyed(self, link: SiteLink, packet: Packet, mt: int, sid: int, meid: str, source: str) -> None:
+    def post_with_key(self, link: SiteLink, packet: Packet, mt: int, sid: int, meid: str, source: str) -> None:
         """A message with its key, as a worker tells of it; MT below 0 is none."""
         text = meid.encode() + bytes([len(source)]) + source.encode()
         self._key = {
@@ -88,7 +88,7 @@ class KeyedSite(Site):
         source: str = "",
         settled: bool = False,
     ) -> None:
-        self.post_keyed(link, Packet(number, settled=settled), mt, sid, meid, source)
+        self.post_with_key(link, Packet(number, settled=settled), mt, sid, meid, source)
         self.settle_all()
 
     def _told(self, kind: int, payload: bytes) -> None:
@@ -97,7 +97,7 @@ class KeyedSite(Site):
             return
         if kind == C_ATTACHED:
             attached = msgspec.msgpack.decode(payload, type=Attached)
-            self.keyed[attached.link] = attached.to_table
+            self.to_table[attached.link] = attached.to_table
         if kind == C_DETACH:
             detach = msgspec.msgpack.decode(payload, type=Detach)
             self.detached.append(detach.link)

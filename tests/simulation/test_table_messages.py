@@ -9,7 +9,7 @@ from core.rmr.active.unroutable_log import UnroutableLog
 from shm import native as n
 from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup
-from tests.model.keyed import KeyedSite, got
+from tests.model.table_site import TableSite, got
 
 FIGURE_3 = """newrt | start | rt-0928
 rte | 2000 | logger:30311
@@ -30,7 +30,7 @@ def owners(*records: str) -> str:
 
 def test_figure_3_key_and_fallback() -> None:
     """MT/SID, then MT/-1 for a subscription without an entry (facts 5)."""
-    site = KeyedSite()
+    site = TableSite()
     [outcome] = site.table(FIGURE_3)
     assert (outcome.kind, outcome.table_id, outcome.ok, outcome.entries) == ("table", "rt-0928", True, 4)
     forwarder, logger, other = (site.receiver(x) for x in ("forwarder:43086", "logger:30311", "logger:20311"))
@@ -47,7 +47,7 @@ def test_figure_3_key_and_fallback() -> None:
 
 def test_figure_3_sender_specific_entry() -> None:
     """The last entry that applies to the sender wins (spec, Table Entry Ordering)."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(FIGURE_3)
     forwarder, app2 = site.receiver("forwarder:43086"), site.receiver("app2:43086")
     link = site.sender()
@@ -58,7 +58,7 @@ def test_figure_3_sender_specific_entry() -> None:
 
 def test_a_generic_entry_behind_a_specific_one_wins() -> None:
     """Textual order alone counts (facts 4)."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000,a:1|10|x:1", "mse|1000|10|y:1"))
     x, y = site.receiver("x:1"), site.receiver("y:1")
     site.give(site.sender(), 1, 1000, 10, source="a:1")
@@ -67,7 +67,7 @@ def test_a_generic_entry_behind_a_specific_one_wins() -> None:
 
 def test_one_copy_per_group_and_turns_inside() -> None:
     """Each group has its members in turn, first member first."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1,b:1,c:1;d:1,e:1"))
     a, b, c, d, e = (site.receiver(f"{x}:1") for x in "abcde")
     link = site.sender()
@@ -79,7 +79,7 @@ def test_one_copy_per_group_and_turns_inside() -> None:
 
 def test_outcomes_of_several_groups_are_merged() -> None:
     """Rejected counts more than accepted, as for multicast."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1;b:1"))
     a, b = site.receiver("a:1"), site.receiver("b:1")
     b.answer = n.S_REJECTED
@@ -90,7 +90,7 @@ def test_outcomes_of_several_groups_are_merged() -> None:
 
 def test_dead_members_are_passed_over() -> None:
     """And have their turn again when they are back."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1,b:1,c:1"))
     a, c, link = site.receiver("a:1"), site.receiver("c:1"), site.sender()
     for number in range(4):
@@ -105,35 +105,35 @@ def test_dead_members_are_passed_over() -> None:
 
 def test_dead_members_miss_their_turn_if_that_is_wanted() -> None:
     """As in the RMR library, where the message is lost; here its sender has it back."""
-    site = KeyedSite(skip_dead=False)
+    site = TableSite(skip_dead=False)
     site.table(table("mse|1000|-1|a:1,b:1"))
     a, link = site.receiver("a:1"), site.sender()
     for number in range(4):
         site.give(link, number, 1000)
     assert got(a) == [0, 2]
     assert [site.outcomes[i] for i in range(4)] == [[n.S_ACCEPTED], [n.S_RELEASED]] * 2
-    assert site.plan.native.endpoint(*site.plan.numbers("b:1")) == (0, 2)
+    assert site.active.native.endpoint(*site.active.numbers("b:1")) == (0, 2)
 
 
 def test_nobody_there_is_released_and_counted() -> None:
     """No entry, nobody at the endpoints, no owner: each for itself."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1", "mse|1001|-1|%meid"))
     link = site.sender()
     site.give(link, 1, 1000)
     site.give(link, 2, 3000)
     site.give(link, 3, 1001)
     assert site.outcomes == {i: [n.S_RELEASED] for i in (1, 2, 3)}
-    assert site.plan.native.counts() == (0, 1, 1, 1, 0)
+    assert site.active.native.counts() == (0, 1, 1, 1, 0)
 
 
 def test_the_log_says_why_messages_went_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     """Released has no place for a reason: once a minute for table and reason, with the last key."""
     caplog.set_level(logging.INFO)
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1", "mse|1001|-1|%meid"))
     link, second = site.sender(), 1_000_000_000
-    nowhere = UnroutableLog([site.plan])
+    nowhere = UnroutableLog([site.active])
 
     def said(now: int) -> list[str]:
         caplog.clear()
@@ -157,7 +157,7 @@ def test_the_log_says_why_messages_went_nowhere(caplog: pytest.LogCaptureFixture
 
 def test_no_table_yet() -> None:
     """Senders have credit and their messages back."""
-    site = KeyedSite()
+    site = TableSite()
     link = site.sender()
     assert link.credit == 250
     site.give(link, 1, 1000)
@@ -168,7 +168,7 @@ def test_no_table_yet() -> None:
 @pytest.mark.parametrize("mt", [0, 20, 99])
 def test_reserved_types_are_rejected(mt: int) -> None:
     """0 to 99, with the reason (spec, Reserved Message Types)."""
-    site = KeyedSite(compatible=True)
+    site = TableSite(compatible=True)
     site.table(table(f"mse|{mt}|-1|a:1", "mse|100|-1|a:1"))
     a, link = site.receiver("a:1"), site.sender()
     site.give(link, 1, mt)
@@ -178,7 +178,7 @@ def test_reserved_types_are_rejected(mt: int) -> None:
 
 
 def test_a_message_without_key_is_rejected() -> None:
-    site = KeyedSite()
+    site = TableSite()
     site.table(FIGURE_3)
     site.give(site.sender(), 1, -1)
     assert (site.outcomes, site.reasons) == ({1: [n.S_REJECTED]}, {1: "routerd:no-route-key"})
@@ -186,7 +186,7 @@ def test_a_message_without_key_is_rejected() -> None:
 
 def test_own_endpoint_is_left_out() -> None:
     """And an entry with no other has no fallback (facts 4, 5)."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|5|a:1,b:1;a:1", "mse|1000|6|a:1", "mse|1000|-1|c:1"))
     a, b, c, link = site.receiver("a:1"), site.receiver("b:1"), site.receiver("c:1"), site.sender()
     for number in range(3):
@@ -198,7 +198,7 @@ def test_own_endpoint_is_left_out() -> None:
 
 def test_meid_routes_to_its_owner() -> None:
     """By the map, which changes on its own and survives a new table (facts 6)."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|%meid") + owners("mme_ar|a:1|m1 m2", "mme_ar|b:1|m3"))
     a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
     for number, meid in enumerate(["m1", "m3", "m2", "m9", ""]):
@@ -214,7 +214,7 @@ def test_meid_routes_to_its_owner() -> None:
 
 def test_update_and_delete() -> None:
     """updatert changes what it names; del makes room for the fallback."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|1|a:1", "mse|1000|2|a:1", "mse|1000|-1|c:1"))
     a, b, c, link = site.receiver("a:1"), site.receiver("b:1"), site.receiver("c:1"), site.sender()
     [outcome] = site.table("updatert|start|u\nmse|1000|1|b:1\ndel|1000|2\nupdatert|end|2\n")
@@ -226,7 +226,7 @@ def test_update_and_delete() -> None:
 
 def test_turns_survive_updates_of_other_entries() -> None:
     """Facts 6."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1,b:1,c:1"))
     links = [site.receiver(f"{x}:1") for x in "abc"]
     link = site.sender()
@@ -236,7 +236,7 @@ def test_turns_survive_updates_of_other_entries() -> None:
     site.table(table("mse|7|-1|z:1", "mse|1000|-1|a:1,b:1,c:1"))
     site.give(link, 2, 1000)
     assert [got(x) for x in links] == [[0], [1], [2]]
-    assert site.plan.native.endpoint(*site.plan.numbers("a:1")) == (1, 0)
+    assert site.active.native.endpoint(*site.active.numbers("a:1")) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -251,25 +251,25 @@ def test_turns_survive_updates_of_other_entries() -> None:
 )
 def test_a_bad_table_leaves_the_old_one(text: str, reason: str) -> None:
     """And says why to whoever sent it."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1"))
     a, link = site.receiver("a:1"), site.sender()
     [outcome] = site.table(text, "somebody")
     assert reason in outcome.reason
-    assert site.plan.history.refused == 1
-    assert "somebody" in site.plan.history.last_error
+    assert site.active.history.refused == 1
+    assert "somebody" in site.active.history.last_error
     site.give(link, 1, 1000)
     assert got(a) == [1]
 
 
 def test_an_update_before_any_table_is_refused() -> None:
-    [outcome] = KeyedSite().table("updatert|start|u\nmse|1000|1|b:1\nupdatert|end|1\n")
+    [outcome] = TableSite().table("updatert|start|u\nmse|1000|1|b:1\nupdatert|end|1\n")
     assert outcome.reason == "an update before any table"
 
 
 def test_settled_messages_go_too_and_give_their_credit_back() -> None:
     """Even those of a receiver that takes none; what nobody gets is dropped and counted."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1;b:1"))
     a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
     site.give(link, 1, 1000, settled=True)
@@ -279,7 +279,7 @@ def test_settled_messages_go_too_and_give_their_credit_back() -> None:
 
 
 def test_a_table_has_no_receivers_of_its_own() -> None:
-    site = KeyedSite()
+    site = TableSite()
     link = site.attach(True, "routes")
     site.settle_all()
     assert link.error == "amqp:not-allowed"
@@ -287,19 +287,19 @@ def test_a_table_has_no_receivers_of_its_own() -> None:
 
 def test_senders_attach_again_when_tables_come_and_go() -> None:
     """Their workers have to know whether to look for keys."""
-    site = KeyedSite()
+    site = TableSite()
     link = site.sender()
     site.core.configure(SetTables([]))
     site.settle_all()
     assert (site.detached, site.core.plane(RouteTables).find("routes")) == ([link.index], None)
     plain = site.attach(False, "routes")
     site.settle_all()
-    assert not site.keyed[plain.index]
+    assert not site.to_table[plain.index]
 
 
 def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:
     """And no more from when it is switched off."""
-    site = KeyedSite(connect=False)
+    site = TableSite(connect=False)
     site.table(table("mse|1000|-1|a:1"))
     assert site.endpoints == []
     site.core.configure(SetTables([TableSetup("routes", "routes")]))
@@ -310,7 +310,7 @@ def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:
 
 def test_who_is_connected_to() -> None:
     """Endpoints without an AMQP receiver; the worker's successor is told again."""
-    site = KeyedSite()
+    site = TableSite()
     site.table(table("mse|1000|-1|a:1,[::1]:7") + owners("mme_ar|o:1|m"))
     assert {(e.address, e.host, e.port, e.open) for e in site.endpoints} == {
         ("routes/a:1", "a", 1, True), ("routes/[::1]:7", "::1", 7, True), ("routes/o:1", "o", 1, True),

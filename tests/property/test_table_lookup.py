@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from core.rmr.tables.lookup import Question, explain
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
-from tests.model.keyed import KeyedSite
+from tests.model.table_site import TableSite
 
 ENDPOINTS = ["a:1", "b:1", "c:1", "d:2"]
 TYPES, SUBSCRIPTIONS = st.integers(100, 103), st.integers(-1, 2)
@@ -87,7 +87,7 @@ def test_every_message_goes_where_the_rules_say(
 
     An update is the same as a table with its records behind those there were.
     """
-    site = KeyedSite()
+    site = TableSite()
     site.table(framed(rows) + OWNERS)
     receivers = {name: site.receiver(name) for name in sorted(alive)}
     link = site.sender()
@@ -104,7 +104,7 @@ def test_every_message_goes_where_the_rules_say(
                 one.got.clear()
         update = site.table(framed(more, "updatert"))
         assert [one.ok for one in update] == [True]
-        site = KeyedSite()  # with turns of its own: the model of the whole has none from before
+        site = TableSite()  # with turns of its own: the model of the whole has none from before
         site.table(framed(rows) + OWNERS)
         site.table(framed(more, "updatert"))
         receivers = {name: site.receiver(name) for name in sorted(alive)}

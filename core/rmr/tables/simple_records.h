@@ -1,6 +1,6 @@
-/* Route tables while their records are parsed (plain_records.c), and their numbered texts (record_names.c). */
-#ifndef ROUTERD_CORE_PLAIN_RECORDS_H
-#define ROUTERD_CORE_PLAIN_RECORDS_H
+/* Route tables while their records are parsed (simple_records.c), and their numbered texts (record_names.c). */
+#ifndef ROUTERD_CORE_SIMPLE_RECORDS_H
+#define ROUTERD_CORE_SIMPLE_RECORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ typedef struct {
 } record_column;
 
 typedef struct {
-    uint8_t *text;             /* all texts, one behind the other */
+    uint8_t *text;             /* all texts without separators */
     uint32_t size, room;
     record_column stop;        /* where each one ends */
     uint32_t *slot;            /* open addressing, at most half full: number + 1 */
@@ -31,15 +31,15 @@ PRIVATE uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t 
 GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length);
 PRIVATE void names_free(record_names *n);
 
-typedef struct {               /* columns; `groups` and `lists` are fields that were read, and their texts */
+typedef struct {               /* columns; `groups` and `lists` are the texts of fields that were read */
     record_column type, subscription, target, line;
     record_column sender_row, sender_list;     /* rows for certain senders, and the number of their list */
-    record_column place, word;                 /* by target, as table.c has them */
-    record_column list_place, list_word;       /* by list: how many senders, and each one's number */
+    record_column place, word;                 /* by target (core/rmr/forwarding/table.h) */
+    record_column list_place, list_word;       /* by list: the number of senders, and each sender's number */
     record_column group_target;                /* by number of a text in `groups` */
     record_names endpoint, sender, groups, lists;
-    bool compatible;                           /* blanks around names are odd */
-    bool failed;                               /* memory is used up: this is no table any more */
+    bool compatible;                           /* blanks around names get a warning */
+    bool failed;                               /* memory was exhausted, and the table is invalid */
 } record_table;
 
 GLUE uint32_t record_new_target(record_table *t);
