@@ -1,6 +1,6 @@
-"""What the control group of this process allows it: memory and processor time (cgroup version 2).
+"""The limits that the control group sets for this process: memory and processor time (cgroup version 2).
 
-A container sees all processors and all memory of its machine; what it may use of them stands here only.
+A container sees all processors and all memory of its machine; only the control group says what it may use.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from typing import Final
 GROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MIB: Final = 1024 * 1024
-PROCESS_MIB: Final = 40  # of a process, beside the arenas
-OTHERS: Final = 4  # processes beside the workers: supervisor, core, two spares
+PROCESS_MIB: Final = 40  # memory of a process without its arena
+OTHERS: Final = 4  # processes besides the workers: supervisor, core, two spares
 
 
 def memory_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> int | None:
-    """Octets that the group, or one above it, may use; None: no limit is known."""
+    """Return the octets that the group, or a parent group, may use; None: no limit is known."""
     limits = [int(text) for text in _settings("memory.max", groups, membership) if text.isdecimal()]
     return min(limits, default=None)
 
 
 def cpu_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> float | None:
-    """Processors whose time the group, or one above it, may use, such as 1.5; None: no limit is known."""
+    """Return the processors, such as 1.5, whose time the group may use; None: no limit is known."""
     shares = []
     for text in _settings("cpu.max", groups, membership):
         quota, _, period = text.partition(" ")
@@ -32,7 +32,7 @@ def cpu_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> float | N
 
 
 def too_little(workers: int, arena_mib: int, limit: int | None) -> str:
-    """What is to be said of a limit of memory, octets, that so many workers may run into; or nothing."""
+    """Return a warning if so many workers may exceed a limit of memory in octets; empty if they fit."""
     processes = workers + OTHERS
     need = workers * arena_mib + processes * PROCESS_MIB
     if limit is None or need <= limit // MIB:
@@ -46,7 +46,7 @@ def too_little(workers: int, arena_mib: int, limit: int | None) -> str:
 
 
 def _settings(name: str, groups: Path, membership: Path) -> Iterator[str]:
-    """A setting of the group and of those above it, where there is one."""
+    """Yield a setting of the group and of its parents, where it is set."""
     lines: list[str] = []
     with suppress(OSError):
         lines = membership.read_text().splitlines()

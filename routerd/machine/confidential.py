@@ -1,7 +1,7 @@
-"""Secrets that the environment holds: who needs one is told it, and no child has them in its environment.
+"""Secrets in the environment: set-ups hand them to the processes that need them, and no child inherits them.
 
-What a process was started with stays readable in /proc/PID/environ as long as it lives, for every process of
-that user, used or not.
+The environment with which a process was started stays readable in /proc/PID/environ for every process of
+the same user as long as the process lives.
 """
 
 import os
@@ -9,18 +9,18 @@ from typing import Final
 
 FROM: Final = "env:"
 
-_told: set[str] = set()  # variables that passwords are taken from, of all configurations there were
+_secret: set[str] = set()  # variables that some configuration since the start took a password from
 
 
-def told(password: str) -> str:
-    """A configured password as those are told it who use it: what is in the environment, by its value."""
+def resolved(password: str) -> str:
+    """Return a configured password for a set-up: `env:NAME` becomes the value of that variable."""
     name = password.removeprefix(FROM)
     if name == password or name not in os.environ:
-        return password  # who wants to use it says that it is not there
-    _told.add(name)
+        return password  # the process that uses it reports the missing variable
+    _secret.add(name)
     return f"pass:{os.environ[name]}"
 
 
 def environment() -> dict[str, str]:
-    """Of children: without the variables that passwords are taken from."""
-    return {name: value for name, value in os.environ.items() if name not in _told}
+    """Return the environment of children, which lacks all variables that hold passwords."""
+    return {name: value for name, value in os.environ.items() if name not in _secret}

@@ -1,4 +1,4 @@
-"""A process in the background, as SysV init scripts start one: who starts it waits until it serves.
+"""Goes into the background, as SysV init scripts expect: the starter waits until the daemon serves.
 
 starter ──fork──▶ session leader ──fork──▶ daemon
    ▲                                         │
@@ -10,27 +10,31 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-_SERVES = "\0"  # the one thing that no message holds
+_SERVES = "\0"  # no message contains it
 
 
 class Daemon:
-    """The daemon's side of the pipe to the starter. What is printed to `sys.stderr` until `serves` reaches
-    the starter's terminal; the log and other processes have /dev/null there."""
+    """The daemon's end of the pipe to the starter.
+
+    Until `serves`, prints to `sys.stderr` reach the starter's terminal; the log and children have /dev/null there.
+    """
 
     def __init__(self, starter: TextIO) -> None:
         self._starter = starter
         sys.stderr = starter
 
     def serves(self) -> None:
-        """The starter may end, with status 0."""
+        """Let the starter exit with status 0."""
         self._starter.write(_SERVES)
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # it is to stay open as long as the process
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # it stays open as long as the process lives
         self._starter.close()
 
 
 def detach(pid_file: Path | None) -> Daemon:
-    """Go on as a daemon with `/` as its directory; the process that called ends when the daemon serves or has
-    ended. `pid_file` gets the daemon's id. Raises OSError if it cannot be written."""
+    """Continue as a daemon with `/` as its directory; the calling process exits when the daemon serves or dies.
+
+    `pid_file` gets the daemon's process id. Raises OSError if it cannot be written.
+    """
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
@@ -53,7 +57,7 @@ def detach(pid_file: Path | None) -> Daemon:
 
 
 def _wait(reader: int) -> int:
-    """Pass on what the daemon says; the starter's exit status."""
+    """Print the daemon's messages; return the starter's exit status."""
     with open(reader, encoding="utf-8", errors="replace") as said:
         text = said.read()
     serves = text.endswith(_SERVES)

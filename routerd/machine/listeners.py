@@ -1,7 +1,7 @@
-"""Listening sockets: the supervisor makes them and every worker inherits all, so none is ever unserved.
+"""Listening sockets: the supervisor opens them, and each worker inherits all, so each is always served.
 
-A socket that the service manager holds for us is used instead of a new one: it outlives the router, and
-clients that connect during a restart wait in its queue.
+A socket that the service manager holds for this process is used instead of a new one. It outlives the router,
+and clients that connect during a restart wait in its queue.
 """
 
 import errno
@@ -22,7 +22,7 @@ _Address = tuple[str | int, ...] | tuple[int, bytes]  # as getaddrinfo has it
 
 
 class ListenError(Exception):
-    """A listener cannot listen: where, why, and what to do; `line` is the listener's in its file, or 0."""
+    """A listener cannot listen; the text says where, why and what to do. `line`: the listener's line, or 0."""
 
     def __init__(self, listener: Listener, text: str) -> None:
         self.line = listener.line
@@ -30,34 +30,35 @@ class ListenError(Exception):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """The sockets of one listener entity, and where clients reach them.
+    """The sockets of one listener entity.
 
-    `number` names them in what is said to workers, and is never used again; `held` sockets belong to the
-    service manager as well.
+    `number` identifies them to workers and is never used again. The first `held` sockets belong to the service
+    manager, too.
     """
 
     listener: Listener
     sockets: list[socket.socket]
     number: int = 0
-    held: int = 0  # so many of the first sockets
+    held: int = 0
     handover: tuple[socket.socket, socket.socket] | None = None  # the exporter's end, and the workers'
 
     @property
     def urls(self) -> list[str]:
+        """The URLs at which clients reach the listener, one for each socket."""
         spoken = "http" if self.listener.http else self.listener.protocol
         scheme = spoken + ("s" if self.listener.ssl_profile else "")
         return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
 
     def pause(self) -> None:
-        """Stop listening in every process that has the sockets; those of the service manager go on."""
+        """Stop listening in every process that has the sockets, except on those of the service manager."""
         for sock in self.sockets[self.held :]:
-            with suppress(OSError):  # it does not listen any more: what was wanted
+            with suppress(OSError):  # it no longer listens anyway
                 sock.shutdown(socket.SHUT_RD)
 
     def resume(self) -> None:
         """Listen again after `pause`."""
         for sock in self.sockets[self.held :]:
-            with suppress(OSError):  # somebody else has taken the port in between
+            with suppress(OSError):  # another process has taken the port meanwhile
                 sock.listen(socket.SOMAXCONN)
 
 
@@ -65,7 +66,7 @@ numbers = itertools.count(1)  # of listeners and connectors
 
 
 def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> list[Listening]:
-    """Sockets for all listeners, or `ListenError` and none at all."""
+    """Open the sockets of all listeners. Raises `ListenError`, and then leaves none open."""
     passed = passed or Passed()
     listening: list[Listening] = []
     try:
@@ -85,7 +86,7 @@ def close_all(listening: Sequence[Listening]) -> None:
 
 
 def kept_by(have: Listening, listener: Listener) -> Listening:
-    """Sockets that stay, for a listener that has changed."""
+    """Return the same sockets for a listener that has changed."""
     wanted = listener.http and listener.websockets
     handover = have.handover or _handover(listener) if wanted else None
     if have.handover is not None and not wanted:
@@ -95,7 +96,7 @@ def kept_by(have: Listening, listener: Listener) -> Listening:
 
 
 def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
-    """How connections whose clients want AMQP over WebSockets come from the exporter to the workers."""
+    """Return the socket pair that passes connections for AMQP over WebSockets from the exporter to the workers."""
     if not (listener.http and listener.websockets):
         return None
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -105,12 +106,12 @@ def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
 
 
 def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], int]:
-    """One socket for each address that the host stands for, and how many of them were passed to us."""
+    """Return a socket for each address of the host, and how many of them the service manager passed."""
     where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
     port = listener.port_number
     wanted = _addresses(listener, where)
     sockets: list[socket.socket] = []
-    for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4 as well
+    for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4, too
         place = entry[0], (str(entry[1][0]), port)
         if any(covers(sock, *place) for sock in sockets):
             wanted.remove(entry)
@@ -129,7 +130,7 @@ def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], in
             _close(sockets)
             raise ListenError(listener, _explain(listener, where, error, passed)) from error
         sockets.append(sock)
-        port = port or sock.getsockname()[1]  # any free port: the same one for each family
+        port = port or sock.getsockname()[1]  # any free port, the same for each family
     if not sockets:
         cause = unusable or OSError(errno.EADDRNOTAVAIL, "no address")
         raise ListenError(listener, _explain(listener, where, cause, passed))
@@ -158,7 +159,7 @@ def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamil
 def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for old connections
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart does not wait for old connections
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has its own socket
         sock.setblocking(False)
@@ -173,7 +174,7 @@ def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
 def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> str:
     cause, advice = os.strerror(error.errno or 0), "see the cause"
     if error.errno == errno.EADDRINUSE and (held := passed.on_port(listener.port_number)):
-        cause = f"systemd holds the port for this service, on {' and '.join(held)}, and nothing fits beside"
+        cause = f"systemd holds the port for this service, on {' and '.join(held)}, and no other socket fits beside it"
         advice = (
             "give the listener that host (none, for [::]), or change ListenStream= of the socket unit; then "
             "systemctl daemon-reload, and restart the socket unit and the service"

@@ -1,4 +1,4 @@
-"""Which process runs on which CPUs."""
+"""Assigns processes to CPUs."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 
 class UnknownCpuError(ValueError):
-    """A CPU was asked for that this machine lacks, or that this process may not use."""
+    """The machine lacks a configured CPU, or this process may not use it."""
 
 
 class Pinning(msgspec.Struct, frozen=True):
@@ -19,30 +19,30 @@ class Pinning(msgspec.Struct, frozen=True):
 
 
 def plan(core_cpu: int | None, worker_cpus: Sequence[int], workers: int, usable: Collection[int]) -> Pinning:
-    """What the configuration asks for; where it asks for nothing, the kernel's scheduler decides: it sees
-    what else runs on the machine, other routers too.
+    """Return the pinning that the configuration asks for; workers take `worker_cpus` in turn.
 
-    Workers take `worker_cpus` in turn. Raises `UnknownCpuError` for a CPU that is not in `usable`.
+    Without configured CPUs the kernel's scheduler decides, which knows all that runs on the machine. Raises
+    `UnknownCpuError` for a CPU that is not in `usable`.
     """
     core = [] if core_cpu is None else [core_cpu]
     for name, wanted in (("coreCpu", core), ("workerCpus", worker_cpus)):
         for cpu in wanted:
             if cpu not in usable:
-                raise UnknownCpuError(f"{name}: no CPU {cpu} here; usable are {ranges(usable)}")
+                raise UnknownCpuError(f"{name}: no CPU {cpu} here; give some of {ranges(usable)}")
     if not worker_cpus:
         return Pinning(core, [[] for _ in range(workers)])
     return Pinning(core, [[worker_cpus[i % len(worker_cpus)]] for i in range(workers)])
 
 
 def repin(pid: int, cpus: Collection[int]) -> None:
-    """Let a running process, with all its threads, run on these CPUs; none given: on those we may use."""
-    with suppress(OSError):  # it is gone, or the kernel says no: its successor is pinned anyway
+    """Move a running process, with all its threads, to these CPUs; an empty collection: to any usable one."""
+    with suppress(OSError):  # it is gone, or the kernel refuses: its successor is pinned anyway
         for thread in os.listdir(f"/proc/{pid}/task"):
             os.sched_setaffinity(int(thread), cpus or os.sched_getaffinity(0))
 
 
 def ranges(cpus: Collection[int]) -> str:
-    """CPU numbers as people write them: `0-3,6`."""
+    """Return CPU numbers as ranges: `0-3,6`."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
         if parts and cpu == parts[-1][-1] + 1:

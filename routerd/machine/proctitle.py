@@ -1,4 +1,4 @@
-"""What lists of processes call this one, changed while it runs.
+"""Changes the command line that process lists show for this process.
 
 The kernel reads a process's command line from its own memory (proc(5): /proc/pid/cmdline, and the fields
 arg_start and arg_end of /proc/pid/stat).
@@ -7,11 +7,11 @@ arg_start and arg_end of /proc/pid/stat).
 import ctypes
 from pathlib import Path
 
-_ARG_START = 48 - 3  # fields behind the name of the program, which may hold anything
+_ARG_START = 48 - 3  # counted after the name of the program, which may contain anything
 
 
 def call(words: list[str], instead_of: str) -> None:
-    """Put words in place of the command line from an argument on, if there is room for them."""
+    """Replace the command line from an argument on, if there is room for the new words."""
     before = Path("/proc/self/cmdline").read_bytes()
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[_ARG_START]), int(fields[_ARG_START + 1])

@@ -1,4 +1,4 @@
-"""Signals as bytes on a socket: the main loop reads them when it is ready for them."""
+"""Turns signals into bytes on a socket, which the main loop reads when it is ready."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ HANDLED = (*STOP, signal.SIGHUP, ROLL)
 
 
 class Signals:
-    """Between `install` and `restore` no handled signal ends the process or interrupts it."""
+    """Between `install` and `restore` no handled signal ends or interrupts the process."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -37,7 +37,7 @@ class Signals:
         return self._reader.fileno()
 
     def arrived(self) -> list[signal.Signals]:
-        """The signals since the last call, in order."""
+        """Return the signals since the last call, in order."""
         try:
             return [signal.Signals(number) for number in self._reader.recv(256)]
         except BlockingIOError:
@@ -57,4 +57,4 @@ def _is_controlling_terminal(fd: int) -> bool:
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """The wake-up file descriptor has it already; a handler must exist for that."""
+    """Do nothing: the wake-up descriptor has the signal already, but a handler must exist for that."""

@@ -1,7 +1,7 @@
-"""What the service manager is told, and what it hands over: sd_notify(3) and sd_listen_fds(3).
+"""The service manager's interface: sd_notify(3) and sd_listen_fds(3).
 
-Without a service manager every function does nothing. The variables are taken out of the environment, so
-that no child speaks for the router.
+Without a service manager every function does nothing. The variables are removed from the environment, so that
+no child can report for the router.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from shm.contract.numbers import whole
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
-MOST_CHARACTERS = 900  # of a line: systemd drops a message of more than 4096 octets, READY=1 and all
-MOST_PASSED = 64  # sockets of the service manager: a worker has places for so many
+MOST_CHARACTERS = 900  # of a line: systemd drops messages of more than 4096 octets
+MOST_PASSED = 64  # sockets of the service manager; a worker can serve no more
 
 Environment = MutableMapping[str, str]
 
 
 class Manager:
-    """The service manager this process was started by, if any."""
+    """The service manager that started this process, if any."""
 
     def __init__(self, environment: Environment, pid: int) -> None:
         self._address = environment.pop("NOTIFY_SOCKET", "")
@@ -31,31 +31,33 @@ class Manager:
         self._stopping = False
 
     def ready(self, status: str) -> None:
-        """The router serves; also the end of `reloading`."""
+        """Report that the router serves; this also ends `reloading`."""
         self._status = status
         self._say("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
 
     def status(self, text: str) -> None:
-        """What `systemctl status` shows; said again only when it changes."""
+        """Report the line that `systemctl status` shows, if it has changed."""
         if text != self._status:
             self._status = text
             self._say(f"STATUS={text}")
 
     def reloading(self) -> None:
+        """Report that the router reads its configuration again."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._say("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=Reading the configuration again")
 
     def stopping(self) -> None:
-        """The router is about to end; said once."""
+        """Report once that the router is about to stop."""
         if not self._stopping:
             self._stopping = True
             self._say("STOPPING=1", "STATUS=Stopping")
 
     def failed(self, why: str) -> None:
+        """Report why the router cannot start."""
         self._say(f"STATUS=Cannot start: {why}")
 
     def feed(self, now: float, well: Callable[[], bool]) -> None:
-        """Feed the watchdog twice as often as it wants, or later, as soon as all is `well` again."""
+        """Feed the watchdog four times per interval while all is `well`, or as soon as it is again."""
         if self.watchdog_seconds and now - self._fed >= self.watchdog_seconds / 4 and well():
             self._fed = now
             self._say("WATCHDOG=1")
@@ -72,30 +74,32 @@ class Manager:
 
 
 class Passed:
-    """Listening sockets that the service manager holds for us, by the name it gave each. They stay open: it
-    listens there as long as its socket unit is active, and a reload may bring a listener for one of them."""
+    """Listening sockets that the service manager holds for this process, each with the name it gave.
+
+    They stay open: the manager listens as long as its socket unit is active, and a reload may add a listener
+    for one of them.
+    """
 
     def __init__(self, sockets: Sequence[tuple[str, socket.socket]] = ()) -> None:
         self._all = list(sockets)
         self._left = list(sockets)
 
     def beside(self, used: Iterable[socket.socket]) -> "Passed":
-        """These sockets once more, to be taken but for those in use."""
+        """Return the same sockets, of which all but those in use can be taken."""
         known = {_inode(sock) for sock in used}
         other = Passed(self._all)
         other._left = [one for one in self._all if _inode(one[1]) not in known]
         return other
 
     def close(self) -> None:
-        """Let go of all; the service manager goes on listening."""
+        """Close all sockets; the service manager keeps listening."""
         for _, sock in self._all:
             sock.close()
 
     def take(self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]) -> socket.socket | None:
-        """A duplicate of the socket that listens on this address; port 0 takes the one of that name. None:
-        there is none.
+        """Return a duplicate of the socket that listens on this address, or for port 0 of the socket with this name.
 
-        Where IPv4 alone is asked for, a socket for both families does.
+        A socket for both families also serves a request for IPv4 alone. None: there is no such socket.
         """
         fitting = [one for one in self._left if _fits(one, name, family, address)]
         fitting += [one for one in self._left if covers(one[1], family, address) and _listens(one[1])]
@@ -105,11 +109,11 @@ class Passed:
         return fitting[0][1].dup()
 
     def unused(self) -> list[str]:
-        """Where the sockets listen that no listener took."""
+        """Return the addresses of the sockets that no listener took."""
         return [f"{_where(sock)} ({name})" for name, sock in self._left]
 
     def on_port(self, port: int) -> list[str]:
-        """Where the service manager listens on a port, for this service."""
+        """Return the addresses where the service manager listens on a port for this service."""
         return [_where(sock) for _, sock in self._all if _port(sock) == port]
 
 
@@ -125,7 +129,7 @@ def covers(taken: socket.socket, family: socket.AddressFamily, address: tuple[st
 
 
 def passed_sockets(environment: Environment, pid: int) -> Passed:
-    """The sockets that the service manager opened for this process."""
+    """Return the sockets that the service manager opened for this process."""
     whose, count = environment.pop("LISTEN_PID", ""), environment.pop("LISTEN_FDS", "")
     names = environment.pop("LISTEN_FDNAMES", "").split(":")
     number = whole(count)
@@ -136,7 +140,7 @@ def passed_sockets(environment: Environment, pid: int) -> Passed:
         try:
             sock = socket.socket(fileno=FIRST_FD + i)
         except OSError:
-            continue  # not a socket: whatever it is, it is not for us
+            continue  # not a socket, so it is not for a listener
         sock.set_inheritable(False)
         sock.setblocking(False)
         sockets.append((names[i] if i < len(names) else "unknown", sock))
@@ -176,5 +180,5 @@ def _port(sock: socket.socket) -> int | None:
 
 
 def _inode(sock: socket.socket) -> int:
-    """The same for all duplicates of a socket."""
+    """Return the number that all duplicates of a socket share."""
     return os.fstat(sock.fileno()).st_ino

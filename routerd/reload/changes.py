@@ -32,7 +32,7 @@ BAD_REQUEST, FORBIDDEN, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 403, 404, 50
 
 REQUEST = "management request "  # and a number, in place of the file, for entities of no file
 
-MOST_TOLD = 20  # mistakes listed in one answer
+MOST_LISTED = 20  # mistakes listed in one answer
 _requests = itertools.count(1)
 
 
@@ -163,7 +163,7 @@ def _together(
         new = dict.fromkeys([one.text for one in mistakes if one.text not in before] + wrong)
         if new:
             still = f"it is needed{_by_whom(mistakes, everything)}: " if status == DELETED else ""
-            raise ChangeError(BAD_REQUEST, still + _told(new))
+            raise ChangeError(BAD_REQUEST, still + _joined(new))
     about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
     about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
     return Changed(_with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about)))
@@ -177,7 +177,7 @@ def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
         for at in everything
         if at.entity.name and places & {(at.file, line) for line in (at.line, *at.lines.values())}
     ]
-    return f" by {', '.join(names[:MOST_TOLD])}" if names else ""
+    return f" by {', '.join(names[:MOST_LISTED])}" if names else ""
 
 
 def _with(config: Config, everything: Sequence[Checked], remarks: Iterable[Mistake]) -> Config:
@@ -210,15 +210,15 @@ def _made(kind: EntityType, block: Block, file: str, old: Checked | None = None)
     checked = check([Section(kind.name, block, line, file)], mistakes)
     if not checked:
         wrong = [one.text for one in mistakes if not one.warning]
-        raise ChangeError(BAD_REQUEST, _told(wrong) or f"{kind.short_name} cannot be made")
+        raise ChangeError(BAD_REQUEST, _joined(wrong) or f"{kind.short_name} cannot be made")
     return checked[0], mistakes
 
 
-def _told(mistakes: Iterable[str]) -> str:
-    """Join mistakes in one text, at most MOST_TOLD of them."""
+def _joined(mistakes: Iterable[str]) -> str:
+    """Join mistakes in one text, at most MOST_LISTED of them."""
     listed = list(mistakes)
-    more = f"; and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
-    return "; ".join(listed[:MOST_TOLD]) + more
+    more = f"; and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return "; ".join(listed[:MOST_LISTED]) + more
 
 
 def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | None = None) -> Block:

@@ -15,7 +15,7 @@ LIVE = (
     "default_distribution", "link_capacity", "stop_grace_seconds", "workers", "core_cpu", "worker_cpus",
     "allow_no_listener",
 )  # fmt: skip
-_UNTOLD = ("line", "identity")
+_INTERNAL = ("line", "identity")
 
 E = TypeVar("E", bound=Entity)
 Place = tuple[object, ...]
@@ -53,10 +53,10 @@ def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
         place: Place = (one.host, one.port_number, one.socket_address_family)
         if one.port_number == 0:
             place = (*place, one.name)
-        twins = 0
-        while (*place, twins) in found:
-            twins += 1
-        found[*place, twins] = one
+        repeated = 0
+        while (*place, repeated) in found:
+            repeated += 1
+        found[*place, repeated] = one
     return found
 
 
@@ -97,7 +97,7 @@ def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
         return  # a change by management leaves most entities alone
     for field in msgspec.structs.fields(new):
         before, after = getattr(old, field.name), getattr(new, field.name)
-        if before != after and field.name not in _UNTOLD:
+        if before != after and field.name not in _INTERNAL:
             yield field.name, f"{field.encode_name} from {_value(before)} to {_value(after)}"
 
 

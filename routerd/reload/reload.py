@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 
 class NoRoomError(Exception):
-    """CPUs or memory do not suffice for the workers."""
+    """The CPUs or the memory do not suffice for the workers."""
 
     def __init__(self, line: int, text: str) -> None:
         self.line = line  # the line of router in its file
@@ -77,7 +77,7 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
     except Exception as error:  # no file may end the router
         failures.tell(f"reading {old.file}", error, "the router stays as it is")
         raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
-    if _closes_the_door(old, read):
+    if _loses_listeners(old, read):
         raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
     new, dropped = kept(old, read)
     try:
@@ -93,7 +93,7 @@ def _line_of(config: Config, error: LogError) -> int:
     return next((at.line_of("outputFile") for at in logs), 0)
 
 
-def _closes_the_door(old: Config, read: Config) -> bool:
+def _loses_listeners(old: Config, read: Config) -> bool:
     """Whether a file removes all client listeners without saying so: it is empty or half written."""
     had = any(isinstance(at.entity, Listener) and not at.entity.http and at.line for at in old.checked)
     return had and not read.router.allow_no_listener and all(one.http for one in read.listeners)
@@ -169,7 +169,7 @@ def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> N
                 LOGGER,
                 logging.WARNING,
                 "The service manager still listens for a removed listener, and its clients wait in vain; "
-                "take ListenStream out of the socket unit and restart that",
+                "remove ListenStream from the socket unit and restart that",
                 urls=",".join(one.urls),
             )
     close_all(leaving)
@@ -181,7 +181,7 @@ def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Re
     for text in found.applied:
         event(LOGGER, NOTICE, f"{what}: {text}")
     for text in reloaded.dropped:
-        event(LOGGER, logging.WARNING, f"{what}: what management had made is removed: {text}")
+        event(LOGGER, logging.WARNING, f"{what}: removed what management had created: {text}")
     for text in found.restart:
         event(LOGGER, logging.WARNING, f"{what}: {text}; it needs a restart of the router to take effect")
     known = {warning.text for warning in former_warnings}
@@ -196,4 +196,4 @@ def tell_refused(error: RefusedError) -> None:
     """Log every reason, and that the router keeps its configuration."""
     for reason in error.reasons:
         event(LOGGER, logging.ERROR, f"Reload: {reason}")
-    event(LOGGER, logging.ERROR, "Reload refused: the router goes on with the configuration it has")
+    event(LOGGER, logging.ERROR, "Reload refused: the router keeps its configuration")

@@ -1,4 +1,4 @@
-"""The text that an operator sees on the terminal when the router is up."""
+"""The text that an operator sees on the terminal when the router serves."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def banner(version: str, router_id: str, places: Sequence[Place], listening: Seq
     urls = [(url, one.listener.name or "") for one in listening for url in one.urls]
     lines += [f"  {'connect to' if i == 0 else '':<10} {url}  {name}".rstrip() for i, (url, name) in enumerate(urls)]
     if not urls:
-        lines.append("  no listener: nobody can connect")
+        lines.append("  no listener, so nobody can connect")
     lines += ["", "Ctrl-C stops it."]
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
-"""When the router's own certificates expire: told in the log in good time, and as a metric.
+"""Reports in time, in the log and as a metric, when the router's own certificates expire.
 
-The file is read as DER by hand, as far as the validity (RFC 5280, 4.1): the standard library tells it of a
+`expiry` reads a file's DER up to the validity (RFC 5280, 4.1), because the standard library reads that of a
 peer's certificate only.
 """
 
@@ -15,8 +15,8 @@ from routerd.config.entities.transport import SslProfile
 from routerd.log.log import event
 from shm.contract.complaints import Complaints
 
-LOOK_SECONDS = 60.0
-TELL_SECONDS = 24 * 3600.0  # until the same certificate is told of again
+POLL_SECONDS = 60.0
+REPEAT_SECONDS = 24 * 3600.0  # between two log lines about one certificate
 SOON_SECONDS = 30 * 24 * 3600.0
 
 _SEQUENCE, _INTEGER, _VERSION = 0x30, 0x02, 0xA0
@@ -27,10 +27,10 @@ LOGGER = logging.getLogger("SERVER")
 
 
 def expiry(pem: str) -> float:
-    """When the first certificate of a PEM file expires, seconds since 1970. Raises ValueError."""
+    """Return when the first certificate of a PEM file expires, in seconds since 1970. Raises ValueError."""
     begin, end = pem.find(_BEGIN), pem.find(_END)
     if begin < 0 or end < begin:
-        raise ValueError("it holds no certificate")
+        raise ValueError("it contains no certificate")
     try:
         der = base64.b64decode(pem[begin + len(_BEGIN) : end])
         _, certificate, _ = _element(der)
@@ -51,7 +51,7 @@ def expiry(pem: str) -> float:
 
 
 def _element(der: bytes) -> tuple[int, bytes, bytes]:
-    """Tag and content of the first element, and what follows it. Raises IndexError."""
+    """Return tag and content of the first element, and what follows it. Raises IndexError."""
     tag, length, at = der[0], der[1], 2
     if length & 0x80:
         at += length & 0x7F
@@ -64,36 +64,36 @@ def _element(der: bytes) -> tuple[int, bytes, bytes]:
 class Certificates:
     """The certificates of all sslProfiles.
 
-    ``told`` gets the time when the first one expires, seconds since 1970; 0: there is none.
+    ``report`` gets the time when the first one expires, in seconds since 1970; 0: there is none.
     """
 
-    def __init__(self, told: Callable[[int], None], wall: Callable[[], float] = time.time) -> None:
-        self._told = told
+    def __init__(self, report: Callable[[int], None], wall: Callable[[], float] = time.time) -> None:
+        self._report = report
         self._wall = wall
         self._files: dict[str, str] = {}  # by profile
         self._due = float("-inf")
-        self._complaints = Complaints(TELL_SECONDS)
+        self._complaints = Complaints(REPEAT_SECONDS)
 
     def set(self, profiles: Sequence[SslProfile]) -> None:
-        """Look after these from now on."""
+        """Watch the certificates of these profiles from now on."""
         self._files = {one.name or "": one.cert_file for one in profiles if one.cert_file}
         self._due = float("-inf")
 
-    def look(self, now: float) -> None:
-        """Once a minute: what has expired, or will soon. ``now`` is of a monotonic clock."""
+    def poll(self, now: float) -> None:
+        """Report once a minute what has expired or soon will. ``now`` is of a monotonic clock."""
         if now < self._due:
             return
-        self._due = now + LOOK_SECONDS
+        self._due = now + POLL_SECONDS
         found: list[float] = []
         for profile, file in self._files.items():
             try:
                 ends = expiry(Path(file).read_text(encoding="ascii", errors="replace"))
-            except (OSError, ValueError):  # whoever uses it says what is wrong
+            except (OSError, ValueError):  # the process that uses the file reports what is wrong
                 continue
             found.append(ends)
             if ends - self._wall() < SOON_SECONDS:
                 self._tell(profile, file, ends, now)
-        self._told(int(min(found, default=0)))
+        self._report(int(min(found, default=0)))
 
     def _tell(self, profile: str, file: str, ends: float, now: float) -> None:
         if self._complaints.due(now, (file, ends)) is None:
@@ -102,13 +102,8 @@ class Certificates:
         left = ends - self._wall()
         renew = "renew it: a changed file is used at once"
         if left <= 0:
-            event(
-                LOGGER,
-                logging.ERROR,
-                f"sslProfile {profile}: its certificate has expired, so peers refuse the router; {renew}",
-                file=file,
-                expired=date,
-            )
+            text = f"sslProfile {profile}: its certificate has expired, so peers refuse the router; {renew}"
+            event(LOGGER, logging.ERROR, text, file=file, expired=date)
         else:
             text = f"sslProfile {profile}: its certificate expires in {left / 86400:.1f} days; {renew}"
             event(LOGGER, logging.WARNING, text, file=file, expires=date)

@@ -1,8 +1,8 @@
-"""One end of the socket pair between the supervisor and a child: msgspec structures, one at a time.
+"""One end of the socket pair between the supervisor and a child, which carries msgspec structures.
 
-A structure travels as one packet, or as several where it is larger than a packet may be; the first byte of
-a packet says whether more follow. The set-up of a router with ten thousand addresses is such a structure.
-File descriptors travel with the last packet, from the supervisor to a child only.
+A structure travels as one packet, or as several if it is too large, such as the set-up of a router with ten
+thousand addresses. The first byte of a packet says whether more follow. File descriptors travel with the last
+packet, from the supervisor to a child only.
 """
 
 import array
@@ -17,9 +17,9 @@ import msgspec
 from shm.contract.control import FromChild, LogSetup, SetLogs, ToChild
 
 FRAGMENT = 64 * 1024  # a socket's send buffer takes several of these at the system's default size
-LARGEST = 256 * 1024 * 1024  # a structure beyond this is not ours: the largest set-up is a few MiB
+LARGEST = 256 * 1024 * 1024  # the router sends no larger structure: the largest set-up is a few MiB
 MOST_DESCRIPTORS = 250  # the kernel takes 253 with one packet
-SEND_SECONDS = 3.0  # a peer that has not read for so long while its buffer is full is given up
+SEND_SECONDS = 3.0  # a peer with a full buffer that does not read for so long counts as gone
 
 _DESCRIPTORS_BYTES = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
 _LAST = b"\x00"
@@ -29,7 +29,7 @@ Received = TypeVar("Received")
 
 
 class ChannelClosedError(ConnectionError):
-    """The other end is gone, or what it said made no sense: nothing more will come."""
+    """The other end is gone or has sent something invalid; the channel is unusable."""
 
 
 class Channel(Generic[Received]):
@@ -63,7 +63,7 @@ class Channel(Generic[Received]):
             self._send_packet(packet, descriptors if last else ())
 
     def receive(self) -> Received | None:
-        """The next structure, or None if there is none yet."""
+        """Return the next structure, or None if there is none yet."""
         while True:
             try:
                 packet, ancillary, *_ = self._socket.recvmsg(FRAGMENT + 1, self._room, socket.MSG_CMSG_CLOEXEC)
@@ -82,7 +82,7 @@ class Channel(Generic[Received]):
                 return self._decode()
 
     def take_descriptors(self) -> list[int]:
-        """Those that came with the last structure, now the caller's to close."""
+        """Return the descriptors of the last structure, which the caller closes."""
         taken, self._descriptors = self._descriptors, []
         return taken
 
@@ -90,7 +90,7 @@ class Channel(Generic[Received]):
         self._socket.close()
 
     def _keep(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Of descriptors that came and were not taken, nothing is kept."""
+        """Keep the descriptors of a packet; close those of earlier packets that nobody took."""
         for descriptor in self.take_descriptors():
             os.close(descriptor)
         for level, kind, data in ancillary:
@@ -106,7 +106,7 @@ class Channel(Generic[Received]):
         try:
             return self._decoder.decode(data)
         except msgspec.MsgspecError as error:
-            raise ChannelClosedError(f"control socket: not a message of ours: {error}") from error
+            raise ChannelClosedError(f"control socket: not a message of the router: {error}") from error
 
     def _send_packet(self, packet: bytes, descriptors: Sequence[int]) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
@@ -125,7 +125,7 @@ class Channel(Generic[Received]):
 
 
 class ChildEnd(Channel[ToChild]):
-    """A child's end. What is said about the log never reaches the role: every child does the same with it."""
+    """A child's end, which handles changes of the log itself, because every role handles them alike."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock, ToChild, takes_descriptors=True)
@@ -138,11 +138,11 @@ class ChildEnd(Channel[ToChild]):
 
 
 def pair() -> tuple[Channel[FromChild], socket.socket]:
-    """The supervisor's end, and the socket a child inherits as its own."""
+    """Return the supervisor's end, and the socket that a child inherits."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return Channel(ours, FromChild), theirs
 
 
 def of_child(fd: int) -> ChildEnd:
-    """The child's end, made of the inherited file descriptor."""
+    """Return the child's end for the inherited file descriptor."""
     return ChildEnd(socket.socket(fileno=fd))

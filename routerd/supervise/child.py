@@ -1,4 +1,4 @@
-"""One living child process, from birth to death, and the place it fills."""
+"""A child process from its start to its death, and the place that it fills."""
 
 import os
 import signal
@@ -21,26 +21,26 @@ from routerd.supervise.restart_policy import (
     deaths_in_a_row,
     restart_delay,
 )
-from routerd.supervise.stopping import Stopping
-from shm.contract.control import Exit, Fatal, FromChild, Setup
+from routerd.supervise.stopping import Phase, Stopping, order
+from shm.contract.control import CloseConnections, Exit, Fatal, FromChild, Setup
 from shm.contract.roles import Role
 
-READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
-CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
+READY_SECONDS = 20.0  # a slow machine that starts many workers needs a few; more is a hang
+CLOSING_SECONDS = 1.0  # from the moment a child closes its control socket until its exit
 MANY = 3  # deaths in a row
-LAST_FILE_SECONDS = 30.0  # a recorder that is told to end, while the router goes on, ends its file
+LAST_FILE_SECONDS = 30.0  # in which a recorder ends its file when only it is told to exit
 
 Command = Callable[[Role, int], list[str]]
 
 
 def command(role: Role, index: int) -> list[str]:
-    """The command line of a child, without the control socket: operators find the role in it."""
+    """Return a child's command line without the control socket; operators see the role in it."""
     more = {Role.WORKER: [str(index)], Role.SPARE: ["--until-needed"]}.get(role, [])
     return [sys.executable, "-P", "-m", "routerd.process", role, *more]
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a child ended: `how` says the kernel; `why` the child or the supervisor, or it is empty."""
+    """The end of a child: `how` as the kernel reports it, `why` as child or supervisor report it, or empty."""
 
     pid: int
     generation: int
@@ -49,29 +49,30 @@ class Death(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
+        """The reason and the kernel's report in one text."""
         return f"{self.why} ({self.how})" if self.why else self.how
 
 
 def guess(how: str) -> str:
-    """Why a child may have ended as the kernel says that it did, where nobody has said it."""
+    """Return a likely reason of an end that no process has explained."""
     if how == "SIGKILL":
-        return "killed from outside: by somebody, or by the kernel for want of memory, which dmesg tells"
+        return "killed from outside: by a user, or by the kernel for lack of memory, which dmesg shows"
     if how in CRASHES:
-        return "it crashed; coredumpctl has it, if core dumps are kept"
+        return "it crashed; coredumpctl shows it, if core dumps are kept"
     if how.startswith("SIG"):
         return "killed from outside"
-    return "it ended by itself; what it wrote before tells why"
+    return "it ended by itself; its last log lines say why"
 
 
 class Child:
-    """A process that has been started and not yet been reaped; without a ``setup`` it is a spare."""
+    """A process that is started and not yet reaped; without a ``setup`` it is a spare."""
 
     def __init__(self, argv: list[str], setup: Setup | None, fds: Sequence[int], now: float) -> None:
         self.generation = setup.generation if setup else 0
         self.born = now
         self.ready: float | None = None
         self.kill_at: float | None = now + READY_SECONDS if setup else None
-        self.why = f"not ready after {READY_SECONDS:g} s"  # what is to be said if `kill_at` comes
+        self.why = f"not ready after {READY_SECONDS:g} s"  # the reason for a kill at `kill_at`
         self._killed_for = ""
         self._fatal = ""
         self.channel: Channel[FromChild] | None
@@ -87,7 +88,7 @@ class Child:
             self.send(setup)
 
     def enlist(self, setup: Setup, fds: Sequence[int], now: float) -> None:
-        """Tell a spare what it is from now on."""
+        """Give a spare its role."""
         self.generation, self.born, self.kill_at = setup.generation, now, now + READY_SECONDS
         self.send(setup, fds)
 
@@ -96,7 +97,7 @@ class Child:
         return self._process.pid
 
     def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
-        """Send; a child that cannot be spoken to is killed."""
+        """Send a message; a child that cannot receive it is killed."""
         if self.channel is None:
             return
         try:
@@ -105,23 +106,24 @@ class Child:
             self.kill(str(error))
 
     def receive(self) -> FromChild | None:
-        """The next message, or None. Raises `ChannelClosedError`."""
+        """Return the next message, or None. Raises `ChannelClosedError`."""
         message = self.channel.receive() if self.channel else None
         if isinstance(message, Fatal):
             self._fatal = message.text
         return message
 
     def is_ready(self, now: float) -> None:
+        """Note that the child serves."""
         self.ready, self.kill_at = now, None
 
     def hang_up(self, now: float | None, why: str) -> None:
-        """Nothing more will be heard of it: it exits by itself soon, or is killed; None: by somebody else."""
+        """Close the channel; a child that does not exit by itself soon is killed, unless `now` is None."""
         self.close_channel()
         if not self._killed_for and now is not None:
             self.kill_at, self.why = now + CLOSING_SECONDS, why
 
     def kill(self, why: str) -> None:
-        """Kill it; `why` is what its death will be reported with, unless there was a reason before."""
+        """Kill the child; its death is reported with `why`, unless an earlier kill gave a reason."""
         self.kill_at = None
         self._killed_for = self._killed_for or why
         self.close_channel()
@@ -133,7 +135,7 @@ class Child:
             self.channel = None
 
     def reap(self) -> Death:
-        """Collect the exit status of a process whose pidfd is readable."""
+        """Return the end of a process whose pidfd is readable."""
         status = self._process.wait()
         self.close_channel()
         os.close(self.pidfd)
@@ -142,60 +144,72 @@ class Child:
 
 
 class Place:
-    """Of the core, a worker, the exporter or the spare: at most one child at a time, then the next."""
+    """The place of the core, a worker, the exporter, the recorder or a spare; it has at most one child."""
 
     def __init__(self, role: Role, index: int, cpus: list[int]) -> None:
         self.role = role
         self.index = index
         self.cpus = cpus
-        self.placed: list[int] | None = None  # a worker's: the CPUs near which its arena's memory is
+        self.placed: list[int] | None = None  # worker: the CPUs near which its arena's memory is
         self.generation = 0
         self.child: Child | None = None
-        self.reclaim_by: float | None = None  # a worker's: until when the core takes back what the dead one held
-        self.quiet = False  # a worker's: it has let go of the dead core, and waits for the next one
-        self.leaving: Stopping | None = None  # a worker's: it goes for good
-        self.leave_at: float | None = None  # when it is told so
-        self.given_up = False  # the core has been told that nobody will follow
-        self.removed = False  # and has let go of it
-        self.beats = 0  # the exporter's: how often it has said that its loop turns
-        self.dismissed = False  # told to go, or killed through no fault of its own
+        self.reclaim_by: float | None = None  # worker: the deadline for the core to reclaim what a dead one held
+        self.quiet = False  # worker: it has quiesced and waits for the next core
+        self.leaving: Stopping | None = None  # worker: it leaves for good
+        self.leave_at: float | None = None  # worker: when it is told to leave
+        self.given_up = False  # worker: the core knows that it has no successor
+        self.removed = False  # worker: the core has reclaimed what it held
+        self.beats = 0  # exporter: how often it has reported that its loop turns
+        self.dismissed = False  # told to exit, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
-        self.cause = ""  # of the last death
-        self._told: dict[str, float] = {}  # when a death of a kind was last told in full
+        self.cause = ""  # cause of the last death
+        self._logged: dict[str, float] = {}  # when a kind of death was last logged in full
 
     @property
     def name(self) -> str:
+        """The name in the log: role, and number of a worker."""
         return f"{self.role} {self.index}" if self.role == Role.WORKER else self.role
 
     @property
     def serving(self) -> bool:
+        """Whether a child serves in the place."""
         return self.child is not None and self.child.ready is not None
 
+    def leave(self, phase: Phase, closing: CloseConnections) -> None:
+        """Tell the child to do what a phase of its leaving asks for; in the last phase it is killed."""
+        assert self.child is not None
+        if phase is Phase.KILLING:
+            self.child.kill("did not exit in time")
+            return
+        self.dismissed = self.dismissed or phase is Phase.EXITING
+        if self.role == Role.WORKER or phase is Phase.EXITING:
+            self.child.send(order(phase, closing))
+
     def end_file(self, now: float) -> None:
-        """Tell a recorder to end, in its own time: nobody waits for it."""
+        """Tell a recorder to end its file and exit; nobody waits for it."""
         assert self.child is not None
         self.dismissed = True
         self.child.send(Exit())
-        self.child.kill_at, self.child.why = now + LAST_FILE_SECONDS, "it was told to end"
+        self.child.kill_at, self.child.why = now + LAST_FILE_SECONDS, "it did not end its file in time"
 
     def delay(self, now: float) -> float:
-        """Seconds until the next generation may start."""
+        """Return the seconds until the next generation may start."""
         return restart_delay(self.lives, now, awaited=self.role not in (Role.EXPORTER, Role.RECORDER))
 
     def died(self, life: Life, cause: str) -> None:
-        """Remember an unwanted end."""
+        """Remember an unexpected end."""
         if _kind(cause) not in self.known_failures(life.born):
-            self._told[_kind(cause)] = life.died
+            self._logged[_kind(cause)] = life.died
         self.lives.append(life)
         self.cause = cause
 
     def known_failures(self, now: float) -> list[str]:
-        """The kinds of death that were told in full just now, and need not be again."""
-        self._told = {kind: told for kind, told in self._told.items() if now - told < FULL_SECONDS}
-        return list(self._told)
+        """Return the kinds of death that the log has in full since a moment ago."""
+        self._logged = {kind: when for kind, when in self._logged.items() if now - when < FULL_SECONDS}
+        return list(self._logged)
 
     def trouble(self, now: float) -> str:
-        """What is to be said of a child that keeps dying, or did until just now; empty: it does not."""
+        """Return a warning about a child that keeps dying, or did until recently; empty without one."""
         deaths = deaths_in_a_row(self.lives)
         recovered = self.child is not None and now - (self.child.ready or now) >= FORGIVEN_AFTER
         if deaths < MANY or recovered:
@@ -207,15 +221,15 @@ class Place:
 
 
 def _kind(cause: str) -> str:
-    """The exception's name, or the signal's: texts tell of what was at hand, and differ."""
+    """Return the name of the exception or signal, because the rest of the text differs each time."""
     return cause.partition(":")[0]
 
 
 def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":
-    """Start with signals blocked: they stay so in the child until it has said that it ignores them."""
+    """Start a process with signals blocked, which stay blocked in it until it ignores them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
-        return subprocess.Popen(  # noqa: S603  our own argv
+        return subprocess.Popen(  # noqa: S603  the supervisor's own argv
             argv, stdin=subprocess.DEVNULL, pass_fds=fds, env=environment()
         )
     finally:

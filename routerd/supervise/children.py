@@ -1,29 +1,28 @@
-"""The children: who lives, who is to be started, and what follows when one dies.
+"""The children: which live, which are to be started, and what follows a death.
 
     place:  vacant --start--> starting --Ready--> serving --death--> (reclaiming --WorkerReclaimed-->) vacant
 
-What a child says is taken for what it is, the word of a process that may be broken: a report of an older
-generation, or one that makes no sense from that place, is ignored. When a worker dies, the core takes back
-what it held before the next one starts.
+A child may be broken, so the supervisor ignores reports of an older generation and reports that make no sense
+from their place. When a worker dies, the core reclaims what it held before the next worker starts.
 
-When the core dies, the workers stay, and their connections with them:
+When the core dies, the workers stay with their connections:
 
-    worker:  serving --CoreGone--> letting go --Quiesced--> quiet --(next core: Ready) CoreBack--> serving
+    worker:  serving --CoreGone--> quiescing --Quiesced--> quiet --(next core: Ready) CoreBack--> serving
 
-The next core starts when every worker is quiet or gone: until then somebody may touch a ring or read a block,
-and both are emptied for it. Prohibited: emptying them while a worker is letting go; a worker that starts
-before the core serves. One that had not served yet, or does not let go in time, is killed and starts anew.
+The next core starts when each worker is quiet or gone, because rings and arenas are emptied for it, and until
+then a worker may use them. Prohibited: to empty them while a worker is quiescing; to start a worker before the
+core serves. A worker that had not served yet, or does not quiesce in time, is killed and starts anew.
 """
 
 import logging
 from collections.abc import Iterator
-from typing import Protocol
 
 import msgspec
 
 from routerd.log.log import NOTICE, event
 from routerd.machine.pinning import Pinning, repin
 from routerd.supervise.child import Child, Command, Place, guess
+from routerd.supervise.memory import SharedMemory
 from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
 from routerd.supervise.spares import Spares
@@ -45,50 +44,27 @@ from shm.contract.control import (
 )
 from shm.contract.roles import Role
 
-LAST_SECONDS = 2.0  # beyond everybody else's end, for a recorder to end its file
-QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
+LAST_SECONDS = 2.0  # after the end of all others, in which a recorder ends its file
+QUIESCE_SECONDS = 3.0  # a worker quiesces in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
 
 
-class Memory(Protocol):
-    """What the family needs of the shared memory."""
-
-    @property
-    def prefix(self) -> str:
-        """The common prefix of the segments' names."""
-
-    def reset(self) -> None:
-        """Empty rings, free blocks and a core that does not sleep; nobody may be using any of them."""
-
-    def wake_core(self) -> None:
-        """Let the core look at its control socket."""
-
-    def worker_gone(self, index: int) -> None:
-        """Let the statistics page of a dead worker say so."""
-
-    def set_workers(self, count: int) -> None:
-        """Tell everybody how many workers there are."""
-
-    def empty(self, index: int) -> None:
-        """Give back the memory of an arena without an owner, but for what others still read."""
-
-
 class Children:
-    """The children's places and the rules among them. Time is an argument; nothing here blocks."""
+    """The places of the children and the rules among them. Time is an argument; nothing here blocks."""
 
-    def __init__(self, blueprint: Blueprint, memory: Memory, pinning: Pinning, command: Command) -> None:
+    def __init__(self, blueprint: Blueprint, memory: SharedMemory, pinning: Pinning, command: Command) -> None:
         self._blueprint = blueprint
         self._memory = memory
         self._command = command
-        self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
+        self._orphaned = False  # the core is dead, and its memory must be reset before the next one starts
         self.core = Place(Role.CORE, blueprint.places, pinning.core)
         self._slots = WorkerSlots(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
         self.workers = self._slots.workers
-        self.exporter = Place(Role.EXPORTER, 0, [])  # looks on: nobody depends on it
-        self.recorder = Place(Role.RECORDER, 0, [])  # nor on this one
-        self.spares = Spares(command)  # take the places of the next core or workers that die
-        self.operational = False  # every place has served once
+        self.exporter = Place(Role.EXPORTER, 0, [])  # no process depends on it
+        self.recorder = Place(Role.RECORDER, 0, [])  # nor on this
+        self.spares = Spares(command)  # they take the role of the next core or worker that dies
+        self.operational = False  # each place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
         self.rolling: Rolling | None = None
@@ -116,7 +92,7 @@ class Children:
         return all(place.child is None for place in [*self.places, self.recorder])
 
     def step(self, now: float) -> None:
-        """Do what is due."""
+        """Do what is due now."""
         for child in self._children():
             if child.kill_at is not None and now >= child.kill_at:
                 child.kill(child.why)
@@ -130,15 +106,15 @@ class Children:
         for worker in self.workers:
             if worker.reclaim_by is not None and now >= worker.reclaim_by and self.core.child is not None:
                 worker.reclaim_by = None
-                self.core.child.kill(f"did not take back what {worker.name} held within {RECLAIM_SECONDS:g} s")
+                self.core.child.kill(f"did not reclaim what {worker.name} held within {RECLAIM_SECONDS:g} s")
         for place in self._startable():
             if place.delay(now) <= 0:
                 self._start(place, now)
-        if self._has_time:
+        if self._calm:
             self.spares.step(now)
 
     def next_step(self, now: float) -> float | None:
-        """When `step` has something to do next, if nothing happens before."""
+        """Return when `step` has something to do, if nothing happens before."""
         times = [child.kill_at for child in self._children()]
         if self.stopping is not None:
             times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
@@ -146,11 +122,11 @@ class Children:
             times += [worker.reclaim_by for worker in self.workers]
             times += [self.rolling.deadline if self.rolling else None, self._slots.deadline]
             times += [now + place.delay(now) for place in self._startable()]
-            times.append(self.spares.next_step(now) if self._has_time else None)
+            times.append(self.spares.next_step(now) if self._calm else None)
         return min((time for time in times if time is not None), default=None)
 
     def stop(self, now: float, grace: float) -> None:
-        """Begin to stop, or hurry if that has begun."""
+        """Begin the stop, or hurry it."""
         if self.stopping is not None:
             self.stopping.hurry(now)
             return
@@ -161,17 +137,17 @@ class Children:
             self.stopping.hurry(now)
 
     def roll(self, grace: float) -> bool:
-        """Begin to replace workers, core and recorder one at a time; False: that is going on, or a stop."""
+        """Begin to replace workers, core and recorder one at a time; return False during that or a stop."""
         if self.rolling is not None or self.stopping is not None:
             return False
-        self.spares.dismiss("it is as old as those that are replaced")
+        self.spares.dismiss("it has the code that is being replaced")
         self.rolling = Rolling(self.core, self.workers, self.recorder, grace, self._memory.wake_core)
         return True
 
     def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0) -> None:
-        """Children are set up by this from now on; those that live are told what is new.
+        """Set up children by this blueprint from now on, and send the living ones what is new.
 
-        With ``pinning`` there are as many workers from now on as it has CPUs for.
+        With ``pinning`` the number of workers becomes that of its CPU lists.
         """
         if pinning is not None:
             self._place(blueprint, pinning, now)
@@ -192,7 +168,7 @@ class Children:
         self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
 
     def said(self, place: Place, message: FromChild, now: float) -> None:
-        """A child's report."""
+        """Act on a child's report."""
         child = place.child
         match message:
             case Ready() if child is not None and child.ready is None:
@@ -215,12 +191,12 @@ class Children:
             case Closed() if self._answered(place, Phase.CLOSING):
                 pass
             case Fatal():
-                pass  # the child has kept it for its death report
+                pass  # it is part of the death report
             case _:
-                event(LOGGER, logging.WARNING, f"{place.name} said what makes no sense now", message=message)
+                event(LOGGER, logging.WARNING, f"{place.name} sent a message that makes no sense now", message=message)
 
     def _answered(self, place: Place, phase: Phase) -> bool:
-        """A worker has done what a phase asks of it; False: it was not asked."""
+        """Note that a worker has done what a phase asks for; return False if it was not asked."""
         if place.role != Role.WORKER:
             return False
         asked = self.stopping or place.leaving
@@ -230,12 +206,12 @@ class Children:
         return self.rolling is not None and self.rolling.answered(place, phase)
 
     def hung_up(self, place: Place, why: str, now: float) -> None:
-        """A child has closed its control socket. In a stop it has the time that all have to exit."""
+        """Act on a closed control socket; during a stop the child has as long as all others to exit."""
         if place.child is not None:
             place.child.hang_up(now if self.stopping is None else None, why)
 
     def died(self, place: Place, now: float) -> None:
-        """A child's pidfd became readable."""
+        """Act on the death of a child, whose pidfd is readable."""
         assert place.child is not None
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
@@ -256,20 +232,20 @@ class Children:
             generation=death.generation,
             how=death.how,
             why=death.why or ("told to" if wanted else guess(death.how)),
-            next=self._following(place, now),
+            next=self._next(place, now),
         )
         if place.role == Role.WORKER:
             self._worker_died(place, now)
 
     def end(self) -> None:
-        """Kill and reap whatever is left: the last resort of a supervisor that leaves."""
+        """Kill and reap all children that are left when the supervisor exits."""
         for place in self.everybody:
             if place.child is not None:
-                place.child.kill("the supervisor left")
+                place.child.kill("the supervisor exits")
                 place.child.reap()
                 place.child = None
 
-    def _following(self, place: Place, now: float) -> str:
+    def _next(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
             return "stopping"
         if place.leaving is not None:
@@ -288,7 +264,7 @@ class Children:
                 continue
             if worker.serving:
                 worker.child.kill_at = now + QUIESCE_SECONDS
-                worker.child.why = f"did not let go of the dead core within {QUIESCE_SECONDS:g} s"
+                worker.child.why = f"did not quiesce after the death of the core within {QUIESCE_SECONDS:g} s"
                 worker.child.send(CoreGone(self.core.generation))
             else:
                 worker.dismissed = True
@@ -310,7 +286,7 @@ class Children:
             self._memory.wake_core()
 
     def _startable(self) -> list[Place]:
-        """Vacant places for which nothing but their back-off remains to be waited for."""
+        """Return the vacant places that wait only for their back-off."""
         wanted = ((self.exporter, self._blueprint.serves_http), (self.recorder, self._blueprint.records))
         more = [place for place, is_wanted in wanted if is_wanted and place.child is None]
         return [*self._startable_routing(), *(more if self.operational else [])]
@@ -344,7 +320,7 @@ class Children:
         if (spare := self._spare_for(place)) is not None:
             place.child = spare
             spare.enlist(setup, fds, now)
-            text = f"the spare process becomes {place.name}"
+            text = f"a spare becomes {place.name}"
             event(LOGGER, logging.INFO, text, pid=spare.pid, generation=place.generation)
             return
         try:
@@ -356,14 +332,14 @@ class Children:
             event(LOGGER, logging.ERROR, f"{place.name} cannot be started", why=error)
 
     def _spare_for(self, place: Place) -> Child | None:
-        """One that takes a place now; during a rolling restart it would have the code that is replaced."""
+        """Return a spare for a place; none during a rolling restart, when spares have the code that is replaced."""
         if self.rolling is not None or place.role not in (Role.CORE, Role.WORKER):
             return None
         return self.spares.take(int(place is not self.core and any(one.serving for one in self.workers)))
 
     @property
-    def _has_time(self) -> bool:
-        """For spares: they are for the next death, and of today's code."""
+    def _calm(self) -> bool:
+        """Whether spares may start: the router runs normally."""
         calm = self.operational and self.stopping is None and self.rolling is None
         return calm and self.core.serving and any(worker.serving for worker in self.workers)
 
@@ -376,7 +352,7 @@ class Children:
                 place.child.kill_at, place.child.why = now + LAST_SECONDS, "did not end its file in time"
             elif phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
-            elif phase is Phase.EXITING or place.role == Role.WORKER or _looks_on(place, phase):
+            elif phase is Phase.EXITING or place.role == Role.WORKER or _hears(place, phase):
                 place.child.send(order(phase))
         if phase is Phase.EXITING:
             self._memory.wake_core()
@@ -385,6 +361,6 @@ class Children:
         return (place.child for place in self.everybody if place.child is not None)
 
 
-def _looks_on(place: Place, phase: Phase) -> bool:
-    """Whether it is to know that the router stops, although it has nothing to do for that."""
+def _hears(place: Place, phase: Phase) -> bool:
+    """Whether a process hears of the beginning of a stop although it has nothing to do yet."""
     return place.role in (Role.EXPORTER, Role.RECORDER) and phase is Phase.DRAINING

@@ -1,4 +1,4 @@
-"""How the router is, in the one line that `systemctl status` shows."""
+"""Describes the router's condition in the one line that `systemctl status` shows."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from routerd.supervise.children import Children
 from routerd.translate.setup import Blueprint
 from shm.contract.roles import Role
 
-_LACKING: Final = {Role.EXPORTER: "no http", Role.RECORDER: "no flow log"}  # while one does not serve
+_LACKING: Final = {Role.EXPORTER: "no http", Role.RECORDER: "no flow log"}  # what a role's absence means
 
 
 def condition(children: Children, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
-    """Who serves, who does not, and what else there is to be said."""
+    """Return which processes serve and which do not, and the note."""
     serving = sum(worker.serving for worker in children.workers)
     core = "" if children.core.serving else "core restarts, "
     count = f"{serving} of {len(children.workers)} workers serve, {connections} connections"

@@ -1,4 +1,4 @@
-"""The supervisor's hold on the router's shared memory: made, reset after a core's death, removed."""
+"""The router's shared memory, which the supervisor creates, resets after a core's death, and removes."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ _OF_THE_CORE: Final = tuple(COUNTERS[name].place for name in ("addresses", "over
 
 
 class SharedMemory:
-    """All segments of this router. Raises `shm.segment.SegmentError` where they cannot be made."""
+    """All segments of this router. Raises `shm.segment.SegmentError` if they cannot be created."""
 
     def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())
@@ -34,7 +34,7 @@ class SharedMemory:
         failures.count_in(self._segments.supervisor_stats())
 
     def reset(self) -> None:
-        """Make everything ready for a new core; no child may use a ring or a block now."""
+        """Empty rings and arenas for a new core; no child may use a ring or a block now."""
         page = self._segments.core_stats()
         page.own(0, page.generation)
         for counter in _OF_THE_CORE:
@@ -44,54 +44,54 @@ class SharedMemory:
             self._segments.give_back(index)
 
     def wake_core(self) -> None:
-        """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""
+        """Make the core read its control socket: it may sleep on its semaphore, which no poll can watch."""
         self._segments.semaphore.release()
 
     def heartbeat(self, slot: int) -> int:
-        """The turns that a worker's loop, or for slot `places` the core's, has made."""
+        """Return the turns that a worker's loop, or for slot `places` the core's, has made."""
         core = slot == self._places
         return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
 
     def recorder_heartbeat(self) -> int:
-        """The turns that the recorder's loop has made."""
+        """Return the turns that the recorder's loop has made."""
         return self._segments.recorder_stats().heartbeat
 
     def connections(self) -> int:
-        """Open connections of all workers."""
+        """Return the number of open connections of all workers."""
         number = COUNTERS["connections"].place
         return sum(self._segments.worker_stats(i).get(number) for i in range(self._segments.workers))
 
     def worker_gone(self, index: int) -> None:
-        """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
+        """Clear a dead worker's connections and readiness on its statistics page, which other workers rely on."""
         page = self._segments.worker_stats(index)
         page.own(0, page.generation)
         for counter in _OF_THE_LIVING:
             page.set(counter, 0)
 
     def set_certificate_expiry(self, seconds: int) -> None:
-        """When the first of the router's certificates expires, since 1970; 0: there is none."""
+        """Publish when the first of the router's certificates expires, in seconds since 1970; 0: there is none."""
         self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, seconds)
 
     def configuration_read(self, taken: bool) -> None:
-        """Whether the configuration, read at the start or again, was taken over."""
+        """Publish whether the configuration that was just read is in use."""
         page = self._segments.supervisor_stats()
         page.set(COUNTERS["config_taken"].place, int(taken))
         if taken:
             page.set(COUNTERS["config_time"].place, int(time.monotonic()))
 
     def set_workers(self, count: int) -> None:
-        """Tell everybody how many workers there are."""
+        """Publish the number of workers."""
         self._segments.set_workers(count)
 
     def empty(self, index: int) -> None:
-        """Give back the memory of an arena without an owner, but for what others still read."""
+        """Return the memory of an arena without an owner to the system, except blocks that others still read."""
         self._segments.give_back(index)
 
     def journal(self) -> Journal:
-        """The supervisor's own."""
+        """Return the supervisor's journal."""
         return journal_of(self._segments.control, self._segments.places, Role.SUPERVISOR)
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove all segments."""
         failures.count_in(None)
         self._segments.close()

@@ -1,11 +1,11 @@
-"""When a child that died is started again: a pure function of its history and the time.
+"""Decides when a dead child is started again: a pure function of its history and the time.
 
-Every death takes one step, every second of service takes one step back, so that a child which dies at
-start-up is throttled while one that is killed now and then is replaced at once. The first step costs
-nothing, the second 0.1 s, and each further one twice as much up to 10 s; up to half a second only for one
-that had served, be it for a moment: its clients wait, and to start it costs little. For a child that no
-client waits for, the exporter or the recorder, there is no such bound, and only a long service forgives.
-Service counts from readiness: a slow start is no service.
+Each death is one step forward, each second of service one step back. A child that dies at start-up is
+therefore throttled, and one that is killed now and then is replaced at once. The first step costs no delay,
+the second 0.1 s, and each further one twice as much, up to 10 s. The delay of a child that had served, even
+for a moment, is at most half a second, because its clients wait and its start costs little. No client waits
+for the exporter or the recorder: they have no such bound, and only a long service forgives their deaths.
+Service counts from readiness.
 """
 
 import math
@@ -15,11 +15,11 @@ import msgspec
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
-LONGEST_OF_SERVING = 0.5  # with the start, clients are served within a second
-FORGIVEN_AFTER = 30.0  # a child that served this long starts with a clean sheet whatever went before
-FULL_SECONDS = 60.0  # between two deaths of one kind that are told with their traceback or stack
-CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})  # ends in native code: they leave a stack
-HISTORY = 64  # lives worth remembering: more of them than there are steps
+LONGEST_OF_SERVING = 0.5  # including the start, clients are served within a second
+FORGIVEN_AFTER = 30.0  # a child that served this long has no history
+FULL_SECONDS = 60.0  # between two tracebacks or stacks of one kind of death in the log
+CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"})  # deaths in native code, which leave a stack
+HISTORY = 64  # lives to remember: more than there are steps
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -35,8 +35,7 @@ class Life(msgspec.Struct, frozen=True):
 
 
 def restart_delay(history: Sequence[Life], now: float, *, awaited: bool = True) -> float:
-    """Seconds from `now` until the next generation may start; 0.0 if it may start at once. ``awaited``:
-    clients wait for it."""
+    """Return the seconds from `now` until the next generation may start; `awaited`: clients wait for it."""
     if not history:
         return 0.0
     last = history[-1]
@@ -45,7 +44,7 @@ def restart_delay(history: Sequence[Life], now: float, *, awaited: bool = True) 
 
 
 def deaths_in_a_row(history: Sequence[Life]) -> int:
-    """How many of the last lives, without a long one among them, ended in a death."""
+    """Return how many lives in a row ended in a death since the last long one."""
     count = 0
     for life in reversed(history):
         if life.served >= FORGIVEN_AFTER:

@@ -1,15 +1,15 @@
-"""Workers replaced one at a time, then the core and the recorder: new code takes over while others serve.
+"""The rolling restart: workers, then core and recorder, are replaced one at a time while the others serve.
 
     waiting --all serve--> leaving --its process is gone--> waiting --...--> (over)
 
-A worker that leaves goes through the phases of a stop for itself (routerd.supervise.stopping): it accepts
-nobody, lets deliveries settle, closes its connections, exits. The others accept meanwhile, and if it is the
-only one, clients wait in the sockets' queues. The core exits at once; the workers keep their connections and
-wait for the next one. The recorder, the last, has the time that its file takes; what happens meanwhile
-waits in its ring, and nobody waits for its successor. The exporter stays: WebSockets with TLS would end with
-it.
-Prohibited: a worker or the core leaving before the successor of the last one serves. So new code that does
-not start costs one process, not all.
+A worker that leaves goes through the phases of a stop alone (routerd.supervise.stopping): it accepts no
+clients, lets deliveries settle, closes its connections, exits. The other workers accept clients meanwhile;
+without others, clients wait in the sockets' queues. The core exits at once; the workers keep their connections
+and wait for the next core. The recorder is the last and has the time that its file takes; records wait in its
+ring meanwhile, and nobody waits for its successor. The exporter stays, because WebSockets with TLS would end
+with it.
+Prohibited: a worker or the core leaves before the successor of the last one serves. New code that does not
+start therefore costs one process, not all.
 """
 
 import logging
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from routerd.log.log import NOTICE, event
 from routerd.supervise.child import Place
-from routerd.supervise.stopping import Phase, Stopping, order
+from routerd.supervise.stopping import Phase, Stopping
 from shm.contract.control import CloseConnections
 from shm.contract.roles import Role
 
@@ -41,7 +41,7 @@ class Rolling:
         self._stopping: Stopping | None = None
 
     def step(self, now: float) -> bool:
-        """Do what is due; True when it is over."""
+        """Do what is due now; return True at the end."""
         self._left = [place for place in self._left if _has_to_leave(place)]
         if self._leaving is not None and (not self._asked(self._leaving) or self._leaving.leaving):
             self._leaving = self._stopping = None
@@ -49,27 +49,27 @@ class Rolling:
             self._go_on(self._leaving, now)
         elif all(place.serving and not place.quiet for place in self._everybody if place.leaving is None):
             if not self._left:
-                event(LOGGER, NOTICE, "Rolling restart: all processes are new, but for supervisor and exporter")
+                event(LOGGER, NOTICE, "Rolling restart: all processes are new, except supervisor and exporter")
                 return True
             self._begin(self._left.pop(0), now)
         return False
 
     @property
     def deadline(self) -> float | None:
-        """When `step` has something to do, if nothing happens before."""
+        """Return when `step` has something to do, if nothing happens before."""
         if self._stopping is None or self._stopping.phase is Phase.KILLING:
             return None
         return self._stopping.deadline
 
     def answered(self, place: Place, phase: Phase) -> bool:
-        """A worker has done what a phase asks of it; False: it was not asked."""
+        """Note that a worker has done what a phase asks for; return False if it was not asked."""
         if self._stopping is None or not self._asked(place):
             return False
         self._stopping.answered(place.index, phase)
         return True
 
     def _asked(self, place: Place) -> bool:
-        """Whether this very generation is the one that was told to leave."""
+        """Whether this generation of a place was told to leave."""
         return place is self._leaving and place.generation == self._generation and place.child is not None
 
     def _begin(self, place: Place, now: float) -> None:
@@ -81,7 +81,7 @@ class Rolling:
             self._stopping = Stopping(now, self._grace, {place.index})
             self._order(place, Phase.DRAINING)
         else:
-            self._stopping = Stopping(now, 0.0, set())  # nobody's connections are the core's
+            self._stopping = Stopping(now, 0.0, set())  # the core has no connections
             self._go_on(place, now)
 
     def _go_on(self, place: Place, now: float) -> None:
@@ -89,17 +89,11 @@ class Rolling:
             self._order(place, phase)
 
     def _order(self, place: Place, phase: Phase) -> None:
-        assert place.child is not None
-        if phase is Phase.KILLING:
-            place.child.kill("did not exit in time")
-            return
-        place.dismissed = place.dismissed or phase is Phase.EXITING
-        if place.role == Role.WORKER or phase is Phase.EXITING:
-            place.child.send(order(phase, REPLACED))
+        place.leave(phase, REPLACED)
         if place.role == Role.CORE:
             self._wake_core()
 
 
 def _has_to_leave(place: Place) -> bool:
-    """A worker that is to be removed leaves anyway; the recorder that starts next has the new code."""
+    """Whether a place must be replaced: a removed worker leaves anyway, and a missing recorder starts new."""
     return place.leaving is None and (place.role != Role.RECORDER or place.child is not None)

@@ -1,8 +1,8 @@
-"""Spare processes: they have everything imported and no role yet, and take the places of those that die.
+"""Spare processes, which have all code imported and take the role of a core or worker that dies.
 
-What a new process costs is its imports: half a second of a CPU, the rest is a fiftieth of it. So there are
-two of them: one for who dies next, one for who dies before there is another spare. While other workers serve,
-the last one is kept for the core: without it nobody is served; a dead worker's clients go to the others.
+A new process costs half a second of CPU for its imports, and a fiftieth of that for all else. There are two
+spares: one for the next death, one for a death before another spare is ready. The last spare is reserved for
+the core while other workers serve, because they serve the clients of a dead worker, but not without a core.
 """
 
 import logging
@@ -15,41 +15,40 @@ from routerd.supervise.watch import STOPPED, process_state
 from shm.contract.roles import Role
 
 SPARES = 2
-FIRST_AFTER = 1.0  # since the router's processes were started: until then the machine has better things to do
-SECOND_AFTER = 10.0  # the other one, where nobody has died yet: who runs for a moment only does without
-SPARE_AFTER = 0.25  # once somebody has died: since a death or a start
+FIRST_AFTER = 1.0  # seconds after the router's start, so that spares do not delay it
+SECOND_AFTER = 10.0  # seconds until the second spare, if no process has died
+SPARE_AFTER = 0.25  # seconds after a death or start, once a process has died
 
 LOGGER = logging.getLogger("SERVER")
 
 
 class Spares:
-    """The places of the spares. Time is an argument; nothing here blocks."""
+    """The spares. Time is an argument; nothing here blocks."""
 
     def __init__(self, command: Command, state: Callable[[int], str] = process_state) -> None:
         self._command = command
         self._state = state
         self._due = 0.0
-        self._needed = False  # somebody has died
+        self._needed = False  # a process has died
         self.places = [Place(Role.SPARE, index, []) for index in range(SPARES)]
 
     def later(self, now: float) -> None:
-        """Somebody has been started, or has ended."""
+        """Postpone the next spare: a process has started or ended."""
         self._due = now + (SPARE_AFTER if self._needed else FIRST_AFTER)
 
     def needed(self, now: float) -> None:
-        """Somebody has died: others may follow."""
+        """Start spares sooner from now on: a process has died, and others may follow."""
         self._needed = True
         self.later(now)
 
     def take(self, keep: int = 0) -> Child | None:
-        """The one that has been there for longest, if there are more than ``keep``; none that somebody has
-        stopped: it is killed."""
+        """Return the oldest spare, if there are more than ``keep``; kill spares that are stopped."""
         there = []
         for place in self.places:
             if place.child is None or place.dismissed:
                 continue
             if self._state(place.child.pid) in STOPPED:
-                self._dismiss(place, "somebody has stopped it, and it is needed")
+                self._dismiss(place, "it is needed, but stopped by a signal or debugger")
             else:
                 there.append((place.child.born, place.index))
         if len(there) <= keep:
@@ -59,7 +58,7 @@ class Spares:
         return child
 
     def dismiss(self, why: str) -> None:
-        """Kill them; others are started when there is time for it."""
+        """Kill the spares; new ones start later."""
         for place in self.places:
             self._dismiss(place, why)
 
@@ -69,13 +68,13 @@ class Spares:
             place.child.kill(why)
 
     def step(self, now: float) -> None:
-        """Start one that is missing, when it is due."""
+        """Start a missing spare when it is due."""
         due = self.next_step(now)
         if due is not None and now >= due:
             self._start(min(self._missing(), key=lambda place: place.delay(now)), now)
 
     def next_step(self, now: float) -> float | None:
-        """When `step` has something to do."""
+        """Return when `step` has something to do."""
         return min((max(self._due, now + place.delay(now)) for place in self._missing()), default=None)
 
     def _missing(self) -> list[Place]:
@@ -88,6 +87,6 @@ class Spares:
         try:
             place.child = Child(self._command(place.role, place.index), None, [], now)
             place.child.generation = place.generation
-        except OSError as error:  # then the next death takes longer
+        except OSError as error:  # the next death only takes longer
             place.lives.append(Life(now, None, now))
-            event(LOGGER, logging.WARNING, "no spare process can be started", why=error)
+            event(LOGGER, logging.WARNING, "cannot start a spare process", why=error)

@@ -1,10 +1,10 @@
-"""The orderly stop, as a state machine that is told what happened and when.
+"""The orderly stop: a state machine whose inputs are events and times.
 
     draining --all drained, or grace over--> closing --all closed, or time up--> exiting --all gone--> (over)
                                                                                  exiting --time up--> killing
 
-A worker that is gone counts as drained and as closed. Prohibited: going back, and staying longer than the
-times below: together they make the 5 s within which a router has stopped.
+A worker that is gone counts as drained and closed. Prohibited: to go back, or to stay longer than the times
+below, which together are the 5 s within which a router stops.
 """
 
 from enum import Enum
@@ -13,15 +13,15 @@ import msgspec
 
 from shm.contract.control import CloseConnections, Exit, StopAccepting
 
-DRAIN_SECONDS = 3.0  # the most that is granted to open deliveries, whatever the configuration says
+DRAIN_SECONDS = 3.0  # the longest grace for open deliveries, whatever the configuration says
 CLOSE_SECONDS = 1.0
-EXIT_SECONDS = 2.5  # as much as a busy machine needs for it; less after a long stop
+EXIT_SECONDS = 2.5  # enough for a busy machine; less if draining and closing took long
 LEAST_EXIT_SECONDS = 0.5
 HURRY_SECONDS = 0.2
 
 
 class Phase(Enum):
-    """What the children have been told to do."""
+    """What the children are told to do."""
 
     DRAINING = "draining"
     CLOSING = "closing"
@@ -30,14 +30,14 @@ class Phase(Enum):
 
 
 def order(phase: Phase, closing: CloseConnections = CloseConnections()) -> msgspec.Struct:  # noqa: B008  frozen
-    """What is told to a process when a phase begins; in the last one it is killed."""
+    """Return the message to a process when a phase begins; in the last phase it is killed instead."""
     if phase is Phase.CLOSING:
         return closing
     return StopAccepting() if phase is Phase.DRAINING else Exit()
 
 
 class Stopping:
-    """Which phase the stop is in; `awaited` are the workers that have not answered in it."""
+    """The phase of a stop; `awaited` are the workers that have not yet answered in it."""
 
     def __init__(self, now: float, grace: float, workers: set[int]) -> None:
         self._workers = set(workers)
@@ -49,21 +49,22 @@ class Stopping:
         self._enter(Phase.DRAINING, now, min(grace, DRAIN_SECONDS))
 
     def answered(self, worker: int, phase: Phase) -> None:
-        """A worker has done what `phase` asked of it; an answer to an earlier phase says nothing."""
+        """Note that a worker has done what `phase` asks for; answers to earlier phases are ignored."""
         if phase is self.phase:
             self.awaited.discard(worker)
 
     def gone(self, worker: int) -> None:
+        """Wait for a dead worker no longer."""
         self._workers.discard(worker)
         self.awaited.discard(worker)
 
     def hurry(self, now: float) -> None:
-        """Wait no longer for anybody but the processes themselves."""
+        """Wait for no answers any more, only for the processes to exit."""
         self._hurry = True
         self.deadline = min(self.deadline, now)
 
     def step(self, now: float) -> Phase | None:
-        """The phase that begins now, or None. Call again until None."""
+        """Return the phase that begins now, or None. Call it until it returns None."""
         if self.phase is Phase.KILLING or (now < self.deadline and (self.awaited or self.phase is Phase.EXITING)):
             return None
         if self.phase is Phase.DRAINING and not self._hurry:

@@ -1,6 +1,6 @@
-"""The supervisor: `run` puts a router together, keeps it alive until told to stop, and leaves nothing behind.
+"""The supervisor: `run` assembles a router, keeps it alive until it is told to stop, and leaves nothing behind.
 
-It owns the configuration, the shared segments, the listening sockets and the children. It never touches a
+It owns the configuration, the shared segments, the listening sockets and the children. It never handles a
 message.
 """
 
@@ -36,7 +36,7 @@ from routerd.supervise.child import Command, Place, command
 from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
 from routerd.supervise.memory import SharedMemory
-from routerd.supervise.watch import LOOK_SECONDS, Watch
+from routerd.supervise.watch import POLL_SECONDS, Watch
 from routerd.translate.connectors import taken_over
 from routerd.translate.identities import Identities
 from routerd.translate.setup import Blueprint, blueprint, log_setups
@@ -54,17 +54,17 @@ _STARTING = (SegmentError, TooFewError, UnknownCpuError)
 
 
 def say(text: str) -> None:
-    """Tell whoever has started the router on a terminal; the journal has the lines of the log instead."""
+    """Print a text for the user who starts the router on a terminal; the journal has log lines instead."""
     if is_journal(STDOUT):
         return
-    with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
+    with suppress(OSError, ValueError):  # standard output is closed, which is no reason to stop
         print(text, flush=True)
 
 
 def run(config: Config, launch: Command = command, announce: Callable[[str], None] = say) -> int:
     """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start.
 
-    `announce` is called once, with what a person is told, as soon as the router serves.
+    `announce` is called once, with the banner, as soon as the router serves.
     """
     claim_standard_streams()
     signals = Signals()
@@ -79,10 +79,10 @@ def run(config: Config, launch: Command = command, announce: Callable[[str], Non
     except _STARTING as error:
         manager.failed(str(error))
         return _failed(config, str(error))
-    except Exception as error:  # told where the log goes, which may not be standard error
-        told = f"the supervisor ends: unhandled {reason(error)}"
-        manager.failed(told)
-        LOGGER.critical(told, exc_info=True)
+    except Exception as error:  # the log, which may be a file, must have it
+        text = f"the supervisor ends: unhandled {reason(error)}"
+        manager.failed(text)
+        LOGGER.critical(text, exc_info=True)
         return 1
     finally:
         signals.restore()
@@ -96,16 +96,16 @@ def _assemble(
     stack: ExitStack,
     announce: Callable[[str], None],
 ) -> "Supervisor":
-    """Everything a router consists of but its children; `stack` undoes it."""
+    """Return a supervisor whose router lacks only its children; `stack` releases all that it has."""
     router = config.router
     shut = configure(log_setups(config.logs), Role.SUPERVISOR, starting=True)
     for error in shut:
-        event(LOGGER, logging.ERROR, f"{error}; until it can, its lines go to standard error")
+        event(LOGGER, logging.ERROR, f"{error}; until then its lines go to standard error")
     raise_limit()
     if swept := sweep():
         event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
     if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
-        event(LOGGER, logging.WARNING, f"hugePages: shared memory gets none: {why}")
+        event(LOGGER, logging.WARNING, f"hugePages: shared memory cannot use them: {why}")
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
     passed = passed_sockets(os.environ, os.getpid())
     stack.callback(passed.close)
@@ -121,7 +121,7 @@ def _assemble(
     identities = Identities()
     first = blueprint(config, _version(), listening, doorbells, identities)
     children = Children(first, memory, pinning, launch)
-    stack.callback(children.end)  # whatever happens: no child outlives this
+    stack.callback(children.end)  # no child outlives the supervisor
     return Supervisor(
         config, first, children, memory, manager, listening=listening, signals=signals, announce=announce,
         identities=identities, passed=passed,
@@ -129,7 +129,7 @@ def _assemble(
 
 
 def _listen(config: Config, passed: Passed) -> list[Listening]:
-    """The sockets of all listeners: those that the service manager has passed, and new ones."""
+    """Open the sockets of all listeners: those that the service manager has passed, and new ones."""
     left = passed.beside(())
     try:
         return listen_all(config.listeners, left)
@@ -138,16 +138,16 @@ def _listen(config: Config, passed: Passed) -> list[Listening]:
             event(
                 LOGGER,
                 logging.WARNING,
-                "A socket of the service manager fits no listener: clients that connect to it wait in vain; "
-                "give a listener this host and port, or take ListenStream out of the socket unit",
+                "A socket of the service manager fits no listener, and its clients wait in vain; give a listener "
+                "this host and port, or remove ListenStream from the socket unit",
                 socket=where,
             )
 
 
 def _failed(config: Config, text: str, line: int = 0) -> int:
-    """Say why the router does not start: to the one who starts it and, if that goes elsewhere, to the log."""
-    told = str(Mistake(config.file, line, text)) if config.file else text
-    print(for_stderr(told, logging.CRITICAL), file=sys.stderr, flush=True)
+    """Print why the router does not start; log it, too, if the log is elsewhere."""
+    shown = str(Mistake(config.file, line, text)) if config.file else text
+    print(for_stderr(shown, logging.CRITICAL), file=sys.stderr, flush=True)
     if any(log.output_file not in (None, "stderr") for log in config.logs):
         event(LOGGER, logging.CRITICAL, "cannot start", why=text)
     return 1
@@ -161,7 +161,7 @@ def _version() -> str:
 
 
 class Supervisor:
-    """The main loop: waits for signals, reports and deaths, and lets the family act on them."""
+    """The main loop: waits for signals, reports and deaths, and passes them on."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Supervisor:
         self._passed = passed or Passed()
         self._signals = signals
         self._clock = clock
-        self._tell = announce
+        self._announce_to = announce
         self._identities = identities or Identities()
         self._announced = False
         self._note = ""
@@ -203,7 +203,7 @@ class Supervisor:
             if children.failure and children.stopping is None:
                 self._stop()
             children.step(self._clock())
-            self._look()
+            self._poll()
             self._report()
             if children.operational and not self._announced and children.stopping is None:
                 self._announce()
@@ -216,7 +216,7 @@ class Supervisor:
         return 0
 
     def _wait(self) -> None:
-        """Until something happens or is due; then let it be acted upon."""
+        """Wait until something happens or is due, and act on it."""
         poll = select.poll()
         poll.register(self._signals, select.POLLIN)
         actions: dict[int, Callable[[], None]] = {self._signals.fileno(): self._take_signals}
@@ -233,23 +233,23 @@ class Supervisor:
         for fd in happened:
             if fd in actions:
                 actions[fd]()
-        for fd in happened:  # after the reports: a dying child says why
+        for fd in happened:  # after the reports, in which a dying child says why
             if fd in deaths:
                 self._take_reports(deaths[fd])
                 self._children.died(deaths[fd], self._clock())
 
-    def _look(self) -> None:
-        """See whether the children still turn; while they stop, there are other bounds."""
+    def _poll(self) -> None:
+        """Poll certificates and heartbeats; a stop has deadlines of its own."""
         now = self._clock()
-        self._certificates.look(now)
+        self._certificates.poll(now)
         if self._children.stopping is None and now >= self._watch.due(now):
-            self._watch.look(self._children.everybody, now)
+            self._watch.poll(self._children.everybody, now)
             if moved := taken_over(self._blueprint.connecting, self._children.absent, self._children.able):
                 self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
                 self._children.change(self._blueprint)
 
     def _report(self) -> None:
-        """Tell the service manager how things are."""
+        """Report the router's state to the service manager."""
         children = self._children
         if children.stopping is not None:
             self._manager.stopping()
@@ -267,7 +267,7 @@ class Supervisor:
         now = self._clock()
         due = self._children.next_step(now)
         if self._children.stopping is None:
-            due = min(self._watch.due(now), now + LOOK_SECONDS if due is None else due)
+            due = min(self._watch.due(now), now + POLL_SECONDS if due is None else due)
         return None if due is None else max(0.0, due - now) * 1000 + 1
 
     def _take_reports(self, place: Place) -> None:
@@ -293,13 +293,13 @@ class Supervisor:
             elif number == ROLL:
                 self._roll()
             elif number == signal.SIGHUP and self._signals.terminal_is_gone():
-                event(LOGGER, NOTICE, "SIGHUP: the terminal is gone, stopping")
+                event(LOGGER, NOTICE, "SIGHUP: the terminal is closed; stopping")
                 self._stop()
             else:
                 self._reload()
 
     def _reload(self) -> None:
-        """Take over what has changed in the configuration file; the service manager waits for the end."""
+        """Apply the changes of the configuration file; the service manager waits for the end."""
         if self._children.stopping is not None:
             event(LOGGER, NOTICE, "Reload refused: the router is stopping")
             return
@@ -310,27 +310,27 @@ class Supervisor:
         except RefusedError as error:
             tell_refused(error)
             self._memory.configuration_read(taken=False)
-            self._note = "the last reload was refused, the log says why"
+            self._note = "the last reload was refused; the log says why"
         else:
             self._note = ""
-            self._take_over(reloaded)
+            self._apply(reloaded)
             self._memory.configuration_read(taken=True)
         if self._announced:
             self._manager.ready(self._status())
 
     def _change(self, request: ChangeRequest) -> ChangeReply:
-        """Do what management asks for, as a reload would."""
+        """Apply a change that management requests, as a reload would."""
         if self._children.stopping is not None:
             return ChangeReply(request.number, BAD_REQUEST, "the router is stopping")
         what = f"Management: {request.operation} {request.kind}"
         try:
             new = changed(self._config, request, self._identities)
-            self._take_over(prepare(self._config, new.config, self._listening, passed=self._passed), what)
+            self._apply(prepare(self._config, new.config, self._listening, passed=self._passed), what)
         except (ChangeError, *CANNOT) as error:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
             return ChangeReply(request.number, status, str(error))
-        except Exception as error:  # one request must not be the end of the router
+        except Exception as error:  # one request must not end the router
             failures.tell(what, error, "it is refused")
             return ChangeReply(request.number, INTERNAL, f"{what} failed: {error}; the log says more")
         identity = ""
@@ -339,7 +339,7 @@ class Supervisor:
             identity = identities[self._config.checked.index(new.entity)]
         return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
 
-    def _take_over(self, reloaded: Reloaded, what: str = "Reload") -> None:
+    def _apply(self, reloaded: Reloaded, what: str = "Reload") -> None:
         warnings, self._config = self._config.warnings, reloaded.difference.effective
         self._listening[:] = reloaded.listening
         before = self._blueprint
@@ -355,7 +355,7 @@ class Supervisor:
         if self._children.roll(self._config.router.stop_grace_seconds):
             event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
         else:
-            event(LOGGER, logging.WARNING, "Rolling restart refused: one is going on, or the router stops")
+            event(LOGGER, logging.WARNING, "Rolling restart refused: one is in progress, or the router stops")
 
     def _stop(self) -> None:
         self._children.stop(self._clock(), self._config.router.stop_grace_seconds)
@@ -369,4 +369,4 @@ class Supervisor:
             for url in one.urls:
                 event(LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or "")
         event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
-        self._tell(banner(_version(), router.id, places, self._listening))
+        self._announce_to(banner(_version(), router.id, places, self._listening))

@@ -1,64 +1,55 @@
-"""Whether the children still turn: core, workers and recorder beat on their statistics pages once a loop, at
-least once a second; the exporter, which may not write there, tells the supervisor once a second.
+"""Detects children that hang.
 
-A child that serves and whose heartbeat stands still for `HUNG_SECONDS` is taken for dead and killed, so that
-what follows a death follows a hang, too. Only time that the supervisor was awake counts: when the whole
-machine or the supervisor itself was stopped for a while, nobody is blamed for it. A recorder may wait for its
-disk, however long that takes: it is killed only if somebody has stopped it.
+Core, workers and recorder count the turns of their loops on their statistics pages, at least one a second. The
+exporter, which may not write there, reports to the supervisor once a second.
+
+A serving child whose heartbeat stands still for `HUNG_SECONDS` is killed, so that a hang has the consequences
+of a death. Only time in which the supervisor ran counts, so a suspended machine or supervisor kills nobody. A
+recorder may wait for its disk as long as that takes; it is killed only if a signal or debugger has stopped it.
 """
 
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from routerd.supervise.child import Place
+from routerd.supervise.memory import SharedMemory
 from shm.contract.roles import Role
 
-LOOK_SECONDS = 1.0  # between two looks; an idle child beats as often
-HUNG_SECONDS = 5.0  # far beyond any turn of a loop, near enough for clients that wait
+POLL_SECONDS = 1.0  # between two polls; an idle child beats as often
+HUNG_SECONDS = 5.0  # far longer than any turn of a loop, and bearable for waiting clients
 
-STOPPED = ("stopped", "traced")  # states of a process that somebody holds
+STOPPED = ("stopped", "traced")  # states of a process that a signal or debugger holds
 _STATES = {"T": "stopped", "t": "traced", "D": "waiting for a device", "R": "running", "S": "sleeping"}
 
 
-class Beats(Protocol):
-    """What is needed of the shared memory."""
-
-    def heartbeat(self, slot: int) -> int:
-        """The turns that a worker's loop, or for slot `places` the core's, has made."""
-
-    def recorder_heartbeat(self) -> int:
-        """The turns that the recorder's loop has made."""
-
-
 class _Pulse:
-    """What was last seen of one generation of a child."""
+    """The last known heartbeat of one generation of a child."""
 
     def __init__(self, generation: int, beat: int) -> None:
         self.generation = generation
         self.beat = beat
         self.still = 0.0  # seconds without progress
-        self.progressed = False  # since the service manager was last told that all is well
+        self.progressed = False  # since the watchdog was last fed
 
 
 class Watch:
-    """Looks at the children's heartbeats. Time is an argument; nothing here blocks."""
+    """Polls the children's heartbeats. Time is an argument; nothing here blocks."""
 
-    def __init__(self, beats: Beats, state: Callable[[int], str] | None = None) -> None:
-        self._beats = beats
+    def __init__(self, memory: SharedMemory, state: Callable[[int], str] | None = None) -> None:
+        self._memory = memory
         self._state = state or process_state
         self._pulses: dict[str, _Pulse] = {}  # by the place's name
-        self._looked: float | None = None
+        self._polled: float | None = None
 
     def due(self, now: float) -> float:
-        """When the next look is to be taken."""
-        return now if self._looked is None else self._looked + LOOK_SECONDS
+        """Return when the next poll is due."""
+        return now if self._polled is None else self._polled + POLL_SECONDS
 
-    def look(self, places: list[Place], now: float) -> None:
-        """Kill every child that has hung for too long."""
-        passed = 0.0 if self._looked is None else min(now - self._looked, 1.5 * LOOK_SECONDS)
-        self._looked = now
+    def poll(self, places: list[Place], now: float) -> None:
+        """Kill each child that hangs."""
+        passed = 0.0 if self._polled is None else min(now - self._polled, 1.5 * POLL_SECONDS)
+        self._polled = now
         for place in places:
             if place.child is None or not place.serving:
                 self._pulses.pop(place.name, None)
@@ -72,8 +63,10 @@ class Watch:
                 place.child.kill(f"hung: its loop has not turned for {still:.0f} s (the process is {state})")
 
     def all_progressed(self, places: list[Place]) -> bool:
-        """Whether each serving child has turned since this last was so. Those that are being replaced do not
-        count: the supervisor has them in hand, and sees to it that they serve or die in time."""
+        """Whether each serving child has made a turn since the last call that returned True.
+
+        Children that are being replaced do not count: they have deadlines of their own.
+        """
         pulses = [self._pulses.get(place.name) for place in places if place.serving]
         if not all(pulse is not None and pulse.progressed for pulse in pulses):
             return False
@@ -97,12 +90,12 @@ class Watch:
         if place.role == Role.EXPORTER:
             return place.beats
         if place.role == Role.RECORDER:
-            return self._beats.recorder_heartbeat()
-        return self._beats.heartbeat(place.index)
+            return self._memory.recorder_heartbeat()
+        return self._memory.heartbeat(place.index)
 
 
 def process_state(pid: int) -> str:
-    """What the kernel says a process is doing, in a word or some."""
+    """Return the state of a process as the kernel reports it, in words."""
     with contextlib.suppress(OSError, IndexError):
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return _STATES.get(letter, letter)

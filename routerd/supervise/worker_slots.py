@@ -1,12 +1,12 @@
-"""The workers' places: how many there are, and how there come to be more or fewer.
+"""The workers' places: their number, and how workers are added and removed.
 
     wanted, no place --place, WorkerAdded--> vacant --...--> serving    (in routerd.supervise.children)
     serving --not wanted--> leaving --its process is gone--> told the core --WorkerReclaimed--> no place
 
-Places have numbers from 0 without a gap: the last ones leave first, and join last. A worker that leaves goes
-through the phases of a stop for itself (routerd.supervise.stopping): it accepts nobody, lets deliveries
-settle, closes its connections, exits; its clients connect again, to the others. Prohibited: a place that is
-filled again before it is empty; memory of a place given back while the core knows of it.
+Places have numbers from 0 without a gap: the last ones are added last and removed first. A worker that leaves
+goes through the phases of a stop alone (routerd.supervise.stopping): it accepts no clients, lets deliveries
+settle, closes its connections, exits. Its clients reconnect to the other workers. Prohibited: to fill a place
+before it is empty; to return the memory of a place while the core knows of it.
 """
 
 import logging
@@ -19,8 +19,8 @@ from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
 from shm.contract.roles import Role
 
-PAUSE = 0.25  # seconds until a worker begins to leave: whoever asked for it through that one gets an answer
-RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
+PAUSE = 0.25  # seconds until a worker begins to leave: the client that asked for it gets its answer first
+RECLAIM_SECONDS = 30.0  # the core needs milliseconds; longer is a hang
 REMOVED = CloseConnections("this worker of the router is removed; connect again")
 
 LOGGER = logging.getLogger("SERVER")
@@ -29,8 +29,8 @@ LOGGER = logging.getLogger("SERVER")
 class WorkerSlots:
     """The places, by index.
 
-    ``counted`` is told how many there are whenever that changes, ``emptied`` which one may give back its
-    memory (nobody owns it now), ``wake_core`` that the core has been told something.
+    ``counted`` is called with their number when that changes, ``emptied`` with the index of a place whose
+    memory has no owner, ``wake_core`` after each message to the core.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class WorkerSlots:
         self._counted = counted
         self._emptied = emptied
         self._wake_core = wake_core
-        self._former: dict[int, int] = {}  # generation by index of places that are no more
+        self._former: dict[int, int] = {}  # last generations of removed places, by index
         self.workers = [Place(Role.WORKER, i, its) for i, its in enumerate(cpus)]
 
     def want(self, cpus: Sequence[list[int]], grace: float, now: float) -> None:
-        """So many workers from now on, each on its CPUs; those that go have ``grace`` seconds to settle."""
+        """Add or remove workers until each list of CPUs has one; removed ones have ``grace`` seconds to settle."""
         self._cpus = list(cpus)
         for worker, its in zip(self.workers, cpus, strict=False):
             if worker.cpus != its:
@@ -59,12 +59,12 @@ class WorkerSlots:
                     repin(worker.child.pid, its)
         for worker in self.workers[len(cpus) :]:
             if worker.leaving is None:
-                event(LOGGER, NOTICE, f"{worker.name} leaves: there are to be {len(cpus)} workers")
+                event(LOGGER, NOTICE, f"{worker.name} leaves: the router is to have {len(cpus)} workers")
                 worker.leaving = Stopping(now + PAUSE, grace, {worker.index})
                 worker.leave_at = now + PAUSE
 
     def step(self, now: float) -> None:
-        """Do what is due."""
+        """Do what is due now."""
         for worker in self.workers:
             if worker.leaving is not None:
                 self._go_on(worker, worker.leaving, now)
@@ -80,14 +80,14 @@ class WorkerSlots:
             self._counted(len(self.workers))
 
     def place_memory(self, worker: Place) -> None:
-        """Before one starts, after one that ran on other CPUs: free blocks go back, to come from near."""
+        """Release free blocks before a worker starts on other CPUs than the last one, so that new ones are near."""
         if worker.placed is not None and worker.placed != worker.cpus:
             self._emptied(worker.index)
         worker.placed = worker.cpus
 
     @property
     def deadline(self) -> float | None:
-        """When `step` has something to do, if nothing happens before."""
+        """Return when `step` has something to do, if nothing happens before."""
         times = [
             worker.leaving.deadline if worker.leave_at is None else worker.leave_at
             for worker in self.workers
@@ -112,9 +112,9 @@ class WorkerSlots:
                 worker.child.send(order(Phase.DRAINING))
         elif worker.child is not None:
             while phase := leaving.step(now):
-                self._order(worker, phase)
+                worker.leave(phase, REMOVED)
         elif self._core.child is None:
-            worker.removed = True  # the next core never hears of it, and its memory is reset
+            worker.removed = True  # the next core does not know of it, and its memory is reset
         elif not worker.given_up:
             worker.given_up = True
             worker.reclaim_by = now + RECLAIM_SECONDS
@@ -123,11 +123,3 @@ class WorkerSlots:
         elif worker.reclaim_by is None and not worker.removed:
             worker.removed = True
             self._emptied(worker.index)
-
-    def _order(self, worker: Place, phase: Phase) -> None:
-        assert worker.child is not None
-        if phase is Phase.KILLING:
-            worker.child.kill("did not exit in time")
-            return
-        worker.dismissed = worker.dismissed or phase is Phase.EXITING
-        worker.child.send(order(phase, REMOVED))

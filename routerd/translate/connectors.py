@@ -12,7 +12,7 @@ import msgspec
 from routerd.config.entities.attribute import same
 from routerd.config.entities.transport import Connector, SslProfile, failover_places, port_number
 from routerd.config.formats.source import words
-from routerd.machine.confidential import told
+from routerd.machine.confidential import resolved
 from routerd.machine.listeners import numbers
 from routerd.translate.security import client_tls_setup
 from routerd.translate.source_routes import ockam_setup
@@ -98,7 +98,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         max_session_frames=connector.max_session_frames or 0,
         link_capacity=connector.link_capacity or link_capacity,
         sasl_mechanisms=" ".join(words(connector.sasl_mechanisms)),
-        sasl_password=told(connector.sasl_password or ""),
+        sasl_password=resolved(connector.sasl_password or ""),
         tls=client_tls_setup(connector, profiles),
         logged_parts=components(connector.message_logging_components),
         ockam=ockam_setup(connector),

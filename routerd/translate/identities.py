@@ -30,13 +30,13 @@ class Identities:
             kind = TYPE_OF[type(entity)]
             if kind.name in NUMBERED:
                 key = msgspec.msgpack.encode(msgspec.structs.replace(entity, line=0))
-                twins = seen[key] = seen.get(key, -1) + 1
-                numbers[key, twins] = number = self._numbers.get((key, twins)) or self._next()
+                repeated = seen[key] = seen.get(key, -1) + 1
+                numbers[key, repeated] = number = self._numbers.get((key, repeated)) or self._next()
                 found.append(str(number))
                 continue
             identity = f"{kind.short_name}/{_identifier(entity, kind)}"
-            twins = seen[identity] = seen.get(identity, -1) + 1
-            found.append(f"{identity}/{twins}" if twins else identity)
+            repeated = seen[identity] = seen.get(identity, -1) + 1
+            found.append(f"{identity}/{repeated}" if repeated else identity)
         self._numbers = numbers
         return found
 

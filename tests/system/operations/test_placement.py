@@ -51,7 +51,7 @@ def test_huge_pages_that_the_system_does_not_grant_are_warned_of(tmp_path: Path)
         pytest.skip("this system grants huge pages to /dev/shm; mount it with huge=never")
     router = RunningRouter(tmp_path, Configuration(router="workers: 1\n arenaSize: 4\n hugePages: true"))
     try:
-        assert "(warning) hugePages: shared memory gets none: " in router.log
+        assert "(warning) hugePages: shared memory cannot use them: " in router.log
     finally:
         router.kill()
 

@@ -98,7 +98,7 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert "hung: its loop has not turned for" in journal
     for added in ("127.0.0.1:5673", "0.0.0.0:5672", "*:5672"):
         assert f"Reload: listener {added} added" in journal
-    assert "systemd holds the port for this service, on [::]:5672, and nothing fits beside" in journal
+    assert "systemd holds the port for this service, on [::]:5672, and no other socket fits beside it" in journal
     assert "Traceback" not in journal
     assert done["reload of a broken file"] == "failed"
     of_unit, of_router, status = done["shown of it"]

@@ -87,7 +87,7 @@ def test_rights_and_limits(guarded: Reloading) -> None:
 def test_limits_that_make_no_sense_change_nothing(guarded: Reloading) -> None:
     """Every mistake is told with its line; the limits of before hold on."""
     wrong = LIMITS.format(most=-2, sources="two")
-    guarded.reload(wrong, "router.conf:", "Reload refused: the router goes on with the configuration it has")
+    guarded.reload(wrong, "router.conf:", "Reload refused: the router keeps its configuration")
     assert attempt(guarded.router.url, at("v"), [("receiver", "one")]).link_errors == ()
 
 

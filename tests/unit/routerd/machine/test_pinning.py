@@ -29,7 +29,7 @@ def test_an_unknown_cpu_is_an_error_that_names_the_usable_ones(
     core: int | None, workers: tuple[int, ...], name: str
 ) -> None:
     """The attribute, the CPU, and what could be given instead."""
-    with pytest.raises(UnknownCpuError, match=f"{name}: no CPU 7 here; usable are 0-2,5"):
+    with pytest.raises(UnknownCpuError, match=f"{name}: no CPU 7 here; give some of 0-2,5"):
         plan(core, workers, 2, {0, 1, 2, 5})
 
 

@@ -126,7 +126,7 @@ def test_refusal_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage() for record in caplog.records] == [
         "Reload: a: one",
         "Reload: b: two",
-        "Reload refused: the router goes on with the configuration it has",
+        "Reload refused: the router keeps its configuration",
     ]
 
 

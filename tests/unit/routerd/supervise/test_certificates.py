@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config.entities.transport import SslProfile
-from routerd.supervise.certificates import LOOK_SECONDS, SOON_SECONDS, TELL_SECONDS, Certificates, expiry
+from routerd.supervise.certificates import POLL_SECONDS, REPEAT_SECONDS, SOON_SECONDS, Certificates, expiry
 
 DAY = 86400
 
@@ -52,23 +52,23 @@ def test_a_certificate_is_told_of_once_a_day_from_thirty_days_before_its_end(
     watched = Certificates(told.append, lambda: wall[0])
     watched.set([SslProfile(name="p", cert_file=str(file)), SslProfile(name="q", cert_file="/none")])
     caplog.set_level(logging.INFO)
-    watched.look(0.0)
+    watched.poll(0.0)
     assert (caplog.records, told) == ([], [int(ends)])
     wall[0] = ends - 10 * DAY
-    watched.look(1.0)
+    watched.poll(1.0)
     assert not caplog.records
-    for now in (LOOK_SECONDS, 2 * LOOK_SECONDS):
-        watched.look(now)
+    for now in (POLL_SECONDS, 2 * POLL_SECONDS):
+        watched.poll(now)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert record.getMessage().startswith("sslProfile p: its certificate expires in 10.0 days; renew it")
     assert str(file) in record.getMessage()
     wall[0] = ends + 1
-    watched.look(LOOK_SECONDS + TELL_SECONDS)
+    watched.poll(POLL_SECONDS + REPEAT_SECONDS)
     assert caplog.records[-1].levelname == "ERROR"
     assert "has expired, so peers refuse the router" in caplog.records[-1].getMessage()
     watched.set([])
-    watched.look(LOOK_SECONDS + TELL_SECONDS + 1)
+    watched.poll(POLL_SECONDS + REPEAT_SECONDS + 1)
     assert told[-1] == 0
 
 

@@ -87,7 +87,7 @@ def test_nonsense_closes_the_channel(nonsense: bytes) -> None:
     ours, theirs = pair()
     with theirs:
         theirs.send(nonsense)
-        with pytest.raises(ChannelClosedError, match="not a message of ours"):
+        with pytest.raises(ChannelClosedError, match="not a message of the router"):
             ours.receive()
     ours.close()
 

@@ -62,7 +62,7 @@ def test_a_worker_that_does_not_let_go_is_replaced(home: Home) -> None:
     assert home.children.next_step(40.0) == pytest.approx(40.0 + QUIESCE_SECONDS)
     home.children.step(40.0 + QUIESCE_SECONDS)
     assert home.child(home.workers[0]).killed == ""
-    assert "did not let go" in home.child(home.workers[1]).killed
+    assert "did not quiesce" in home.child(home.workers[1]).killed
     assert home.core.child is None
     home.children.died(home.workers[1], 43.1)
     home.children.step(43.1)

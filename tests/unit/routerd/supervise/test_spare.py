@@ -109,7 +109,7 @@ def test_one_that_somebody_has_stopped_takes_no_place(home: Home) -> None:
     home.children.spares._state = {stopped.pid: "stopped", good.pid: "sleeping"}.__getitem__
     dies(home, home.core, 40.0)
     assert home.core.child is good  # type: ignore[comparison-overlap]  # a fake
-    assert stopped.killed == "somebody has stopped it, and it is needed"
+    assert stopped.killed == "it is needed, but stopped by a signal or debugger"
 
 
 def test_one_that_dies_is_replaced_without_harm(home: Home) -> None:

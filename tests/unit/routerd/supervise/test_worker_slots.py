@@ -148,7 +148,7 @@ def test_a_core_that_does_not_let_go_is_replaced(home: Home) -> None:
     want(home, 1, 1.0)
     leave(home, 1, 1.1)
     home.children.step(1.1 + RECLAIM_SECONDS)
-    assert "did not take back what worker 1 held" in home.child(home.core).killed
+    assert "did not reclaim what worker 1 held" in home.child(home.core).killed
     home.children.died(home.core, 40.0)
     home.children.step(40.0)
     assert len(home.workers) == 1
