@@ -111,8 +111,7 @@ int main(int argc, char **argv)
     arena_format(memory, 4, 4);
     if (!arena_attach(&p->views[0], memory, bytes) || !arena_own(&p->arena, &p->views[0])) return 1;
     p->workers = 1;
-    p->identity.length = 10;
-    memcpy(p->identity.id, "0/router-1", 10);
+    p->identity = &(annotations_self) { .id = "0/router-1", .length = 10 };
     uint32_t head = arena_alloc_head(&p->arena, ARENA_LARGE);
     for (int i = 2; i + 1 < argc; i += 2) measure(p, head, (uint8_t) atoi(argv[i]), atol(argv[i + 1]), atol(argv[1]));
     return 0;

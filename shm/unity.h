@@ -8,6 +8,8 @@
  *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone
  *   GLUE       called by the Cython module as well: external, and hidden from whoever loads the module
  *
+ * A body includes the header of its folder first, and then only what that header does not bring.
+ *
  * `inline` makes the compiler weigh a function of another body as one of the file that calls it; `static inline` is for
  * short functions that stand in headers.
  */

@@ -29,6 +29,7 @@ typedef struct {                           /* how the routers on both sides are 
 
 typedef struct {
     pump p;
+    annotations_self identity;
     hop_output out;
     void *memory[2];
     const char *why, *condition;           /* of a message that is refused */
@@ -116,8 +117,9 @@ static inline bool hop_send(hop *h, const hop_terms *t, uint32_t head, uint32_t 
     out_delivery o = { .override = override, .routed = t->state };
     uint64_t length = chain_length(c);
     chain_open(&o.reader, head);
-    h->p.identity.length = (uint8_t) strlen(t->id);
-    memcpy(h->p.identity.id, t->id, h->p.identity.length);
+    h->identity.length = (uint8_t) strlen(t->id);
+    memcpy(h->identity.id, t->id, h->identity.length);
+    h->p.identity = &h->identity;
     h->out.used = 0;
     if (rewrite_due(&link, c) && !rewrite_begin(&h->p, &link, &o, length)) return false;
     while (o.reader.position < length) {

@@ -2,19 +2,11 @@
 #ifndef ROUTERD_WORKERS_AMQP_H
 #define ROUTERD_WORKERS_AMQP_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
 #include "shm/rmr_key.h"
-#include "shm/scan.h"
-#include "shm/unity.h"
 #include "workers/source_routes/source_routes.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
+#include "workers/state/delivery.h"
+
+#define SCAN_LIMIT (1u << 20)           /* annotations and properties longer than this are refused */
 
 enum extract_parts { EXTRACT_NOTHING = 0, EXTRACT_MESSAGES = 1, EXTRACT_TRANSACTIONS = 2 };    /* pump.extracts, a mask
                                                                                                   */

@@ -11,15 +11,9 @@
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_H
 #define ROUTERD_WORKERS_ANNOTATIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "shm/amqp.h"
-#include "shm/amqp.h"
 #include "shm/arena.h"
-#include "shm/content.h"
 #include "shm/scan.h"
 #include "shm/unity.h"
 
@@ -27,7 +21,7 @@
 #define ANNOTATIONS_TRACE_MAX 1024u        /* entries of a trace: eight times the routers a network can have */
 #define ANNOTATIONS_TRACE_BYTES 32768u     /* their encoding: 128 ids of the longest kind take 17 KiB */
 #define ANNOTATIONS_TO_MAX 4096u           /* bytes of a to-override; the core takes no longer address */
-#define ANNOTATIONS_END_MAX (1u << 20)     /* bytes of all sections up to message-annotations (pump.h, SCAN_LIMIT) */
+#define ANNOTATIONS_END_MAX (1u << 20)     /* bytes of all sections up to message-annotations (amqp.h, SCAN_LIMIT) */
 #define ANNOTATIONS_KEYS 7u                /* router keys that a map can have, each once */
 
 #define ANNOTATIONS_BROKEN UINT32_MAX      /* no offset: the message cannot be written */
@@ -48,7 +42,7 @@ static inline bool annotations_touch(const arena_content *c, uint8_t form)
     return form | c->annotations | (c->routed & ROUTED_IGNORED);
 }
 
-typedef struct {                           /* this router's identity in messages */
+typedef struct annotations_self {          /* this router's identity in messages */
     char id[ANNOTATIONS_ID_MAX];           /* `area/id` */
     uint8_t length;                        /* 0: an edge router, which adds no identity */
 } annotations_self;

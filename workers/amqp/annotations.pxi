@@ -5,14 +5,15 @@ cdef class AnnotatingPump:
     """The part of the pump that handles router annotations."""
 
     cdef native_pump p
+    cdef annotations_self identity
 
     def sign(self, str router, bint edge):
         """Set this router's name in messages, ``area/id``; an edge router has none. Raises ValueError."""
         cdef bytes name = b"" if edge else router.encode()
         if len(name) > ANNOTATIONS_ID_MAX:
             raise ValueError(f"the router's id has {len(name)} octets with its area; at most {ANNOTATIONS_ID_MAX} can be said to others")
-        memcpy(self.p.identity.id, <const char *> name, len(name))
-        self.p.identity.length = len(name)
+        memcpy(self.identity.id, <const char *> name, len(name))
+        self.identity.length = len(name)
 
     def extract(self, bint messages, bint transactions):
         """Set what the worker extracts from each message for the flow log."""

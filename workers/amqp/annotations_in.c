@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include "workers/amqp/annotations.h"
-#include "shm/amqp.h"
-#include "shm/content.h"
-#include "shm/scan.h"
 #include "shm/utf8.h"
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";

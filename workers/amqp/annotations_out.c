@@ -9,9 +9,6 @@
 #include <string.h>
 
 #include "workers/amqp/annotations.h"
-#include "shm/amqp.h"
-#include "shm/content.h"
-#include "shm/scan.h"
 
 typedef struct {                           /* what of it is written, and how long it gets */
     bool to, ingress, old_trace;           /* there is an override; the ingress, the trace that came are kept */

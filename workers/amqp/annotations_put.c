@@ -2,10 +2,6 @@
 #include <string.h>
 
 #include "workers/amqp/annotations.h"
-#include "shm/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
 
 PRIVATE inline void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length)
 {

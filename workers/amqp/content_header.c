@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
-#include "shm/rmr_key.h"
-#include "shm/scan.h"
 #include "workers/amqp/annotations.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 PRIVATE inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)

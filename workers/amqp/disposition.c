@@ -9,11 +9,6 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 #define DETAIL_LIMIT 8192u             /* a longer detail is left out: the outcome itself always passes */
 

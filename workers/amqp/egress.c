@@ -9,15 +9,9 @@
  * reused from then on, so nothing is read from them afterwards.
  */
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
-#include "workers/loop/loop.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
+
+#define PROGRESS_STEP (64u << 10)  /* bytes of a stream after which a reader reports its progress to the core */
+#define SESSION_HIGH (128u << 10)  /* bytes in the engine for a session at which the worker writes no more deliveries */
 
 static void out_queue(worker_link *k, out_delivery *o)
 {

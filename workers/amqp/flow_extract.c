@@ -13,9 +13,6 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/amqp.h"
-#include "shm/content.h"
-#include "shm/scan.h"
 #include "workers/rmr/wire.h"
 
 #define EXTRACT_TRACEPARENT 55u         /* octets: 00-TRACE-SPAN-FLAGS */

@@ -3,16 +3,9 @@
 #include <stdlib.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
+
+#define COMPLAINT_MS 60000         /* interval of the lines of one kind */
 
 PRIVATE inline void win_link(worker_link *k, in_delivery *s)
 {

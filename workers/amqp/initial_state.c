@@ -6,9 +6,6 @@
 #include <stdlib.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/record.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 PRIVATE inline void initial_state_drop(pump *p, out_delivery *o)
 {

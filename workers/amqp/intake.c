@@ -12,18 +12,9 @@
 #include <stdatomic.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/rmr_key.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
-#include "workers/source_routes/source_routes.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
+
+#define HOLD_LOW (128u << 10)      /* unread bytes of a stream at which the worker receives it again */
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
 static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)

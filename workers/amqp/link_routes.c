@@ -13,13 +13,6 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
-#include "shm/scan.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define ROUTED_FRONT 8u                /* bytes in front of tag and detail */

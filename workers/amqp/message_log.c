@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "workers/state/pump.h"
 
 /* As much of the message in a chain as is there, from its beginning. */
 static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)

@@ -6,13 +6,7 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/record.h"
-#include "shm/scan.h"
 #include "workers/amqp/annotations.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 static void rewrite_give(void *link, const uint8_t *bytes, size_t size)
 {
@@ -72,7 +66,7 @@ PRIVATE inline bool rewrite_begin(const pump *p, const worker_link *k, out_deliv
     w.to = k->engine;
     if (o->arena == p->workers && !rewrite_describe(&w)) return true;
     annotations_wanted want = { .form = k->conn->annotations, .phase = o->routed & SEND_PHASE,
-                                .afresh = o->routed & SEND_AFRESH, .self = &p->identity };
+                                .afresh = o->routed & SEND_AFRESH, .self = p->identity };
     want.stream = (o->routed & SEND_STREAM) || (w.content.annotations && (w.content.routed & ROUTED_STREAM));
     if (o->override && !rewrite_override(p, o, &want, room)) return false;
     uint32_t rest = annotations_write(&w, &want);

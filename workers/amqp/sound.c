@@ -5,7 +5,6 @@
  * after this check.
  */
 #include "workers/amqp/amqp.h"
-#include "workers/state/engine.h"
 
 #define SOUND_DEPTH 32
 

@@ -3,16 +3,7 @@
 #include <string.h>
 
 #include "workers/amqp/amqp.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
 #include "workers/amqp/annotations.h"
-#include "workers/source_routes/source_routes.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 GLUE const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
 

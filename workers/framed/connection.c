@@ -13,12 +13,7 @@
 #include <sys/uio.h>
 
 #include "workers/framed/framed.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define FRAMED_CONNECT_MS 10000         /* until a connection that we make is there */

@@ -15,14 +15,7 @@
 #include <unistd.h>
 
 #include "workers/framed/framed.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 /* large blocks that a frame may need at once: what a buffer holds, and its front */

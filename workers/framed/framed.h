@@ -2,14 +2,8 @@
 #ifndef ROUTERD_WORKERS_FRAMED_H
 #define ROUTERD_WORKERS_FRAMED_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "shm/counters.h"
-#include "shm/record.h"
 #include "shm/unity.h"
-#include "workers/state/pump.h"
+#include "workers/state/delivery.h"
 
  /* bytes of a connection's buffer, unless a frame needs more at once */
 #define FRAMED_BUFFER (64u << 10)

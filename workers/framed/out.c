@@ -16,15 +16,7 @@
 #include <sys/uio.h>
 
 #include "workers/framed/framed.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/loop/loop.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define FRAMED_BATCH 128u               /* frames of one system call */

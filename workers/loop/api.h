@@ -5,6 +5,7 @@
 
 #include "shm/layout.h"
 #include "workers/amqp/amqp.h"
+#include "workers/amqp/annotations.h"
 #include "workers/loop/loop.h"
 #include "workers/ockam/frame.h"
 #include "workers/ockam/ockam.h"

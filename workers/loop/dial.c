@@ -10,10 +10,6 @@
 #include <sys/socket.h>
 
 #include "workers/loop/loop.h"
-#include "shm/record.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 /* Terms for connections that a connector makes; NULL: there is no place. */

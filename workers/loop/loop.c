@@ -9,15 +9,9 @@
 #include <unistd.h>
 
 #include "workers/loop/loop.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
 #include "workers/source_routes/source_routes.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */

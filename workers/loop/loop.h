@@ -2,23 +2,12 @@
 #ifndef ROUTERD_WORKERS_LOOP_H
 #define ROUTERD_WORKERS_LOOP_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/epoll.h>
 
-#include "shm/record.h"
-#include "shm/ring.h"
 #include "shm/unity.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
+#include "workers/state/delivery.h"
 
 #define EPOLL_BATCH 64
-
-/* times.c */
-PRIVATE uint64_t link_starved(const pump *p, const worker_link *k);
-PRIVATE void out_begun(const pump *p, worker_link *k, out_delivery *o);
-PRIVATE void out_times(const out_delivery *o, routerd_record *r);
 
 /* wait.c */
 PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout);

@@ -30,7 +30,7 @@ cdef extern from "workers/loop/api.h" nogil:
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_FRAMED_OPEN
     int EV_ROUTE_SENDER, EV_RELAY
-    int ROUTE_REASONS
+    uint32_t ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     int EXTRACT_MESSAGES, EXTRACT_TRANSACTIONS
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
@@ -233,7 +233,7 @@ cdef extern from "workers/loop/api.h" nogil:
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled
-        annotations_self identity
+        const annotations_self *identity
         pump_callback on_event
         void *self
     bint pool_open(pool *, size_t, uint32_t)

@@ -3,12 +3,7 @@
 #include <string.h>
 
 #include "workers/loop/loop.h"
-#include "shm/counters.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 
 #define POLL_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
 #define POLL_GONE (-1)

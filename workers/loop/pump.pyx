@@ -55,6 +55,7 @@ cdef class Pump(AnnotatingPump):
         self.segments = segments
         self.control = <layout_control *> control
         self.framed = {}                     # who serves a protocol, by its number
+        self.p.identity = &self.identity
         self.p.index = index
         self.p.workers = workers
         for i in range(workers + 1):

@@ -13,15 +13,8 @@
 #include <string.h>
 
 #include "workers/loop/loop.h"
-#include "shm/arena.h"
-#include "shm/outbox.h"
-#include "shm/record.h"
-#include "shm/ring.h"
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 
 /* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
  * arriving is read and forgotten, and its credit comes back from here. */

@@ -52,6 +52,5 @@
 #include "workers/loop/loop.c"
 #include "workers/loop/poll.c"
 #include "workers/loop/resync.c"
-#include "workers/loop/times.c"
 #include "workers/loop/wait.c"
 #include "workers/loop/work.c"

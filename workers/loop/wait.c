@@ -3,11 +3,6 @@
 #include <sys/epoll.h>
 
 #include "workers/loop/loop.h"
-#include "shm/counters.h"
-#include "shm/doorbell.h"
-#include "shm/ring.h"
-#include "shm/stats.h"
-#include "workers/state/pump.h"
 
 #define CROWD 16u              /* records since it last had nothing to do, in and out */
 

@@ -1,16 +1,10 @@
 /* Work records: the core's orders to this worker, applied to the engine (record.h, enum routerd_work). */
 #include "workers/loop/loop.h"
-#include "shm/arena.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/ring.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
+
+#define WORK_BATCH 512             /* work records served before sockets get their turn */
 
 static void work_release(pump *p, uint32_t block)
 {

@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include "workers/ockam/frame.h"
-#include "shm/amqp.h"
-#include "shm/scan.h"
-#include "workers/source_routes/source_routes.h"
 
 enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 };
 

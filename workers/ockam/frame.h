@@ -2,9 +2,6 @@
 #ifndef ROUTERD_WORKERS_OCKAM_FRAME_H
 #define ROUTERD_WORKERS_OCKAM_FRAME_H
 
-#include <stdint.h>
-
-#include "shm/unity.h"
 #include "workers/source_routes/source_routes.h"
 
 #define OCKAM_VERSION 1u               /* what each side of a CBOR connection says first */

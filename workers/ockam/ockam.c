@@ -17,18 +17,8 @@
 #include <string.h>
 
 #include "workers/ockam/ockam.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/framed/framed.h"
 #include "workers/ockam/frame.h"
-#include "workers/source_routes/source_routes.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define OCKAM_FRONT_BLOCKS 5u          /* large blocks that what stands in front of the rest may need */

@@ -2,11 +2,7 @@
 #ifndef ROUTERD_WORKERS_OCKAM_H
 #define ROUTERD_WORKERS_OCKAM_H
 
-#include <stdint.h>
-
-#include "shm/unity.h"
 #include "workers/framed/framed.h"
-#include "workers/state/pump.h"
 
 typedef struct {                       /* of a listener or connector */
     framed_terms framed;

@@ -8,13 +8,7 @@
 #include <string.h>
 
 #include "workers/ockam/ockam.h"
-#include "shm/amqp.h"
-#include "shm/counters.h"
-#include "shm/scan.h"
-#include "workers/framed/framed.h"
 #include "workers/ockam/frame.h"
-#include "workers/source_routes/source_routes.h"
-#include "workers/state/pump.h"
 
 typedef struct {                       /* what ockam_make leaves for ockam_put_frame */
     route_run run;

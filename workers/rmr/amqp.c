@@ -13,10 +13,6 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/amqp.h"
-#include "shm/rmr_key.h"
-#include "shm/scan.h"
-#include "shm/sections.h"
 #include "shm/utf8.h"
 
 static const char rmr_header_key[] = "x-opt-rmr.header";

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/amqp.h"
 #include "shm/utf8.h"
 
 #define RMR_ASKED_TEXT 1000u           /* octets of a reply-to */

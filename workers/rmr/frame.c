@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/amqp.h"
 #include "shm/utf8.h"
 
 #define RMR_VERSION 3

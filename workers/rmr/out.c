@@ -2,12 +2,6 @@
 #include <string.h>
 
 #include "workers/rmr/rmr.h"
-#include "shm/amqp.h"
-#include "shm/counters.h"
-#include "shm/rmr_key.h"
-#include "workers/framed/framed.h"
-#include "workers/rmr/wire.h"
-#include "workers/state/pump.h"
 
 static const char *rmr_unfit_why(enum rmr_made made)
 {

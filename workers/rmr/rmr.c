@@ -8,18 +8,7 @@
 #include <string.h>
 
 #include "workers/rmr/rmr.h"
-#include "shm/arena.h"
-#include "shm/content.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/rmr_key.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
 #include "workers/amqp/amqp.h"
-#include "workers/framed/framed.h"
-#include "workers/rmr/wire.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
@@ -88,7 +77,7 @@ static void rmr_describe(arena_content *c, const scan_found *found, uint64_t now
 /* A frame whose head and `here` bytes of payload are at hand.  WAIT: not now. */
 static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
 {
-    static uint8_t front[RMR_FRONT_MAX];
+    uint8_t front[RMR_FRONT_MAX];
     char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
     uint8_t source[RMR_SOURCE_BYTES], call[RMR_CALL_TEXT];
     rmr_asked asked = { .length = 0 };
@@ -159,7 +148,7 @@ static enum framed_step rmr_begin_traced(pump *p, worker_connection *c, uint8_t 
                                          const rmr_parts *parts,
                                         uint32_t here)
 {
-    static uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
+    uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
     uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
     memcpy(as_it_came, frame, head + told);
     enum framed_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);

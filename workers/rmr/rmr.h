@@ -2,13 +2,8 @@
 #ifndef ROUTERD_WORKERS_RMR_H
 #define ROUTERD_WORKERS_RMR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "shm/unity.h"
 #include "workers/framed/framed.h"
 #include "workers/rmr/wire.h"
-#include "workers/state/pump.h"
 
 #define RMR_NUMBER 10u                 /* digits of a connection's number */
 

@@ -2,13 +2,7 @@
 #ifndef ROUTERD_WORKERS_RMR_WIRE_H
 #define ROUTERD_WORKERS_RMR_WIRE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "shm/amqp.h"
 #include "shm/rmr_key.h"
-#include "shm/scan.h"
 #include "shm/unity.h"
 
 #define SIPHASH_KEY 16u

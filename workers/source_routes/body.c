@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/amqp.h"
-#include "shm/scan.h"
 #include "shm/utf8.h"
 
 /* octets of a wrapped message's annotations; what the limits allow is a third of it */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/amqp.h"
 
 static void level_drop_meta(route_level *l, uint32_t at)
 {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/amqp.h"
 
 #define ROUTE_VALUE_DEPTH 4            /* of values of metadata inside each other */
 

@@ -2,12 +2,6 @@
 #ifndef ROUTERD_WORKERS_SOURCE_ROUTES_H
 #define ROUTERD_WORKERS_SOURCE_ROUTES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "shm/amqp.h"
-#include "shm/content.h"
 #include "shm/scan.h"
 #include "shm/unity.h"
 

@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/amqp.h"
-#include "shm/content.h"
-#include "shm/scan.h"
 
 GLUE bool route_engine_open(route_engine *e)
 {

@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/amqp.h"
-#include "shm/sections.h"
 #include "shm/utf8.h"
 #include "workers/amqp/annotations.h"
 

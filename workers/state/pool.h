@@ -12,7 +12,6 @@
 #define ROUTERD_WORKERS_POOL_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 

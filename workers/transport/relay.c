@@ -22,8 +22,6 @@
 #include <strings.h>
 
 #include "workers/transport/transport.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 /* Copies octets, because the engine's buffer is gone when the callback returns. False: they are too long. */
 static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)

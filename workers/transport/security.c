@@ -10,12 +10,6 @@
 #include <string.h>
 
 #include "workers/transport/transport.h"
-#include "shm/amqp.h"
-#include "shm/counters.h"
-#include "shm/scan.h"
-#include "shm/stats.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
 
 /* files of certificates are looked at when somebody connects, at most this often */
 #define CERTIFICATES_MS 1000

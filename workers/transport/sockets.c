@@ -12,13 +12,7 @@
 #include <unistd.h>
 
 #include "workers/transport/transport.h"
-#include "shm/counters.h"
-#include "shm/record.h"
-#include "shm/stats.h"
 #include "workers/framed/framed.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */

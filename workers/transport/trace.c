@@ -4,9 +4,6 @@
  * untraced connection costs the engine a check of one flag per frame.  Framed connections pass their frames themselves.
  */
 #include "workers/transport/transport.h"
-#include "workers/state/engine.h"
-#include "workers/state/pool.h"
-#include "workers/state/pump.h"
 
 static bool trace_wanted(const pump *p, const worker_connection *c)
 {

@@ -3,14 +3,10 @@
 #define ROUTERD_WORKERS_TRANSPORT_H
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "shm/scan.h"
 #include "shm/unity.h"
-#include "workers/state/engine.h"
-#include "workers/state/pump.h"
+#include "workers/state/link.h"
 
 enum trace_setting { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 

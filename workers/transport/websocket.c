@@ -20,8 +20,6 @@
 #include <unistd.h>
 
 #include "workers/transport/transport.h"
-#include "shm/amqp.h"
-#include "workers/state/engine.h"
 
 enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8,
                         WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };

@@ -105,11 +105,8 @@ ALSO_KNOW = {
     "workers/source_routes/single.c workers/amqp": "a message is read as where one comes in",
     "workers/source_routes/unity.c workers/amqp": "a translation unit has the bodies that it calls",
     "workers/source_routes/write.c workers/amqp": "annotations of the next router are written with the rest",
-    "workers/state/pump.h workers/amqp": "a connection holds the form of its annotations by value",
-    "workers/amqp/egress.c workers/loop": "a turn's time, and its queue of waiting connections",
     "workers/amqp/flow_extract.c workers/rmr": "the key that the flow log records of RMR's messages",
-    "workers/framed/out.c workers/loop": "as egress.c",
-    "workers/transport/sockets.c workers/framed": "bytes go to the engine or to a framed connection",
+    "workers/transport/sockets.c workers/framed": "an accepted socket becomes an AMQP or a framed connection",
 }
 LONGEST_FILE = 420
 MOST_PARAMETERS = 7

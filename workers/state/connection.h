@@ -1,0 +1,51 @@
+/* A connection of a client, broker or router, from the accepted or dialled socket until it is closed. */
+#ifndef ROUTERD_WORKERS_CONNECTION_H
+#define ROUTERD_WORKERS_CONNECTION_H
+
+#include <netinet/in.h>
+
+#include "workers/state/pump.h"
+
+struct worker_connection {
+    slot_head slot;
+    pn_connection_t *engine;
+    pn_transport_t *transport;
+    int fd;
+    uint16_t listener;
+    uint16_t work_mask;            /* priorities whose list is not empty */
+    bool opened;                   /* the peer's OPEN has been seen */
+    bool reading, want_write, dirty, failed, output_done;
+    bool known;                    /* the core has been told of it */
+    uint32_t dirty_next;
+    uint32_t link_first;           /* all its links */
+    uint32_t links_in, links_out;
+    uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
+    int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
+    char *user;                    /* the only user-id that messages may have (security.c); NULL: any */
+    uint64_t max_message;          /* bytes; 0: no limit */
+    uint32_t window;               /* frames of each session */
+    uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
+    struct sockaddr_in6 peer;      /* the peer's address, IPv6 or IPv4 */
+    bool secured;                  /* it was accepted with TLS */
+    uint8_t trace;                 /* enum trace_setting (trace.c) */
+    struct pump *tracer;           /* the pump to which the engine reports each frame; NULL: none */
+    bool denied;                   /* it is being closed for a message that was too large, and nothing more is
+                                      received */
+    uint8_t trusted;               /* the trusted forms of received router annotations: a mask (annotations.h) */
+    uint8_t annotations;           /* the form of sent router annotations: enum content_annotations */
+    bool dialled;                  /* the router has initiated it */
+    struct framed_connection *framed; /* its framed protocol (framed.c); NULL: AMQP */
+    bool messages_logged;          /* Python logs each of its messages (message_log.c) */
+    struct websocket *websocket;   /* its WebSocket framing (websocket.c); NULL: none */
+    struct relay *relay;           /* its relayed SASL exchange (relay.c); NULL: the engine's */
+};
+
+static inline void mark_dirty(pump *p, worker_connection *c)
+{
+    if (c->dirty) return;
+    c->dirty = true;
+    c->dirty_next = p->dirty_first;
+    p->dirty_first = pool_index(&p->conns, c);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* A link of a connection: the blocks that its messages keep, its credit, and the lists of links with work.
+ *
+ * Links that have something to send stand on their connection's links_with_work lists, one for each priority.
+ */
+#ifndef ROUTERD_WORKERS_LINK_H
+#define ROUTERD_WORKERS_LINK_H
+
+#include "workers/state/connection.h"
+
+struct worker_link {
+    slot_head slot;
+    pn_link_t *engine;
+    worker_connection *conn;
+    uint32_t next, previous;       /* on the connection */
+    uint32_t capacity;             /* credit its listener gives */
+    bool outgoing, open;
+    bool known;                    /* the core has been told of it */
+    bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
+    bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
+    bool draining;                 /* in: the core wants the credit back */
+    bool routed;                   /* it belongs to a link-route pair: transfers and credit are the far peer's
+                                      (link_routes.c) */
+    bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
+    int32_t credit;
+    bool to_table;                 /* in: its address is a route table, which routes by each message's key
+                                      (rmr_key.h) */
+    bool anonymous;                /* in: it is anonymous, so a message may go to a route table */
+    int32_t promised;              /* out, routed: unused credit of the far sender */
+    bool router_initiated;         /* router-initiated, by a link request of the core */
+    uint32_t asked;                /* the number of that request until the peer has answered; 0: none */
+    uint64_t order;                /* the order in which a new core learns of the links */
+    int8_t on_list;                /* out: links_with_work priority, -1: on none */
+    uint32_t work_next, work_previous;
+    uint32_t owed;                 /* in: credit to give with the next flow */
+    uint32_t kept[2];              /* in: blocks of each class that its messages occupy */
+    uint32_t stalled_next;
+    struct in_delivery *current;   /* in: the message being received, if not in one piece */
+    struct in_delivery *in_first;    /* in: unsettled */
+    struct out_delivery *queue_first, *queue_last, *unsettled_first;
+    uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
+    uint64_t seen_tag;             /* out: `tag` at the last poll */
+    uint8_t queue_priority;        /* highest priority waiting */
+    uint64_t tag;
+    uint64_t dry_since;            /* out: the time of the first poll without credit; 0: it has some */
+    struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
+    uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
+                                          all, before that */
+};
+
+static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link *k)
+{
+    routerd_record *r = post_action(p);
+    r->type = type;
+    r->arena = (uint8_t) p->index;
+    r->block = ROUTERD_NIL;
+    r->link = pool_index(&p->links, k);
+    r->link_gen = k->slot.generation;
+    return r;
+}
+
+/* A link may keep half as many blocks of each class as are free of it, or else one message.  The more links have slow
+ * readers, the less each may keep: something is always left for the others. */
+static inline bool over_share(const pump *p, const worker_link *k)
+{
+    return k->kept[0] > p->arena.free_count[0] / 2 || k->kept[1] > p->arena.free_count[1] / 2;
+}
+
+/* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The count never gets
+ * negative: a restarted worker may get back blocks of its predecessor. */
+static inline void kept_change(const pump *p, worker_link *k, const uint32_t before[2])
+{
+    for (uint32_t c = 0; c < 2; c++) {
+        int64_t kept = (int64_t) k->kept[c] + before[c] - p->arena.free_count[c];
+        k->kept[c] = kept > 0 ? (uint32_t) kept : 0;
+    }
+}
+
+/* A new link of a connection, with the listener's terms.  NULL: there is no room. */
+static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoing)
+{
+    worker_link *k = (worker_link *) pool_take(&p->links);
+    if (!k) return NULL;
+    k->conn = c;
+    k->outgoing = outgoing;
+    k->capacity = p->listeners[c->listener].link_capacity;
+    k->on_list = -1;
+    k->order = p->attached++;
+    k->previous = ROUTERD_NIL;
+    k->next = c->link_first;
+    if (k->next != ROUTERD_NIL) ((worker_link *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
+    c->link_first = pool_index(&p->links, k);
+    if (outgoing) c->links_out++;
+    else c->links_in++;
+    stats_set(p->stats, N_LINKS, p->links.used);
+    return k;
+}
+
+/* Notes in a chain's head block the link whose message it is. */
+static inline void note_link(pump *p, const worker_link *k, uint32_t head)
+{
+    arena_block *b = arena_at(&p->arena.view, head);
+    if (!b) return;
+    b->note[0] = pool_index(&p->links, k);
+    b->note[1] = k->slot.generation;
+}
+
+static inline void credit_owed(pump *p, worker_link *k, uint32_t credit)
+{
+    if (__builtin_expect(k->framed, 0)) {
+        k->credit += (int32_t) credit;
+        mark_dirty(p, k->conn);
+        return;
+    }
+    k->owed += credit;
+    /* little credit is returned one by one */
+    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;
+    if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
+        pn_link_flow(k->engine, (int) k->owed);
+        k->owed = 0;
+        mark_dirty(p, k->conn);
+    }
+}
+
+/* The nanoseconds that a link with waiting deliveries has had no credit, up to now. */
+static inline uint64_t link_starved(const pump *p, const worker_link *k)
+{
+    return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0);
+}
+
+/* ---- links_with_work ---- */
+
+static inline void work_remove(pump *p, worker_link *k)
+{
+    if (k->on_list < 0) return;
+    worker_connection *c = k->conn;
+    uint32_t q = (uint32_t) k->on_list;
+    if (k->work_previous == ROUTERD_NIL) c->work_first[q] = k->work_next;
+    else ((worker_link *) pool_at(&p->links, k->work_previous))->work_next = k->work_next;
+    if (k->work_next == ROUTERD_NIL) c->work_last[q] = k->work_previous;
+    else ((worker_link *) pool_at(&p->links, k->work_next))->work_previous = k->work_previous;
+    if (c->work_first[q] == ROUTERD_NIL) c->work_mask &= (uint16_t) ~(1u << q);
+    k->on_list = -1;
+}
+
+/* Appends the link to its priority's list; it moves to a more urgent list if needed. */
+static inline void work_add(pump *p, worker_link *k)
+{
+    uint32_t q = k->queue_priority;
+    if (k->on_list >= (int) q) { mark_dirty(p, k->conn); return; }
+    work_remove(p, k);
+    worker_connection *c = k->conn;
+    uint32_t index = pool_index(&p->links, k);
+    k->work_next = ROUTERD_NIL;
+    k->work_previous = c->work_mask & (1u << q) ? c->work_last[q] : ROUTERD_NIL;
+    if (k->work_previous == ROUTERD_NIL) c->work_first[q] = index;
+    else ((worker_link *) pool_at(&p->links, k->work_previous))->work_next = index;
+    c->work_last[q] = index;
+    c->work_mask |= (uint16_t) (1u << q);
+    k->on_list = (int8_t) q;
+    mark_dirty(p, c);
+}
+
+#endif
