@@ -47,7 +47,7 @@ from workers.source_routes.senders import Senders
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # longest run of the pump before Python's turn; the control socket ends it early
-LOOK_NS = 1_000_000_000
+POLL_NS = 1_000_000_000
 WAITING_ROUND_SECONDS = 0.02  # the same while Python waits for a state that causes no event
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = "amqp:connection:forced"
@@ -128,14 +128,14 @@ class Worker:
         failures.count_in(stats)
         self._digest(setup.flow)
         self._pump.accept(setup.accepting)
-        self._look_due = 0
-        self._draining = self._closing = self._telling = self._exit = False
+        self._poll_due = 0
+        self._draining = self._closing = self._resyncing = self._exit = False
 
     def serve(self) -> None:
         """Run the pump until told to exit."""
         self._channel.send(Ready(os.getpid()))
         while not self._exit:
-            waiting = self._draining or self._closing or self._telling
+            waiting = self._draining or self._closing or self._resyncing
             wait = WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS
             for one in self._due:
                 one.step()
@@ -146,7 +146,7 @@ class Worker:
                 self._obey(message)
             self._tracing.follow_log()
             self._report()
-            self._look(time.monotonic_ns())
+            self._poll(time.monotonic_ns())
 
     def _obey(self, message: ToChild) -> None:
         match message:
@@ -166,11 +166,11 @@ class Worker:
                     one.forget()
                 self._link_requests.forget()
                 self._pump.leave()
-                self._telling = False
+                self._resyncing = False
                 self._channel.send(Quiesced(generation))
             case CoreBack():
                 self._pump.come_back()
-                self._telling = True
+                self._resyncing = True
             case Exit():
                 self._exit = True
             case _:
@@ -207,17 +207,17 @@ class Worker:
         for one in self._framed:
             one.listen(place, listener)
 
-    def _look(self, now: int) -> None:
+    def _poll(self, now: int) -> None:
         """Once a second, check which receivers have credit and report counts to the core."""
-        if now >= self._look_due:
-            self._look_due = now + LOOK_NS
-            self._pump.look(now)
+        if now >= self._poll_due:
+            self._poll_due = now + POLL_NS
+            self._pump.poll(now)
             self._senders.report()
 
     def _report(self) -> None:
-        if self._telling:
-            self._telling = not self._pump.present()
-            if not self._telling:
+        if self._resyncing:
+            self._resyncing = not self._pump.present()
+            if not self._resyncing:
                 self._connectors.tell()
                 self._registry.post(C_PRESENTED, Presented())
         if self._draining and self._pump.unsettled == 0:

@@ -34,7 +34,7 @@ from shm.contract.control import ChangeReply, ChangeRequest, Setup
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
-from shm.contract.payloads import C_POLL, LOOK_LINK, SEEN_LINK, Look, Seen
+from shm.contract.payloads import C_POLL, POLL_LINK, SEEN_LINK, Poll, Seen
 from shm.segment import Segments
 from shm.stats import COUNTERS
 
@@ -273,8 +273,8 @@ class Service:
             for start in range(0, len(mine), LOOK_LINKS):
                 self._number += 1
                 asked[self._number] = some = mine[start : start + LOOK_LINKS]
-                names = b"".join(LOOK_LINK.pack(link.link, link.generation) for link in some)
-                questions.append((worker, msgspec.msgpack.encode(Look(self._number, names))))
+                names = b"".join(POLL_LINK.pack(link.link, link.generation) for link in some)
+                questions.append((worker, msgspec.msgpack.encode(Poll(self._number, names))))
         answers: SimpleQueue[Seen] = SimpleQueue()
         self._looks.update(dict.fromkeys(asked, answers))
         self._command(lambda: self._ask_workers(questions))

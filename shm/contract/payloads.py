@@ -207,20 +207,20 @@ class Close(msgspec.Struct, array_like=True, frozen=True):
 
 
 # A link's index and generation; native code writes and reads thousands of them at once.
-LOOK_LINK: Final = Struct("=II")
+POLL_LINK: Final = Struct("=II")
 # Unsent deliveries; credit, or -1 for a lost link; ns of CLOCK_MONOTONIC since when it has no credit, or 0.
 SEEN_LINK: Final = Struct("=IiQ")
 
 
-class Look(msgspec.Struct, array_like=True, frozen=True):
-    """C_POLL, core -> worker: a poll of receivers' links, a LOOK_LINK each; ``Seen`` answers it."""
+class Poll(msgspec.Struct, array_like=True, frozen=True):
+    """C_POLL, core -> worker: a poll of receivers' links, a POLL_LINK each; ``Seen`` answers it."""
 
     number: int
     links: bytes
 
 
 class Seen(msgspec.Struct, array_like=True, frozen=True):
-    """C_SEEN, worker -> core: the answer to the ``Look`` of that number, a SEEN_LINK for each link."""
+    """C_SEEN, worker -> core: the answer to the ``Poll`` of that number, a SEEN_LINK for each link."""
 
     number: int
     links: bytes
@@ -327,7 +327,7 @@ C_PRESENTED: Final = 29
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened, C_CONNECTION_CLOSED: ConnectionClosed, C_ATTACH: Attach,
     C_ATTACHED: Attached, C_DETACH: Detach, C_CLOSE: Close, C_OPEN_LINK: OpenLink,
-    C_LINK_REFUSED: LinkRefused, C_POLL: Look, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
+    C_LINK_REFUSED: LinkRefused, C_POLL: Poll, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
     C_CONNECTOR: ConnectorState, C_COST: Cost, C_ROUTE_REACH: RouteReach, C_ROUTE_COUNTS: RouteCounts,
     C_PRESENTED: Presented, C_ENDPOINT: Endpoint,
 }  # fmt: skip

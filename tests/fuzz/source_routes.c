@@ -102,7 +102,7 @@ static void frame(const uint8_t *bytes, size_t size, uint8_t framing)
     enum route_result result = ockam_read(&engine, &sender, framing, copy, (uint32_t) size, &own);
     if (result == ROUTE_DONE) {
         route_level *l = &engine.level[0];
-        way_pop(&l->returning);
+        path_pop(&l->returning);
         uint32_t behind = ockam_tail(l, framing, tail, sizeof tail),
             front = ockam_head(l, framing, (uint32_t) engine.run.rest_size, behind, head, sizeof head);
         uint32_t width = ockam_width(framing);
@@ -111,7 +111,7 @@ static void frame(const uint8_t *bytes, size_t size, uint8_t framing)
         bool short_one = framing == OCKAM_CBOR ? copy[0] == 0x83 : copy[0] == 2 && !l->tracing;
         if (!short_one && (front - width + engine.run.rest_size + behind != size
                            || memcmp(head + width, copy, front - width))) abort();
-        way_push(&l->returning, &own);
+        path_push(&l->returning, &own);
         if (route_chain(&engine.run, NULL) == ROUTE_DONE && route_tails(&engine.run)
             && !route_compose(&engine, &engine.run, copy, &none)) abort();
     } else if (result == ROUTE_REFUSED && !*engine.run.detail) {

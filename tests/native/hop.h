@@ -103,7 +103,7 @@ static inline uint32_t hop_take(hop *h, const hop_terms *t, const uint8_t *bytes
         arena_free_chain(&h->p.arena, s.writer.head);
         return ROUTERD_NIL;
     }
-    content_describe(arena_content_of(&h->p.arena.view, s.writer.head), &found, 1);
+    content_header_fill(arena_content_of(&h->p.arena.view, s.writer.head), &found, 1);
     return s.writer.head;
 }
 

@@ -8,10 +8,10 @@
 
 #define SCAN_LIMIT (1u << 20)           /* annotations and properties longer than this are refused */
 
-enum extract_parts { EXTRACT_NOTHING = 0, EXTRACT_MESSAGES = 1, EXTRACT_TRANSACTIONS = 2 };    /* pump.extracts, a mask
-                                                                                                  */
+/* Parts of the flow extract; pump.extracts is a mask of them. */
+enum extract_parts { EXTRACT_NOTHING = 0, EXTRACT_MESSAGES = 1, EXTRACT_TRANSACTIONS = 2 };
 
-#define MESSAGE_SEEN_BYTES 4096u       /* properties and application properties beyond are not told */
+#define MESSAGE_SEEN_BYTES 4096u       /* of a message, for the message log */
 
 typedef struct {
     bool sent;
@@ -39,7 +39,7 @@ PRIVATE void initial_state_keep(pump *p, out_delivery *o, const routerd_record *
 PRIVATE void initial_state_send(pump *p, out_delivery *o);
 
 /* content_header.c */
-PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_t now);
+PRIVATE void content_header_fill(arena_content *c, const scan_found *found, uint64_t now);
 PRIVATE enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
                                        scan_found *found,
     enum scan_result result, bool *moved);
@@ -92,7 +92,7 @@ PRIVATE void route_counted(pump *p);
 PRIVATE bool route_sender_known(pump *p, worker_link *k);
 PRIVATE void route_forget(pump *p, arena_content *c);
 PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found);
-PRIVATE void route_describe(pump *p, arena_content *c, uint32_t offset, uint32_t length);
+PRIVATE void content_header_route(pump *p, arena_content *c, uint32_t offset, uint32_t length);
 PRIVATE void route_post_copies(pump *p, worker_link *k, const uint8_t *start, const scan_found *was);
 PRIVATE enum scan_result route_whole(pump *p, worker_link *k, uint32_t *head, size_t *size, scan_found *found,
     uint8_t *origin);

@@ -28,7 +28,7 @@
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
 #define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol with the phase */
 
- /* and a digit */
+/* The digit of the phase follows these octets. */
 static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };
 
 enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };

@@ -119,8 +119,11 @@ static const char *annotations_section(arena_content *c, const uint8_t *start, s
 
 /* ---- the map ---- */
 
- /* size: of key and value */
-typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;
+typedef struct {
+    enum annotations_key key;
+    uint8_t *at;
+    size_t key_size, size;                 /* octets of the key; of key and value */
+} annotations_entry;
 
 PRIVATE inline enum annotations_key annotations_key_of(amqp_value v)
 {

@@ -10,11 +10,12 @@
 
 #include "workers/amqp/annotations.h"
 
-typedef struct {                           /* what of it is written, and how long it gets */
-    bool to, ingress, old_trace;           /* there is an override; the ingress, the trace that came are kept */
-    uint32_t to_length, ingress_length, trace, trace_count;    /* trace: bytes of its entries, ours with them */
-    const uint8_t *narrow;                 /* entries of the trace that came, with short strings only; NULL: as they
-                                              came */
+typedef struct {                           /* the annotations that are written, and their lengths in bytes */
+    bool to;                               /* there is an override */
+    bool ingress, old_trace;               /* the received ingress, or trace, is kept */
+    uint32_t to_length, ingress_length;
+    uint32_t trace, trace_count;           /* bytes and number of the trace's entries, with our own */
+    const uint8_t *narrow;                 /* the received entries in short strings only; NULL: they stay as they are */
     uint32_t narrow_length;
 } annotations_plan;
 

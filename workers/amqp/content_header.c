@@ -6,7 +6,7 @@
 #include "workers/amqp/annotations.h"
 #include "workers/transport/transport.h"
 
-PRIVATE inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+PRIVATE inline void content_header_fill(arena_content *c, const scan_found *found, uint64_t now)
 {
     c->delivery_annotations = found->delivery_annotations;
     c->message_annotations = found->message_annotations;

@@ -157,8 +157,7 @@ PRIVATE inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_r
         pn_disposition_set_undeliverable(local, r->extra & D_UNDELIVERABLE);
         detail_restore(pn_disposition_annotations(local), buffer, size);
         break;
-    case S_ACCEPTED: case S_RELEASED:  /* no fields: nothing that was there would be sent, and the engine has made no
-                                          room for any */
+    case S_ACCEPTED: case S_RELEASED:  /* they have no fields, so the engine sends none and has no room for any */
         break;
     default:
         detail_restore(pn_disposition_data(local), buffer, size);

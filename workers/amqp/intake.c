@@ -49,8 +49,9 @@ static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
         credit_owed(p, k, 1);
         return true;
     }
-    content_describe(c, &found, p->now_ns);
-    if (__builtin_expect(origin, 0)) route_describe(p, c, (uint32_t) p->routes->first.offset, p->routes->first.length);
+    content_header_fill(c, &found, p->now_ns);
+    if (__builtin_expect(origin, 0))
+        content_header_route(p, c, (uint32_t) p->routes->first.offset, p->routes->first.length);
     atomic_store_explicit(&c->length, size, memory_order_relaxed);       /* published with the record */
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     pn_link_advance(k->engine);
@@ -208,9 +209,9 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
         intake_discard(s, true);
         return;
     case SCAN_DONE:
-        content_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+        content_header_fill(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
         if (__builtin_expect(s->origin, 0))
-            route_describe(p, arena_content_of(&p->arena.view, s->writer.head), s->to_offset, s->to_length);
+            content_header_route(p, arena_content_of(&p->arena.view, s->writer.head), s->to_offset, s->to_length);
         s->posted = true;
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;

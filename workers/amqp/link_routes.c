@@ -123,7 +123,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size
         credit_owed(p, k, 1);
         return true;
     }
-    content_describe(c, &found, p->now_ns);
+    content_header_fill(c, &found, p->now_ns);
     atomic_store_explicit(&c->length, before + size, memory_order_relaxed);       /* published with the record */
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     pn_link_advance(k->engine);

@@ -21,7 +21,7 @@ PRIVATE inline bool rewrite_due(const worker_link *k, const arena_content *c)
 
 /* The core writes its messages without describing them: find out where annotations go. False: no message that the
  * engine made. */
-static bool rewrite_describe(annotations_writer *w)
+static bool rewrite_scan(annotations_writer *w)
 {
     scan_found found;
     uint32_t room = arena_capacity(w->view, w->head, true);
@@ -64,7 +64,7 @@ PRIVATE inline bool rewrite_begin(const pump *p, const worker_link *k, out_deliv
     annotations_open(&w, v, o->reader.head, length);
     w.give = rewrite_give;
     w.to = k->engine;
-    if (o->arena == p->workers && !rewrite_describe(&w)) return true;
+    if (o->arena == p->workers && !rewrite_scan(&w)) return true;
     annotations_wanted want = { .form = k->conn->annotations, .phase = o->routed & SEND_PHASE,
                                 .afresh = o->routed & SEND_AFRESH, .self = p->identity };
     want.stream = (o->routed & SEND_STREAM) || (w.content.annotations && (w.content.routed & ROUTED_STREAM));

@@ -114,7 +114,7 @@ PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t si
 }
 
 /* Where it goes now, for the core: this wins over `to`, and over its link's target. */
-PRIVATE inline void route_describe(pump *p, arena_content *c, uint32_t offset, uint32_t length)
+PRIVATE inline void content_header_route(pump *p, arena_content *c, uint32_t offset, uint32_t length)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
@@ -141,8 +141,8 @@ PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *st
             stats_add(p->stats, N_ROUTE_COPIES_LOST, 1);
             continue;
         }
-        content_describe(c, &found, p->now_ns);
-        route_describe(p, c, (uint32_t) e->first.offset, e->first.length);
+        content_header_fill(c, &found, p->now_ns);
+        content_header_route(p, c, (uint32_t) e->first.offset, e->first.length);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
         uint8_t digest = extract_chain(p, w.head, w.written, true, &found);
         routerd_record *r =

@@ -32,7 +32,7 @@ CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
 UNVERIFIED: Final = "certificate verify failed"  # OpenSSL's words
-LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
+POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
 
 
@@ -160,7 +160,7 @@ class Connectors:
         now = self._clock()
         for connector in self._connectors.values():
             if connector.lookup is not None:
-                at_most = min(at_most, LOOK_SECONDS)
+                at_most = min(at_most, POLL_SECONDS)
             elif connector.schedule.due is not None:
                 at_most = min(at_most, max(0.0, connector.schedule.due - now))
         return at_most

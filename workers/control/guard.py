@@ -16,7 +16,7 @@ from shm.contract.hosts import host_of
 from shm.contract.security import Admission, PolicySetup
 from shm.stats import COUNTERS
 from workers.control.neighbours import Ends
-from workers.control.policy import DeniedError, Grant, Policy, Rights, told
+from workers.control.policy import DeniedError, Grant, Policy, Rights, with_rights
 from workers.control.tls import CertificateError, Certificates, Engine, unknown_protocols
 
 SERVER = logging.getLogger("SERVER")
@@ -84,7 +84,7 @@ class Guard:
         self._bursts = Complaints(LINE_SECONDS, LINE_BURST)
         self._logins = Complaints(LOGIN_SECONDS)
         self.denied: set[int] = set()  # connections whose refusal is logged and counted already (logins.py)
-        self.told: dict[int, Rights] = {}  # by connection: the rights from an authentication service
+        self.service_rights: dict[int, Rights] = {}  # by connection: the rights from an authentication service
 
     def set_policy(self, policy: PolicySetup) -> None:
         """Replace the policy for connections that open from now on."""
@@ -141,8 +141,8 @@ class Guard:
         except DeniedError:
             self.count("refused_vhost")
             raise
-        if index in self.told:
-            grant = told(grant, self.told[index], user, host_of(peer))
+        if index in self.service_rights:
+            grant = with_rights(grant, self.service_rights[index], user, host_of(peer))
         return self._passed(index, user, grant, listener, peer, proved)
 
     def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:

@@ -28,8 +28,8 @@ from shm.contract.payloads import (
     Denied,
     Detach,
     Error,
-    Look,
     OpenLink,
+    Poll,
     Presented,
     RouteReach,
     Seen,
@@ -85,7 +85,7 @@ class Handler:
             Attached: self._attached,
             Detach: self._detach,
             Close: self._close,
-            Look: self._look,
+            Poll: self._poll,
             Trace: self._trace,
             OpenLink: self._open_link,
             Presented: lambda _: self._pump.go_on(),
@@ -307,7 +307,7 @@ class Handler:
         why = message.error.condition, message.error.description
         self._pump.connection_close(message.connection, message.generation, why)
 
-    def _look(self, message: Look) -> None:
+    def _poll(self, message: Poll) -> None:
         seen = self._pump.links_seen(message.links, time.monotonic_ns())
         self._registry.post(C_SEEN, Seen(message.number, seen))
 

@@ -16,7 +16,7 @@ class Coupler(Protocol):
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
 
 
-LOOK_SECONDS: Final = 0.02  # interval of polls while another link has the name
+POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
@@ -37,7 +37,7 @@ class LinkRequests:
 
     def wait(self, at_most: float) -> float:
         """Seconds until `step` has something to do."""
-        return min(at_most, LOOK_SECONDS) if self._waiting else at_most
+        return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
         """Attach the first waiting link of each name that has become free."""

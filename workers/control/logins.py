@@ -277,7 +277,7 @@ class Logins:
         login, answer = asked.login, asked.answer
         _less(self._undecided, login.host)
         if answer.code < 0 and (answer.why or answer.user or not login.gone):
-            self._told(asked)
+            self._log_failed(asked)
             self._failed[login.host] += 1
             self._denials.append(asked)
             return
@@ -289,7 +289,7 @@ class Logins:
             self._over(login)
             self._relayer.admit(*login.client, answer.user)
 
-    def _told(self, asked: Asked) -> None:
+    def _log_failed(self, asked: Asked) -> None:
         """Log and count a failed login; the line does not reveal whether the user exists."""
         login, answer = asked.login, asked.answer
         if answer.code in WRONG:

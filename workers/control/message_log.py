@@ -64,8 +64,8 @@ class MessageLog:
         if not MESSAGE.isEnabledFor(logging.INFO):
             return
         verb = "Sent" if sent else "Received"
-        told = described(beginning, self._parts.get(index, ()))
-        MESSAGE.info("[C%d] %s Message{%s} on link %r", self._number(index), verb, told, link)
+        text = described(beginning, self._parts.get(index, ()))
+        MESSAGE.info("[C%d] %s Message{%s} on link %r", self._number(index), verb, text, link)
 
 
 def described(beginning: bytes, parts: Collection[str]) -> str:

@@ -118,7 +118,7 @@ class Policy:
         raise DeniedError(f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname)
 
 
-def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
+def with_rights(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
     """Return a grant in which an authentication service's addresses replace those of the vhost."""
     before = grant.admission or Admission(
         vhost="",

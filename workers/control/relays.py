@@ -26,7 +26,7 @@ from workers.control.tls import CertificateError
 LOGGER = logging.getLogger("AUTHSERVICE")
 
 SERVICE_SECONDS: Final = 10  # timeout of one client's exchange
-LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
+POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 OPEN_BYTES: Final = 65536  # size limit of the service's OPEN, which has a client's permissions
 CAPABILITY: Final = "ADDRESS-AUTHZ"
 IDENTITY: Final = "authenticated-identity"
@@ -57,9 +57,9 @@ class Dialler(Protocol):
 
 
 class Protection(Protocol):
-    """The part of workers.control.guard.Guard that relays use; ``told`` has clients' rights by connection."""
+    """The part of workers.control.guard.Guard that relays use; ``service_rights`` has clients' rights by connection."""
 
-    told: dict[int, Rights]
+    service_rights: dict[int, Rights]
 
     def protect(self, number: int, terms: ConnectorSetup) -> None: ...
     def certificates_due(self, number: int) -> None: ...
@@ -171,12 +171,12 @@ class Relays:
 
     def left(self, client: Name) -> None:
         """Forget a client that has left."""
-        self._guard.told.pop(client[0], None)
+        self._guard.service_rights.pop(client[0], None)
         self.logins.left(client)
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
-        return min(at_most, LOOK_SECONDS) if self._waiting else at_most
+        return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
         """Connect to the service where its lookup has ended."""
@@ -243,7 +243,7 @@ class Relays:
             return
         exchange.over = True
         if rights is not None:
-            self._guard.told[exchange.client[0]] = rights
+            self._guard.service_rights[exchange.client[0]] = rights
         self._relayer.admit(*exchange.client, user)
         self._guard.count("auth_service_accepted")
         LOGGER.info("%s has let %s in as %r", _named(exchange.service.setup), exchange.peer, user)

@@ -18,8 +18,7 @@
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
 
-/* large blocks that a frame may need at once: what a buffer holds, and its front */
-#define FRAMED_BLOCKS 8u
+#define FRAMED_BLOCKS 8u               /* large blocks that a frame may need at once, for a full buffer and its front */
 
 PRIVATE inline const framed_terms *framed_terms_of(const pump *p, const worker_connection *c)
 {
@@ -33,8 +32,7 @@ PRIVATE inline void framed_watch(pump *p, worker_connection *c)
     framed_connection *x = c->framed;
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
-    bool wanted = e.events != 0;       /* epoll would go on telling of a peer that is gone, whose frames still have to
-                                          wait */
+    bool wanted = e.events != 0;       /* else epoll would report a peer's end again and again while frames wait */
     if (wanted || x->watched)
         epoll_ctl(p->epoll_fd, !wanted ? EPOLL_CTL_DEL : x->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &e);
     x->watched = wanted;
@@ -72,7 +70,7 @@ PRIVATE inline in_delivery *framed_in(pump *p, worker_link *k)
     return s;
 }
 
-/* May a frame be taken on this link now?  If not, something will wake its connection up. */
+/* Whether a frame may be taken on this link now.  If not, what is missing wakes its connection when it comes. */
 PRIVATE inline bool framed_may(pump *p, worker_link *k)
 {
     if (k->held || k->stalled || k->credit <= 0 || p->withhold) return false;
@@ -81,7 +79,7 @@ PRIVATE inline bool framed_may(pump *p, worker_link *k)
     return false;
 }
 
-/* All of the frame's payload is there, or passed over. */
+/* Ends a frame whose payload has arrived or been skipped. */
 static void framed_finish(pump *p, worker_connection *c, in_delivery *s)
 {
     worker_link *k = c->framed->into;
@@ -110,7 +108,7 @@ static uint8_t *framed_room(pump *p, worker_connection *c, uint32_t *room)
     return to;
 }
 
-/* So many bytes of the payload have been written there. */
+/* Counts bytes of the payload that have been written into framed_room. */
 static void framed_wrote(pump *p, worker_connection *c, uint32_t size)
 {
     framed_connection *x = c->framed;
@@ -122,7 +120,7 @@ static void framed_wrote(pump *p, worker_connection *c, uint32_t size)
     intake_grown(p, s);
 }
 
-/* The payload of the frame being received, from the buffer. */
+/* Moves the payload of the frame that is being received from the buffer into blocks. */
 static enum framed_step framed_fill(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
@@ -145,7 +143,7 @@ static enum framed_step framed_fill(pump *p, worker_connection *c)
     return x->left ? FRAMED_MORE : FRAMED_ON;
 }
 
-/* Whatever the buffer holds, as far as it goes. */
+/* Takes everything that the buffer holds, until something is missing. */
 static enum framed_step framed_take(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
@@ -164,7 +162,7 @@ static enum framed_step framed_take(pump *p, worker_connection *c)
     }
 }
 
-/* Take what can be taken, and read on or not. */
+/* Takes what can be taken, and decides whether the socket is read on. */
 PRIVATE inline void framed_input(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;
@@ -175,7 +173,7 @@ PRIVATE inline void framed_input(pump *p, worker_connection *c)
     else framed_read_on(p, c, !x->waiting && !x->ended);
 }
 
-/* All of the buffer was taken; one that had to grow for a long frame is small again. */
+/* Empties a buffer that was taken whole, and shrinks one that had grown for a long frame. */
 static void framed_buffer_empty(framed_connection *x)
 {
     x->first = x->end = 0;
@@ -185,7 +183,7 @@ static void framed_buffer_empty(framed_connection *x)
     x->room = FRAMED_BUFFER;
 }
 
-/* Read once; true if there may be more. */
+/* Reads once; true if there may be more. */
 PRIVATE inline bool framed_read(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;

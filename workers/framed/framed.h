@@ -5,22 +5,20 @@
 #include "shm/unity.h"
 #include "workers/state/delivery.h"
 
- /* bytes of a connection's buffer, unless a frame needs more at once */
-#define FRAMED_BUFFER (64u << 10)
+#define FRAMED_BUFFER (64u << 10)       /* bytes of a connection's buffer, unless a frame needs more at once */
 #define FRAMED_READ_MIN (16u << 10)     /* the minimum of free room for a read */
 #define FRAMED_HEAD_MAX 16384u          /* octets of a frame around its payload */
 
 enum framed_step { FRAMED_ON, FRAMED_MORE, FRAMED_WAIT };
 enum framed_made { FRAMED_MADE, FRAMED_PIECES, FRAMED_UNFIT };
 
-typedef struct {                       /* a frame to be sent: its payload's place in the message, and the octets around
-                                          it */
-    uint32_t head, tail, payload, payload_length;
-    const char *why;                   /* the message makes no frame */
+typedef struct {                       /* a frame to be sent */
+    uint32_t head, tail;               /* octets before and behind its payload */
+    uint32_t payload, payload_length;  /* the payload's place in the message */
+    const char *why;                   /* why the message makes no frame */
 } framed_frame;
 
-typedef struct {                       /* a message to be sent as a frame: the first `size` of its `length` bytes are at
-                                          `start` */
+typedef struct {                       /* a message to be sent: the first `size` of its `length` bytes are at `start` */
     const uint8_t *start;
     size_t size;
     uint64_t length;
@@ -31,12 +29,12 @@ typedef struct framed_protocol {
     uint8_t number;                    /* the index of its RmrTransport or OckamTransport in Python */
     enum counter frames_in, frames_out, undelivered, unfit;
     const char *unfit_name;            /* the error condition for the sender of a message that makes no frame */
-    /* takes the frame at the front of the buffer; WAIT: not now */
+    /* Takes the frame at the front of the buffer.  WAIT: not now. */
     enum framed_step (*next)(pump *p, worker_connection *c);
-    /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
+    /* Makes a frame of a message.  PIECES: gather the message and call again, with `whole`. */
     enum framed_made (*make)(pump *p, worker_connection *c, out_delivery *o, const framed_message *m, framed_frame *f);
-    size_t made_size;                  /* what make leaves for put, at framed_made_last() */
-    /* head and tail of what was made last */
+    size_t made_size;                  /* bytes that `make` leaves for `put` at framed_made_last() */
+    /* Writes head and tail of the frame that was made last. */
     void (*put)(pump *p, worker_connection *c, out_delivery *o, const framed_frame *f, uint8_t *to);
 } framed_protocol;
 
@@ -47,11 +45,12 @@ typedef struct framed_terms {          /* the terms of a place; a protocol's own
 
 typedef struct framed_connection {
     const framed_protocol *speaks;
-    worker_link *data, *other;               /* in: to its route table, or NULL; anonymous */
-    worker_link *out, *back;                    /* out: from its endpoint's address, or NULL; from its own address */
+    worker_link *data, *other;         /* in: to its route table, or NULL; anonymous */
+    worker_link *out, *back;           /* out: from its endpoint's address, or NULL; from its own address */
     uint32_t number;
-    bool connecting, ended, waiting, watched;   /* waiting: read frames wait for credit, blocks or readers; watched: by
-                                                   epoll */
+    bool connecting, ended;
+    bool waiting;                      /* frames that have been read wait for credit, blocks or readers */
+    bool watched;                      /* by epoll */
     bool greeted;                      /* the peer's greeting has arrived */
     const char *why;                   /* the reason of its end; NULL: the peer has closed it */
     uint8_t *in;                       /* bytes read: [first, end) */

@@ -7,7 +7,7 @@ cdef bint framed_dispatch(Pump pump, int event, uint32_t index, worker_connectio
     cdef message_seen *message
     handler = pump.framed[c.framed.speaks.number]
     if event == EV_FRAMED_OPEN:
-        if not pump.p.detached:   # otherwise tell_all() reports it with the others
+        if not pump.p.detached:   # otherwise present_all() reports it with the others
             c.known = True
             handler.opened(index, c.slot.generation)
         return True

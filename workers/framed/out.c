@@ -20,13 +20,11 @@
 #include "workers/transport/transport.h"
 
 #define FRAMED_BATCH 128u               /* frames of one system call */
-/* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
-#define FRAMED_PIECES_MAX 288u
+#define FRAMED_PIECES_MAX 288u          /* their pieces of memory: a head and a payload each, some in two blocks */
 #define FRAMED_FRONT_MAX (128u << 10)   /* octets of a message that are not its payload, where that is gathered */
 #define FRAMED_TURNS 16                 /* system calls of one connection before others get their turn */
 
-typedef struct framed_batch {          /* frames on their way into the kernel: a pump's, while it serves a connection
-                                           */
+typedef struct framed_batch {          /* a pump's frames on their way into the kernel, while it serves a connection */
     void *made;                        /* what a protocol's make leaves for its put */
     size_t made_size;
     struct iovec piece[FRAMED_PIECES_MAX];

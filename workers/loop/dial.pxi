@@ -1,7 +1,7 @@
 """Connections and links that the router initiates (dial.c), and the presentation to a new core."""
 
 
-cdef bint tell_all(Pump pump) except -1:
+cdef bint present_all(Pump pump) except -1:
     """Present connections, then links, to a new core; return False if blocks run out."""
     cdef uint32_t i
     cdef worker_connection *c
@@ -19,7 +19,7 @@ cdef bint tell_all(Pump pump) except -1:
             pump.framed[c.framed.speaks.number].present(i, c.slot.generation)
         else:
             pump.handler.connection_present(i, c.slot.generation)
-    for k_order, i in sorted(untold(&pump.p)):
+    for k_order, i in sorted(links_unknown(&pump.p)):
         k = <worker_link *> pool_at(&pump.p.links, i)
         if not blocks_left(&pump.p):
             return False
@@ -72,7 +72,7 @@ cdef contained(Pump pump, int event, worker_connection *c, worker_link *k, void 
         close_connection(pump, c, ("amqp:internal-error", "The router failed at this connection; its log says why"))
 
 
-cdef list untold(const native_pump *p):
+cdef list links_unknown(const native_pump *p):
     """Return order and index of the links that the core does not know."""
     cdef const worker_link *k
     out = []

@@ -14,10 +14,9 @@
 #include "workers/source_routes/source_routes.h"
 #include "workers/transport/transport.h"
 
-#define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
+#define SWEEP_MS 100                   /* interval of checks of idle timeouts and heartbeats */
 #define LONGEST_SLEEP_MS 1000
-/* the action ring is full: leave the sockets alone and the core time to catch up */
-#define CROWDED_NS 100000
+#define CROWDED_NS 100000              /* pause of a worker whose action ring is full, so that the core catches up */
 
 /* ---- links ---- */
 
@@ -122,7 +121,7 @@ static void event_connection(pump *p, pn_connection_t *engine, bool open)
     if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
 }
 
-/* Does a peer's attach have this terminus?  A source without address has no type here, but it may say what it can. */
+/* Whether a peer's attach has this terminus.  The engine gives a source without address no type. */
 GLUE bool terminus_there(pn_terminus_t *t)
 {
     return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0;

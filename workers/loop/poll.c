@@ -14,7 +14,7 @@ typedef struct {               /* shm.contract.payloads.SEEN_LINK */
     uint64_t dry_since;        /* nanoseconds; 0: it has credit */
 } link_poll;
 
-static void look_at(worker_link *k, uint64_t now)
+static void poll_credit(worker_link *k, uint64_t now)
 {
     if (!k->outgoing || !k->open || !k->engine) return;
     if (pn_link_credit(k->engine) > 0) k->dry_since = 0;
@@ -35,7 +35,7 @@ GLUE void poll_all_links(pump *p, uint64_t now)
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free != SLOT_USED) continue;
-        look_at(k, now);
+        poll_credit(k, now);
         poll_for_standstill(p, k);
         blocked += k->dry_since && now > k->dry_since + POLL_BLOCKED_NS;
     }
@@ -47,7 +47,7 @@ static link_poll poll_link(pump *p, uint32_t link, uint32_t generation, uint64_t
 {
     worker_link *k = (worker_link *) pool_find2(&p->links, link, generation);
     if (!k || !k->outgoing || !k->engine) return (link_poll) { .credit = POLL_GONE };
-    look_at(k, now);
+    poll_credit(k, now);
     int credit = pn_link_credit(k->engine);
     return (link_poll) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
 }
@@ -58,7 +58,7 @@ GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, cha
     for (size_t i = 0; i < count; i++) {
         uint32_t name[2];
         memcpy(name, asked + i * sizeof name, sizeof name);
-        link_poll look = poll_link(p, name[0], name[1], now);
-        memcpy(seen + i * sizeof look, &look, sizeof look);
+        link_poll found = poll_link(p, name[0], name[1], now);
+        memcpy(seen + i * sizeof found, &found, sizeof found);
     }
 }

@@ -253,7 +253,7 @@ cdef class Pump(AnnotatingPump):
 
     def present(self) -> bool:
         """Present connections, then links, to the new core; return False to be called again when blocks ran out."""
-        done = tell_all(self)
+        done = present_all(self)
         publish_actions(&self.p)
         return done
 
@@ -289,12 +289,12 @@ cdef class Pump(AnnotatingPump):
         """Return a new connection number, unique in the router."""
         return layout_next_connection(self.control)
 
-    def look(self, uint64_t now):
+    def poll(self, uint64_t now):
         """Check which receivers have credit at ``now``, nanoseconds of CLOCK_MONOTONIC; to be called periodically."""
         poll_all_links(&self.p, now)
 
     def links_seen(self, bytes links not None, uint64_t now):
-        """Return the ``links`` of shm.contract.payloads.Seen for those of a Look."""
+        """Return the ``links`` of shm.contract.payloads.Seen for those of a Poll."""
         cdef bytes seen = bytes(len(links) // 8 * 16)
         poll_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
         return seen

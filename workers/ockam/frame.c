@@ -1,9 +1,8 @@
 /* Messages of Ockam's TCP transport (docs/source-routes.md, Ockam nodes): frames to routes and payload, and back.
  *
  *   bare    length in 2 octets, then a BARE message (source_routes/body.c)
- *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes, tracing: text or
- *           null],
- *           a route being [[type, value: bytes], ...]
+ *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes,
+ *           tracing: text or null], a route being [[type, value: bytes], ...]
  *
  * CBOR is read only with definite lengths in the fewest octets (RFC 8949 section 4.2.1).  Without the fourth element
  * there is no tracing context.
@@ -50,7 +49,7 @@ static amqp_octets cbor_octets(route_bare *b, uint8_t major)
     return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
-static enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, bool onward)
+static enum route_result cbor_path(route_run *r, route_bare *b, route_path *w, bool onward)
 {
     uint64_t count = cbor_head(b, CBOR_ARRAY);
     uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -69,9 +68,9 @@ static enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, boo
         if (name.size > r->table->limits.address_octets)
             return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
                               r->table->limits.address_octets);
-        way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+        path_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
     }
-    way_reverse(w);
+    path_reverse(w);
     return ROUTE_DONE;
 }
 
@@ -82,8 +81,8 @@ static enum route_result cbor_message(route_run *r, route_level *l)
     level_clear(l);
     uint64_t elements = cbor_head(&b, CBOR_ARRAY);
     if (!b.why && elements != 3 && elements != 4) b.why = "a message has 3 or 4 elements";
-    if (!b.why && cbor_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    if (!b.why && cbor_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && cbor_path(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && cbor_path(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
     amqp_octets payload = cbor_octets(&b, CBOR_BYTES);
     if (!b.why && elements == 4 && b.at < b.end && *b.at == 0xf6) {
         b.at++;
@@ -105,7 +104,7 @@ PRIVATE inline enum route_result ockam_read(route_engine *e, const route_sender 
     route_begin(e, s, at, size, true, &none);
     if ((framing == OCKAM_CBOR ? cbor_message(r, l) : bare_message(r, l)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (!l->onward.count) return ROUTE_PASS;
-    way_push(&l->returning, own);
+    path_push(&l->returning, own);
     return level_check(r, l, NULL);
 }
 
@@ -135,7 +134,7 @@ static void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
     ockam_put(o, bytes, 1 + width);
 }
 
-static void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
+static void ockam_put_path(ockam_out *o, uint8_t framing, const route_path *w)
 {
     if (framing == OCKAM_CBOR) cbor_put(o, CBOR_ARRAY, w->count);
     else ockam_put_uint(o, w->count);
@@ -162,8 +161,8 @@ PRIVATE inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32
     ockam_out o = { to + width, to + room, false };
     if (framing == OCKAM_CBOR) cbor_put(&o, CBOR_ARRAY, 4);
     else ockam_put_uint(&o, l->tracing ? 2 : 1);
-    ockam_put_way(&o, framing, &l->onward);
-    ockam_put_way(&o, framing, &l->returning);
+    ockam_put_path(&o, framing, &l->onward);
+    ockam_put_path(&o, framing, &l->returning);
     if (framing == OCKAM_CBOR) cbor_put(&o, CBOR_BYTES, payload);
     else ockam_put_uint(&o, payload);
     if (o.full) return 0;

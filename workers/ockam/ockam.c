@@ -1,10 +1,9 @@
 /* Connections of Ockam nodes: framed.c reads frames from their sockets, passes them through route workers, and posts
  * them to the core.
  *
- *   frame   hole: nothing of it was read     all of it is in the buffer ──refused──▶ counted, told once in a while,
- *                                            gone
- *                                              └──workers passed──▶ begun in blocks, posted ──its rest, from the
- *                                              buffer──▶ complete
+ *   frame   arriving ──all of it is in the buffer──▶ whole ──refused──▶ counted, logged now and then, gone
+ *                                                      └──workers passed──▶ begun in blocks, posted
+ *                                                         ──its rest, from the buffer──▶ complete
  *
  * A whole frame is held, because its tracing context comes last but precedes the payload in a message. The transport
  * cannot report a refusal to the sender. A malformed frame ends its connection; a refused one does not.
@@ -49,7 +48,7 @@ static bool ockam_reaches(const ockam_terms *t, const route_stop *s)
 static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
 {
     route_run *r = &e->run;
-    const route_stop *first = way_first(&e->level[0].onward);
+    const route_stop *first = path_first(&e->level[0].onward);
     if (!route_find(r->table, first) && !ockam_reaches(t, first))
         return route_refuse(r, ROUTE_ACCESS, first,
                             "nothing is sent here from outside; list it in reach of the listener or "
@@ -140,8 +139,8 @@ static enum framed_step ockam_post(pump *p, worker_connection *c, const uint8_t 
     }
     kept_change(p, k, before);
     arena_content *content = arena_content_of(&p->arena.view, w.head);
-    content_describe(content, &found, p->now_ns);
-    route_describe(p, content, (uint32_t) e->first.offset, e->first.length);
+    content_header_fill(content, &found, p->now_ns);
+    content_header_route(p, content, (uint32_t) e->first.offset, e->first.length);
     s->writer = w;
     s->posted = true;
     s->complete = s->whole = !left;

@@ -7,9 +7,8 @@
 typedef struct {                       /* of a listener or connector */
     framed_terms framed;
     uint8_t framing;                   /* enum ockam_framing */
-    uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
-    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length,
-                                          its octets */
+    uint32_t reach_count;              /* addresses, besides route workers', that may be reached from here */
+    uint8_t reach[];                   /* of each: type, whether it is a prefix, two octets of length, octets */
 } ockam_terms;
 
 /* ockam.c */

@@ -32,9 +32,9 @@ static const char *ockam_routes(ockam_made *made, const framed_connection *x, co
                                                          == ROUTE_REFUSED)
         return "its annotations make no sense";
     if (!given.onward || !l->onward.count) return "it has no onward route";
-    if (!route_same(way_first(&l->onward), &own))
+    if (!route_same(path_first(&l->onward), &own))
         return "its onward route does not begin with the address of this connection";
-    way_pop(&l->onward);
+    path_pop(&l->onward);
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
 

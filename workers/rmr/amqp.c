@@ -1,9 +1,8 @@
 /* A frame as an AMQP message, and an AMQP message as a frame.
  *
  *   message-annotations      x-opt-rmr.header: binary, everything between the transport's header and the payload
- *   properties               to: of replies and of what is about tables; reply-to: the connection it came on;
- *                            message-id and correlation-id: of
- *                            blocking calls and of answers to clients (ask.c)
+ *   properties               to: of replies and of messages about tables; reply-to: the connection it came on;
+ *                            message-id and correlation-id: of blocking calls and answers to clients (ask.c)
  *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one;
  *                            binary where its octets are no UTF-8
  *   data                     the payload
@@ -188,8 +187,10 @@ static bool rmr_take_properties(const uint8_t *start, size_t size, const scan_fo
     return false;
 }
 
- /* where rmr_compose puts a header; octets of properties with both numbers */
-enum { RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };
+enum {
+    RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5,   /* where rmr_compose puts a header */
+    RMR_NUMBERS = 42                       /* octets of application properties with both numbers */
+};
 
 static bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
 

@@ -15,7 +15,7 @@ SERVER = logging.getLogger("SERVER")
 
 FIRST_SECONDS: Final = 1.0  # delay of the second attempt; it doubles each time
 LONGEST_SECONDS: Final = 30.0
-LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
+POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 
 Connect = Callable[[Endpoint, int], Name | None]
 
@@ -96,7 +96,7 @@ class Endpoints:
         now = self._clock()
         for one in () if self._stopped else self._wanted.values():
             if one.lookup is not None:
-                at_most = min(at_most, LOOK_SECONDS)
+                at_most = min(at_most, POLL_SECONDS)
             elif one.due is not None:
                 at_most = min(at_most, max(0.0, one.due - now))
         return at_most

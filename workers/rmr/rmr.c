@@ -66,9 +66,9 @@ PRIVATE inline void rmr_unsign(const rmr_terms *t, const framed_connection *x, u
     else memset(header + RMR_SID, 0, RMR_SID_BYTES);
 }
 
-static void rmr_describe(arena_content *c, const scan_found *found, uint64_t now)
+static void rmr_content_header(arena_content *c, const scan_found *found, uint64_t now)
 {
-    content_describe(c, found, now);
+    content_header_fill(c, found, now);
     c->user_from = found->message_annotations + 12;
     c->user_to = found->annotations_end;
     c->user_count = 2;
@@ -117,7 +117,7 @@ static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header
     chain_write(&p->arena, &s->writer, ARENA_LARGE, front, length);
     chain_write(&p->arena, &s->writer, ARENA_LARGE, header + parts->head, here);
     kept_change(p, k, before);
-    rmr_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+    rmr_content_header(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
     s->posted = true;
     s->complete = s->whole = here == parts->payload;
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
@@ -149,10 +149,10 @@ static enum framed_step rmr_begin_traced(pump *p, worker_connection *c, uint8_t 
                                         uint32_t here)
 {
     uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
-    uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
-    memcpy(as_it_came, frame, head + told);
+    uint32_t head = RMR_TRANSPORT + parts->head, shown = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
+    memcpy(as_it_came, frame, head + shown);
     enum framed_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);
-    if (step == FRAMED_ON) rmr_trace(c, as_it_came, length, head, told);
+    if (step == FRAMED_ON) rmr_trace(c, as_it_came, length, head, shown);
     return step;
 }
 

@@ -15,8 +15,7 @@
 
 enum rmr_offset {
     RMR_MT = 0, RMR_PAYLOAD = 4, RMR_VER = 8, RMR_XACT = 12, RMR_SID = 44, RMR_SOURCE = 76, RMR_MEID = 140,
-    RMR_FLAGS = 192, RMR_LEN0 = 196, RMR_LEN1 = 200,
-    RMR_LEN2 = 204, RMR_LEN3 = 208, RMR_SUBID = 212, RMR_ADDRESS = 216
+    RMR_FLAGS = 192, RMR_LEN0 = 196, RMR_LEN1 = 200, RMR_LEN2 = 204, RMR_LEN3 = 208, RMR_SUBID = 212, RMR_ADDRESS = 216
 };
 
 enum rmr_size { RMR_XACT_BYTES = 32, RMR_SID_BYTES = 32, RMR_SOURCE_BYTES = 64, RMR_MEID_BYTES = 32 };
@@ -37,7 +36,7 @@ typedef struct {
 } rmr_token;
 
 #define RMR_CALL_BYTES 112u            /* magic, type, subscription, call, transaction, sid, MEID */
-/* as letters, two for an octet: not every client gives a binary id back */
+/* The same as letters, two for an octet, because not every client returns a binary id. */
 #define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)
 
 typedef struct {                       /* where an answer goes; both stand in the message, or in a frame's trace data */

@@ -11,8 +11,7 @@
 #include "workers/source_routes/source_routes.h"
 #include "shm/utf8.h"
 
-/* octets of a wrapped message's annotations; what the limits allow is a third of it */
-#define ROUTE_ANNOTATIONS_MOST 65536u
+#define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations: three times what limits allow */
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */
 
 static const char route_not_data[] = "the encoding is wrong: its body is no data";
@@ -165,7 +164,7 @@ static amqp_octets bare_data(route_bare *b)
     return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
-static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, bool onward)
+static enum route_result bare_path(route_run *r, route_bare *b, route_path *w, bool onward)
 {
     uint64_t count = bare_uint(b);
     uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -184,9 +183,9 @@ static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, boo
         if (name.size > r->table->limits.address_octets)
             return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
                               r->table->limits.address_octets);
-        way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+        path_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
     }
-    way_reverse(w);
+    path_reverse(w);
     return ROUTE_DONE;
 }
 
@@ -221,8 +220,8 @@ PRIVATE inline enum route_result bare_message(route_run *r, route_level *l)
     level_clear(l);
     uint64_t version = bare_uint(&b);
     if (!b.why && version != 1 && version != 2) b.why = "there are versions 1 and 2 only";
-    if (!b.why && bare_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    if (!b.why && bare_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && bare_path(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && bare_path(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
     amqp_octets payload = b.why ? (amqp_octets) { r->rest, 0 } : bare_data(&b);
     if (!b.why && version == 2) {
         uint64_t flag = bare_uint(&b);

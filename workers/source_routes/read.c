@@ -79,7 +79,7 @@ static bool route_item(amqp_cursor *items, uint8_t code, route_stop *s)
     return text.size && text.size <= UINT16_MAX;
 }
 
-PRIVATE inline void way_reverse(route_way *w)
+PRIVATE inline void path_reverse(route_path *w)
 {
     for (uint32_t i = 0; i < w->count / 2; i++) {
         route_stop s = w->stop[i];
@@ -88,7 +88,7 @@ PRIVATE inline void way_reverse(route_way *w)
     }
 }
 
-static enum route_result route_read_way(route_run *r, route_way *w, amqp_value v, bool onward)
+static enum route_result route_read_path(route_run *r, route_path *w, amqp_value v, bool onward)
 {
     const char *key = onward ? "annotation x-opt-route.onward" : "annotation x-opt-route.return";
     uint32_t count, most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -113,11 +113,11 @@ static enum route_result route_read_way(route_run *r, route_way *w, amqp_value v
                      key);
             return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, text);
         }
-        way_push(w, &s);
+        path_push(w, &s);
     }
     if (items.at != items.end)
         return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "a route is longer than its count says");
-    way_reverse(w);
+    path_reverse(w);
     return ROUTE_DONE;
 }
 
@@ -145,7 +145,7 @@ PRIVATE inline bool route_is_scheme(const uint8_t *text, uint32_t size)
     return size >= 6 && !memcmp(text, "route:", 6);
 }
 
-PRIVATE inline enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size)
+PRIVATE inline enum route_result route_read_text(route_run *r, route_path *w, const uint8_t *text, uint32_t size)
 {
     const uint8_t *end = text + size;
     w->count = w->octets = 0;
@@ -153,7 +153,7 @@ PRIVATE inline enum route_result route_read_text(route_run *r, route_way *w, con
         if (!size) return ROUTE_DONE;
         if (size > UINT16_MAX)
             return route_refuse(r, ROUTE_LONG_ADDRESS, NULL, "an address has more than 65535 octets");
-        way_push(w, &(route_stop) { text, (uint16_t) size, 0 });
+        path_push(w, &(route_stop) { text, (uint16_t) size, 0 });
         return ROUTE_DONE;
     }
     for (text += 6; text < end && *text == ' '; text++) continue;
@@ -165,12 +165,12 @@ PRIVATE inline enum route_result route_read_text(route_run *r, route_way *w, con
             return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "an address of a route: makes no sense");
         if (w->count > UINT8_MAX)
             return route_refuse(r, ROUTE_LONG_ONWARD, NULL, "a route: has more than 255 addresses");
-        way_push(w, &s);
+        path_push(w, &s);
         if (to == end) break;
         text = to + 2;
         if (text == end) return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "a route: ends with an arrow");
     }
-    way_reverse(w);
+    path_reverse(w);
     return ROUTE_DONE;
 }
 
@@ -313,8 +313,8 @@ static enum route_result route_read_key(route_run *r, route_level *l, enum route
     given->seen |= 1u << what;
     if (*v.at == AMQP_NULL) return ROUTE_DONE;                              /* as if it were not there */
     switch (what) {
-    case ROUTE_KEY_ONWARD: given->onward = true; return route_read_way(r, &l->onward, v, true);
-    case ROUTE_KEY_RETURN: given->returning = true; return route_read_way(r, &l->returning, v, false);
+    case ROUTE_KEY_ONWARD: given->onward = true; return route_read_path(r, &l->onward, v, true);
+    case ROUTE_KEY_RETURN: given->returning = true; return route_read_path(r, &l->returning, v, false);
     case ROUTE_KEY_STATE: given->state = true; return route_read_state(r, l, v);
     case ROUTE_KEY_META: return route_read_meta(r, l, v);
     case ROUTE_KEY_TRACING: return route_read_tracing(r, l, v);

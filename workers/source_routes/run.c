@@ -73,22 +73,22 @@ PRIVATE inline uint8_t *route_room(route_run *r, size_t size)
 
 /* ---- routes ---- */
 
-PRIVATE inline void way_push(route_way *w, const route_stop *s)
+PRIVATE inline void path_push(route_path *w, const route_stop *s)
 {
     w->stop[w->count++] = *s;
     w->octets += s->length;
 }
 
-PRIVATE inline void way_pop(route_way *w) { w->octets -= w->stop[--w->count].length; }
-PRIVATE inline const route_stop *way_first(const route_way *w) { return &w->stop[w->count - 1]; }
+PRIVATE inline void path_pop(route_path *w) { w->octets -= w->stop[--w->count].length; }
+PRIVATE inline const route_stop *path_first(const route_path *w) { return &w->stop[w->count - 1]; }
 
 /* A list in front. */
-PRIVATE inline void way_prepend(route_way *w, const route_list *list)
+PRIVATE inline void path_prepend(route_path *w, const route_list *list)
 {
-    for (uint32_t i = list->count; i-- > 0;) way_push(w, &list->stop[i]);
+    for (uint32_t i = list->count; i-- > 0;) path_push(w, &list->stop[i]);
 }
 
-static void way_copy(route_way *to, const route_way *from)
+static void path_copy(route_path *to, const route_path *from)
 {
     to->count = from->count;
     to->octets = from->octets;
@@ -97,8 +97,8 @@ static void way_copy(route_way *to, const route_way *from)
 
 PRIVATE inline void level_copy(route_level *to, const route_level *from)
 {
-    way_copy(&to->onward, &from->onward);
-    way_copy(&to->returning, &from->returning);
+    path_copy(&to->onward, &from->onward);
+    path_copy(&to->returning, &from->returning);
     to->state = from->state;
     to->hops = from->hops;
     to->nesting = from->nesting;
@@ -127,7 +127,7 @@ PRIVATE inline void level_clear(route_level *l)
     l->user_size = l->user_count = 0;
 }
 
-static enum route_result way_check(route_run *r, const route_way *w, const route_stop *at, bool onward)
+static enum route_result path_check(route_run *r, const route_path *w, const route_stop *at, bool onward)
 {
     const route_limits *l = &r->table->limits;
     uint32_t most = onward ? l->onward : l->returning;
@@ -150,7 +150,8 @@ static enum route_result way_check(route_run *r, const route_way *w, const route
 PRIVATE inline enum route_result level_check(route_run *r, const route_level *m, const route_stop *at)
 {
     const route_limits *l = &r->table->limits;
-    if (way_check(r, &m->onward, at, true) == ROUTE_REFUSED || way_check(r, &m->returning, at, false) == ROUTE_REFUSED)
+    if (path_check(r, &m->onward, at, true) == ROUTE_REFUSED
+        || path_check(r, &m->returning, at, false) == ROUTE_REFUSED)
         return ROUTE_REFUSED;
     if (m->hops > l->hops)
         return route_over(r, ROUTE_TOO_MANY_HOPS, at, "there are %u worker traversals; %u are allowed", m->hops,

@@ -154,8 +154,8 @@ class Senders:
         """Tell the core the counts since the last report."""
         if counts := self._engine.counts():
             workers = self._setup.workers
-            told = RouteCounts({workers[i].identity: count for i, count in counts.items()})
-            self._connections.post(C_ROUTE_COUNTS, told)
+            report = RouteCounts({workers[i].identity: count for i, count in counts.items()})
+            self._connections.post(C_ROUTE_COUNTS, report)
 
 
 def _address(target: str | None) -> tuple[int, bytes] | None:

@@ -15,7 +15,7 @@ GLUE route_level *single_new(route_engine *e, scan_found *found)
     return &e->level[0];
 }
 
-GLUE void single_push(route_way *w, const route_stop *s) { way_push(w, s); }
+GLUE void single_push(route_path *w, const route_stop *s) { path_push(w, s); }
 
 GLUE enum route_result single_sent(route_engine *e)
 {
@@ -39,7 +39,7 @@ GLUE enum route_result single_step(route_engine *e, const route_sender *s, uint3
     enum route_result done = route_read(e, s, &c, bytes, found);
     if (done != ROUTE_DONE) return done;
     if (from != ROUTE_NOBODY) run_came_from(r, &r->table->worker[from]);
-    route_stop at = *way_first(&e->level[0].onward);
+    route_stop at = *path_first(&e->level[0].onward);
     const route_entry *entry = route_find(e->table, &at);
     done = route_one(r, entry, &at, e->scope);
     if (done == ROUTE_DONE && !entry) return ROUTE_PASS;

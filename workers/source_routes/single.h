@@ -9,7 +9,7 @@
 
 /* Begins a message without data; its routes are pushed onto the level, the last stop first. */
 GLUE route_level *single_new(route_engine *e, scan_found *found);
-GLUE void single_push(route_way *w, const route_stop *s);
+GLUE void single_push(route_path *w, const route_stop *s);
 /* Checks what all messages keep, when the routes are there. */
 GLUE enum route_result single_sent(route_engine *e);
 /* Takes a message through the worker at hand. `from`: the worker that it comes from, else ROUTE_NOBODY and `s`. PASS:

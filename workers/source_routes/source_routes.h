@@ -39,9 +39,11 @@ typedef struct {                       /* who may send to an address */
 
 typedef struct {
     uint8_t kind, form, strip, strip_count, metadata;
-    bool crosses, marks, tells_scopes; /* marks: it puts a marker in; tells_scopes: not by the digits at the end: Python
-                                          is asked */
-    bool traces, limited;              /* limited: it may send to `send_to` only */
+    bool crosses;
+    bool marks;                        /* it inserts a marker */
+    bool tells_scopes;                 /* Python knows the scopes; they are not the digits at the end of an address */
+    bool traces;
+    bool limited;                      /* it may send to `send_to` only */
     uint32_t number;                   /* its place in the configuration, for Python */
     int16_t source;                    /* bit of `worker:` and its address; -1: nobody asks */
     route_stop address, traced;
@@ -93,7 +95,7 @@ typedef struct { route_sources names; bool foreign; } route_source;
 
 enum route_result { ROUTE_PASS, ROUTE_DONE, ROUTE_MORE, ROUTE_REFUSED };
 enum route_state { ROUTE_COMPLETE, ROUTE_PARTIAL, ROUTE_NONE };
-typedef struct { route_stop stop[ROUTE_STOPS]; uint32_t count, octets; } route_way;
+typedef struct { route_stop stop[ROUTE_STOPS]; uint32_t count, octets; } route_path;
 
 typedef struct {                       /* one key of the metadata, as it is encoded */
     const uint8_t *key, *name, *value;
@@ -105,7 +107,7 @@ typedef struct {                       /* one key of the metadata, as it is enco
 } route_meta;
 
 typedef struct {
-    route_way onward, returning;       /* last stop first */
+    route_path onward, returning;       /* last stop first */
     uint8_t state;
     uint16_t hops, nesting;
     uint32_t meta_count, meta_octets;
@@ -136,8 +138,10 @@ typedef struct route_pile {            /* memory of one run, freed with it */
     uint8_t bytes[];
 } route_pile;
 
- /* reason: ROUTE_PASSED, or why it was refused there */
-typedef struct { uint32_t worker; uint8_t reason; } route_visit;
+typedef struct {
+    uint32_t worker;
+    uint8_t reason;                    /* ROUTE_PASSED, or why the worker refused the message */
+} route_visit;
 
 typedef struct route_run {
     route_table *table;
@@ -236,18 +240,18 @@ PRIVATE enum route_result route_refuse(route_run *r, uint8_t reason, const route
 PRIVATE enum route_result route_over(route_run *r, uint8_t reason, const route_stop *at, const char *what, uint32_t is,
     uint32_t most);
 PRIVATE uint8_t *route_room(route_run *r, size_t size);
-PRIVATE void way_push(route_way *w, const route_stop *s);
-PRIVATE void way_pop(route_way *w);
-PRIVATE const route_stop *way_first(const route_way *w);
-PRIVATE void way_prepend(route_way *w, const route_list *list);
+PRIVATE void path_push(route_path *w, const route_stop *s);
+PRIVATE void path_pop(route_path *w);
+PRIVATE const route_stop *path_first(const route_path *w);
+PRIVATE void path_prepend(route_path *w, const route_list *list);
 PRIVATE void level_copy(route_level *to, const route_level *from);
 PRIVATE void level_clear(route_level *l);
 PRIVATE enum route_result level_check(route_run *r, const route_level *m, const route_stop *at);
 
 /* read.c */
-PRIVATE void way_reverse(route_way *w);
+PRIVATE void path_reverse(route_path *w);
 PRIVATE bool route_is_scheme(const uint8_t *text, uint32_t size);
-PRIVATE enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size);
+PRIVATE enum route_result route_read_text(route_run *r, route_path *w, const uint8_t *text, uint32_t size);
 PRIVATE void level_add_meta(route_level *l, const route_meta *m);
 PRIVATE route_meta *level_find_meta(route_level *l, const route_meta *like);
 PRIVATE enum route_annotation route_key_of(amqp_value v);

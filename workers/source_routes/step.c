@@ -37,7 +37,7 @@ static enum route_result route_moved(route_run *r, const route_worker *w, const 
         if (!traced && l->state == ROUTE_COMPLETE) l->state = ROUTE_PARTIAL;
         level_leave(l);
     }
-    if (traced) way_push(&l->returning, traced);
+    if (traced) path_push(&l->returning, traced);
     return ROUTE_DONE;
 }
 
@@ -62,25 +62,25 @@ static bool route_scope_of(route_run *r, route_scope scope, const route_worker *
 
 static void route_cut(route_run *r, const route_worker *w, route_scope scope)
 {
-    route_way *way = &run_level(r)->returning;
+    route_path *path = &run_level(r)->returning;
     bool found = true;
     uint32_t cut = 0;
     if (w->strip == ROUTE_STRIP_COUNT) {
-        found = way->count >= w->strip_count;
-        cut = found ? w->strip_count : way->count;
+        found = path->count >= w->strip_count;
+        cut = found ? w->strip_count : path->count;
     } else if (w->strip == ROUTE_STRIP_MARKER) {
-        while (cut < way->count && !route_same(&way->stop[way->count - 1 - cut], &route_marker)) cut++;
-        found = cut < way->count;
+        while (cut < path->count && !route_same(&path->stop[path->count - 1 - cut], &route_marker)) cut++;
+        found = cut < path->count;
         cut = found ? cut + 1 : 0;
     } else {
         uint8_t text[UINT8_MAX];
         route_stop one;
-        while (cut < way->count && route_scope_of(r, scope, w, &way->stop[way->count - 1 - cut], text, &one)
+        while (cut < path->count && route_scope_of(r, scope, w, &path->stop[path->count - 1 - cut], text, &one)
                && !route_listed(&w->scopes, &one))
             cut++;
     }
-    while (cut--) way_pop(way);
-    if (run_level(r)->state == ROUTE_COMPLETE && !(found && way->count)) run_level(r)->state = ROUTE_PARTIAL;
+    while (cut--) path_pop(path);
+    if (run_level(r)->state == ROUTE_COMPLETE && !(found && path->count)) run_level(r)->state = ROUTE_PARTIAL;
 }
 
 /* ---- wrapping ---- */
@@ -105,8 +105,8 @@ static enum route_result route_seal(route_run *r, const route_worker *w, const r
     level_leave(in);
     r->layer[r->layers++] = (route_layer) { w->form, r->depth++, 0 };
     out->onward.count = out->onward.octets = out->returning.count = out->returning.octets = 0;
-    way_prepend(&out->onward, to);
-    if (back) way_prepend(&out->returning, back);
+    path_prepend(&out->onward, to);
+    if (back) path_prepend(&out->returning, back);
     out->state = out->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
     out->nesting++;
     out->user = NULL;
@@ -164,25 +164,25 @@ static enum route_result step_proxy(route_run *r, const route_worker *w, const r
     route_level *l = run_level(r);
     const route_entry *other = at->inner ? at - 1 : at + 1;
     if (at->inner) {
-        if (l->returning.count) way_pop(&l->returning);
+        if (l->returning.count) path_pop(&l->returning);
     } else {
-        way_prepend(&l->onward, &w->route);
+        path_prepend(&l->onward, &w->route);
     }
     return route_moved(r, w, &other->address);
 }
 
 static enum route_result step_extend(route_run *r, const route_worker *w)
 {
-    way_prepend(&run_level(r)->onward, &w->route);
+    path_prepend(&run_level(r)->onward, &w->route);
     if (route_moved(r, w, route_traced(w)) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    if (w->marks) way_push(&run_level(r)->returning, &route_marker);
+    if (w->marks) path_push(&run_level(r)->returning, &route_marker);
     return ROUTE_DONE;
 }
 
 static enum route_result step_payload(route_run *r, const route_worker *w)
 {
     enum route_result done = ROUTE_DONE;
-    if (w->kind == ROUTE_PAYLOAD_WRAP) way_prepend(&run_level(r)->onward, &w->route);
+    if (w->kind == ROUTE_PAYLOAD_WRAP) path_prepend(&run_level(r)->onward, &w->route);
     if (route_moved(r, w, route_traced(w)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (w->kind == ROUTE_PAYLOAD_WRAP) {
         if (r->layers == ROUTE_DEPTH)
@@ -216,9 +216,9 @@ static enum route_result step_discovery(route_run *r, const route_worker *w, con
     }
     if (!w->strip) return route_seal(r, w, &w->route, NULL);
     if (route_next(r, l->onward.count) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    way_prepend(&l->onward, &w->route);
+    path_prepend(&l->onward, &w->route);
     level_leave(l);
-    if (w->strip == ROUTE_STRIP_MARKER) way_push(&l->returning, &route_marker);
+    if (w->strip == ROUTE_STRIP_MARKER) path_push(&l->returning, &route_marker);
     return ROUTE_DONE;
 }
 
@@ -262,7 +262,7 @@ static bool run_copy(route_run *r, const route_worker *w)
     for (uint32_t i = 0; i <= r->depth; i++) level_copy(&level[i], &r->level[i]);
     route_level *l = run_level(copy);
     l->onward.count = l->onward.octets = l->returning.count = l->returning.octets = 0;
-    way_prepend(&l->onward, &w->route);
+    path_prepend(&l->onward, &w->route);
     l->state = ROUTE_NONE;
     l->hops = (uint16_t) ((l->hops + r->table->limits.hops + 1) / 2);
     l->meta_count = l->meta_octets = l->trace = l->added_count = 0;
@@ -287,7 +287,7 @@ static enum route_result step_kind(route_run *r, const route_worker *w, const ro
     route_level *l = run_level(r);
     enum route_result done;
     switch (w->kind) {
-    case ROUTE_STATIC: way_prepend(&l->onward, &w->route); return route_moved(r, w, NULL);
+    case ROUTE_STATIC: path_prepend(&l->onward, &w->route); return route_moved(r, w, NULL);
     case ROUTE_PROXY: return step_proxy(r, w, at);
     case ROUTE_EXTEND: return step_extend(r, w);
     case ROUTE_COLLAPSE: route_cut(r, w, scope); break;
@@ -324,7 +324,7 @@ static enum route_result route_pass(route_run *r, const route_entry *at, route_s
     if (l->hops >= limits->hops)
         return route_over(r, ROUTE_TOO_MANY_HOPS, NULL, "the message has passed %u workers; %u are allowed", l->hops,
                           limits->hops);
-    way_pop(&l->onward);
+    path_pop(&l->onward);
     l->hops++;
     level_collect(l, &at->text);
     enum route_result done = step_kind(r, w, at, scope);
@@ -344,7 +344,7 @@ PRIVATE inline enum route_result route_one(route_run *r, const route_entry *e, c
 PRIVATE inline enum route_result route_chain(route_run *r, route_scope scope)
 {
     for (;;) {
-        route_stop at = *way_first(&run_level(r)->onward);
+        route_stop at = *path_first(&run_level(r)->onward);
         const route_entry *e = route_find(r->table, &at);
         if (*r->visit_count == ROUTE_VISITS)
             return route_refuse(r, ROUTE_TOO_MANY_HOPS, &at,

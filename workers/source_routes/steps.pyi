@@ -4,8 +4,8 @@ from typing_extensions import disjoint_base
 
 from shm.contract.source_routes import REASONS as REASONS
 
-_Way = tuple[tuple[int, bytes], ...]
-_Left = tuple[bytes, _Way, _Way, str, tuple[_Way, _Way] | None]
+_Path = tuple[tuple[int, bytes], ...]
+_Left = tuple[bytes, _Path, _Path, str, tuple[_Path, _Path] | None]
 
 STATES: tuple[str, ...]
 
@@ -18,5 +18,5 @@ class StepRefusedError(Exception):
 @disjoint_base
 class Steps:
     def __new__(cls, table: bytes, scopes: Callable[[int, bytes], bytes | None]) -> Steps: ...
-    def sent(self, onward: _Way, returning: _Way) -> _Left: ...
+    def sent(self, onward: _Path, returning: _Path) -> _Left: ...
     def step(self, message: bytes, sender: int, numbers: Iterable[int], foreign: bool) -> list[_Left] | None: ...

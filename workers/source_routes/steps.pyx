@@ -15,7 +15,7 @@ cdef extern from "workers/source_routes/single.h" nogil:
         const uint8_t *at
         uint16_t length
         uint8_t type
-    ctypedef struct route_way:
+    ctypedef struct route_path:
         route_stop *stop
         uint32_t count
     ctypedef struct route_sources:
@@ -27,7 +27,7 @@ cdef extern from "workers/source_routes/single.h" nogil:
         bint anonymous
         route_source source
     ctypedef struct route_level:
-        route_way onward, returning
+        route_path onward, returning
         uint8_t state
     ctypedef struct route_run:
         route_level *level
@@ -56,7 +56,7 @@ cdef extern from "workers/source_routes/single.h" nogil:
     void route_engine_set(route_engine *, route_table *)
     route_table *route_table_load(const uint8_t *, size_t)
     const uint8_t *single_write(route_engine *, const route_run *, const uint8_t *, const scan_found *)
-    void single_push(route_way *, const route_stop *)
+    void single_push(route_path *, const route_stop *)
     void single_clean(route_engine *)
     route_level *single_new(route_engine *, scan_found *)
     int single_sent(route_engine *)
@@ -85,25 +85,25 @@ cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *sco
     return <int> len(found)
 
 
-cdef tuple way_of(const route_way *way):
+cdef tuple path_of(const route_path *path):
     cdef const route_stop *s
     cdef list found = []
     cdef int32_t i
-    for i in range(<int32_t> way.count - 1, -1, -1):
-        s = &way.stop[i]
+    for i in range(<int32_t> path.count - 1, -1, -1):
+        s = &path.stop[i]
         found.append((s.type, PyBytes_FromStringAndSize(<const char *> s.at, s.length)))
     return tuple(found)
 
 
-cdef fill(route_way *way, route):
+cdef fill(route_path *path, route):
     cdef route_stop stop
     cdef bytes name
     if len(route) > ROUTE_STOPS:
-        way.count = <uint32_t> len(route)   # no limit allows so many: single_sent() looks no further
+        path.count = <uint32_t> len(route)   # no limit allows so many: single_sent() looks no further
         return
     for kind, name in reversed(route):
         stop.type, stop.length, stop.at = kind, <uint16_t> min(len(name), 0xffff), <const uint8_t *> PyBytes_AS_STRING(name)
-        single_push(way, &stop)
+        single_push(path, &stop)
 
 
 cdef class Steps:
@@ -139,7 +139,7 @@ cdef class Steps:
         fill(&level.returning, returning)
         if single_sent(&self.engine) == ROUTE_REFUSED:
             raise self.refused()
-        return self.told(&self.engine.run, b"")
+        return self.left(&self.engine.run, b"")
 
     def step(self, bytes message, int32_t sender, numbers, bint foreign):
         """Take a message through the worker at its first address: return what leaves, the copies of a tee last.
@@ -165,10 +165,10 @@ cdef class Steps:
                 raise self.refused()
             if done == ROUTE_PASS:
                 return None
-            found = [self.told(&self.engine.run, message)]
+            found = [self.left(&self.engine.run, message)]
             copy = self.engine.run.copies
             while copy != NULL:
-                found.append(self.told(copy, message))
+                found.append(self.left(copy, message))
                 copy = copy.copies
             return found
         finally:
@@ -178,7 +178,7 @@ cdef class Steps:
         cdef const route_run *run = &self.engine.run
         return StepRefusedError(REASONS[run.reason], route_condition[run.reason].decode(), run.detail.decode())
 
-    cdef tuple told(self, const route_run *run, bytes start):
+    cdef tuple left(self, const route_run *run, bytes start):
         """Its octets, onward and return route, state; the routes of the message inside, if it was wrapped just now."""
         cdef const route_level *level = &run.level[run.depth]
         cdef const route_level *inside = single_inside(run)
@@ -189,5 +189,5 @@ cdef class Steps:
             raise MemoryError("no memory for a message")
         octets = PyBytes_FromStringAndSize(<const char *> front, self.engine.out.used)
         octets += PyBytes_FromStringAndSize(<const char *> run.rest, run.rest_size)
-        wrapped = None if inside == NULL else (way_of(&inside.onward), way_of(&inside.returning))
-        return octets, way_of(&level.onward), way_of(&level.returning), STATES[level.state], wrapped
+        wrapped = None if inside == NULL else (path_of(&inside.onward), path_of(&inside.returning))
+        return octets, path_of(&level.onward), path_of(&level.returning), STATES[level.state], wrapped

@@ -95,8 +95,8 @@ static enum route_result route_onward(route_engine *e, const route_sender *s, co
     if (given && !l->onward.count)
         return route_refuse(r, ROUTE_EMPTY, named ? &named->text : NULL,
                             "the onward route is empty; give at least one address");
-    if (named && !given) way_push(&l->onward, &named->address);
-    if (named && !route_same(way_first(&l->onward), &named->address)) {
+    if (named && !given) path_push(&l->onward, &named->address);
+    if (named && !route_same(path_first(&l->onward), &named->address)) {
         r->visit[(*r->visit_count)++] = (route_visit) { named->worker, ROUTE_NOT_MINE };
         return route_refuse(r, ROUTE_NOT_MINE, &named->text,
                             "the onward route begins with another address than the one that the message was sent to");
@@ -107,7 +107,7 @@ static enum route_result route_onward(route_engine *e, const route_sender *s, co
     if (route_read_text(r, &l->onward, start + found->to, found->to_length) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (r->by_text && !l->onward.count)
         return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route is empty; give at least one address");
-    return r->by_text || (l->onward.count && route_find(e->table, way_first(&l->onward))) ? ROUTE_DONE : ROUTE_PASS;
+    return r->by_text || (l->onward.count && route_find(e->table, path_first(&l->onward))) ? ROUTE_DONE : ROUTE_PASS;
 }
 
 PRIVATE inline enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
@@ -182,12 +182,12 @@ PRIVATE inline enum route_result route_take(route_engine *e, const route_sender 
     route_begin(e, s, start, size, complete, found);
     enum route_result done = route_read(e, s, c, start, found);
     if (done != ROUTE_DONE) return done;
-    const route_stop *first = way_first(&e->level[0].onward);
+    const route_stop *first = path_first(&e->level[0].onward);
     if (!route_reaches(e, s, first))
         return route_refuse(r, ROUTE_ACCESS, first, "the policy does not let its sender send here");
     if ((done = route_chain(r, e->scope)) != ROUTE_DONE) return done;
     if (!route_tails(r)) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
-    first = way_first(&e->level[0].onward);
+    first = path_first(&e->level[0].onward);
     e->anew = e->visit_count || r->by_text || !route_plain(first);
     if (!e->anew) e->first = (route_first) { (size_t) (first->at - start), first->length };
     route_copies(e);

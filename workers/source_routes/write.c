@@ -111,7 +111,7 @@ static void text_stop(route_text_out *t, const route_stop *s)
     text_close(t, list, AMQP_LIST32, 2);
 }
 
-static void text_way(route_text_out *t, const char *key, const route_way *w)
+static void text_path(route_text_out *t, const char *key, const route_path *w)
 {
     text_symbol(t, key);
     size_t list = text_open(t);
@@ -173,7 +173,7 @@ static void text_to(route_text_out *t, const route_stop *s, route_first *first)
 static void text_level(route_text_out *t, const route_level *l, bool outermost, route_first *first)
 {
     static const char *const states[] = { "complete", "partial", "none" };
-    const route_stop *s = way_first(&l->onward);
+    const route_stop *s = path_first(&l->onward);
     t->used = 0;
     uint8_t *section = text_room(t, 3);
     if (section) amqp_put_descriptor(section, SECTION_MESSAGE_ANNOTATIONS);
@@ -181,8 +181,8 @@ static void text_level(route_text_out *t, const route_level *l, bool outermost, 
     uint32_t count = 8 + (l->user_count ? text_users(t, l) : 0);
     *first = (route_first) { t->used + amqp_octets_size(18) + AMQP_HEAD_MAX + (amqp_octets_size(s->length) - s->length),
                              s->length };
-    text_way(t, "x-opt-route.onward", &l->onward);
-    text_way(t, "x-opt-route.return", &l->returning);
+    text_path(t, "x-opt-route.onward", &l->onward);
+    text_path(t, "x-opt-route.return", &l->returning);
     text_octet(t, "x-opt-route.hops", l->hops);
     text_symbol(t, "x-opt-route.state");
     text_symbol(t, states[l->state]);
@@ -232,7 +232,7 @@ static void front_uint(route_out *o, uint64_t n)
     front_bytes(o, bytes, route_uint(bytes, n));
 }
 
-static void front_bare_way(route_out *o, const route_way *w)
+static void front_bare_path(route_out *o, const route_path *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {                              /* the last stop is first here, too */
         front_bytes(o, w->stop[i].at, w->stop[i].length);
@@ -296,8 +296,8 @@ PRIVATE inline void route_write(const route_run *r, route_out *o, route_text_out
         if (form == ROUTE_PAYLOAD) {
             front_bytes(o, "\0", 1);
         } else if (form == ROUTE_BARE) {
-            front_bare_way(o, &l->returning);
-            front_bare_way(o, &l->onward);
+            front_bare_path(o, &l->returning);
+            front_bare_path(o, &l->onward);
             front_bytes(o, l->tracing ? "\2" : "\1", 1);
         } else {
             text_level(t, l, false, first);

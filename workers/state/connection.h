@@ -29,8 +29,7 @@ struct worker_connection {
     bool secured;                  /* it was accepted with TLS */
     uint8_t trace;                 /* enum trace_setting (trace.c) */
     struct pump *tracer;           /* the pump to which the engine reports each frame; NULL: none */
-    bool denied;                   /* it is being closed for a message that was too large, and nothing more is
-                                      received */
+    bool denied;                   /* it is being closed for a message too large; nothing more is received */
     uint8_t trusted;               /* the trusted forms of received router annotations: a mask (annotations.h) */
     uint8_t annotations;           /* the form of sent router annotations: enum content_annotations */
     bool dialled;                  /* the router has initiated it */

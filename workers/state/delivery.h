@@ -16,10 +16,8 @@ typedef struct in_delivery {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* the position of the slowest reader */
-    uint32_t outcome;              /* an outcome before the message's end; the sender gets it, with settlement, at the
-                                      end */
-    uint64_t wasted;               /* bytes received since; beyond HOLD_HIGH the sender gets it at once, so that it may
-                                      stop */
+    uint32_t outcome;              /* an outcome before the message's end; the sender gets it at the end */
+    uint64_t wasted;               /* bytes received since; beyond HOLD_HIGH the sender gets the outcome at once */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
     bool outcome_sent;             /* its sender has the outcome and is to settle */
@@ -39,15 +37,13 @@ typedef struct out_delivery {
     arena_reader reader;
     uint64_t reported;             /* position last reported to the core */
     uint64_t began, finished;      /* the times of its first and its last written byte; 0: not yet */
-    uint64_t starved;              /* the time of its link without credit: before its arrival, and since then once it
-                                      has begun */
+    uint64_t starved;              /* its link's time without credit: before it arrived; once begun, since it arrived */
     routerd_record *initial_state; /* its sender's state from before its begin (initial_state.c); NULL: none */
     uint32_t override;             /* the block of its to-override in the core's arena, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, outcome_known, sent, aborted;
-    bool begun;                    /* of a frame (framed/out.c): the kernel has a part of it, or will get it in any
-                                      case */
+    bool begun;                    /* of a frame (framed/out.c): the kernel has a part, or gets it in any case */
     bool waits;                    /* its receiver took no message at the last poll (out_waits) */
 } out_delivery;
 

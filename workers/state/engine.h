@@ -44,14 +44,12 @@ enum { PN_UNSPECIFIED = 0, PN_SOURCE = 1, PN_COORDINATOR = 3 };   /* pn_terminus
 enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0 part 3.4) */
 enum {                                 /* pn_type_t */
     PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8,
-    PN_ULONG = 10,
-    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22, PN_ARRAY = 23,
-    PN_LIST = 24, PN_MAP = 25
+    PN_ULONG = 10, PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22,
+    PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
 };
 enum { PN_EOS = -1 };
 enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */
- /* pn_sasl_outcome_t */
-enum { PN_SASL_NONE = -1, PN_SASL_OK = 0, PN_SASL_AUTH = 1, PN_SASL_SYS = 2, PN_SASL_TEMP = 4 };
+enum { PN_SASL_NONE = -1, PN_SASL_OK = 0, PN_SASL_AUTH = 1, PN_SASL_SYS = 2, PN_SASL_TEMP = 4 }; /* pn_sasl_outcome_t */
 enum { PN_SSL_MODE_CLIENT = 1, PN_SSL_MODE_SERVER = 2 };   /* pn_ssl_mode_t */
 enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2, PN_SSL_VERIFY_PEER_NAME = 3 };   /* pn_ssl_verify_mode_t */
 enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1,
@@ -123,20 +121,17 @@ enum {                                 /* pnx_sasl_state: what the engine is to 
     SASL_POSTED_INIT = 1, SASL_POSTED_MECHANISMS = 2, SASL_POSTED_RESPONSE = 3, SASL_POSTED_CHALLENGE = 4,
         SASL_POSTED_OUTCOME = 7
 };
-typedef struct pnx_sasl_implementation {   /* who answers for the engine in a SASL exchange; all functions must be
-                                              there */
+typedef struct pnx_sasl_implementation {   /* answers for the engine in a SASL exchange; all functions are required */
     void (*free)(pn_transport_t *);                              /* the last call; only with a context */
     const char *(*list_mechanisms)(pn_transport_t *);            /* blanks between */
     bool (*init_server)(pn_transport_t *);                       /* called again until mechanisms are to be said */
     bool (*init_client)(pn_transport_t *);                       /* before process_mechanisms */
     void (*prepare_write)(pn_transport_t *);                     /* before anything is written */
-    /* a client's, as often as it says so */
-    void (*process_init)(pn_transport_t *, const char *, const pn_bytes_t *);
+    void (*process_init)(pn_transport_t *, const char *, const pn_bytes_t *);   /* a client's, each time it comes */
     void (*process_response)(pn_transport_t *, const pn_bytes_t *);              /* a client's */
     bool (*process_mechanisms)(pn_transport_t *, const char *);                  /* a server's */
     void (*process_challenge)(pn_transport_t *, const pn_bytes_t *);             /* a server's */
-    /* a server's; pn_sasl_outcome() has it */
-    void (*process_outcome)(pn_transport_t *, const pn_bytes_t *);
+    void (*process_outcome)(pn_transport_t *, const pn_bytes_t *);               /* a server's, in pn_sasl_outcome() */
     bool (*can_encrypt)(pn_transport_t *);                       /* from here on: security layers */
     ssize_t (*max_encrypt_size)(pn_transport_t *);               /* bytes */
     ssize_t (*encode)(pn_transport_t *, pn_bytes_t, pn_bytes_t *);               /* bytes made */

@@ -18,12 +18,10 @@ struct worker_link {
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
-    bool routed;                   /* it belongs to a link-route pair: transfers and credit are the far peer's
-                                      (link_routes.c) */
+    bool routed;                   /* of a link-route pair: transfers and credit are the far peer's (link_routes.c) */
     bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
     int32_t credit;
-    bool to_table;                 /* in: its address is a route table, which routes by each message's key
-                                      (rmr_key.h) */
+    bool to_table;                 /* in: its address is a route table, so each message's key routes it (rmr_key.h) */
     bool anonymous;                /* in: it is anonymous, so a message may go to a route table */
     int32_t promised;              /* out, routed: unused credit of the far sender */
     bool router_initiated;         /* router-initiated, by a link request of the core */
@@ -43,8 +41,8 @@ struct worker_link {
     uint64_t tag;
     uint64_t dry_since;            /* out: the time of the first poll without credit; 0: it has some */
     struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
-    uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
-                                          all, before that */
+    uint64_t starved_since;        /* out: since when its deliveries wait for credit; 0: they do not */
+    uint64_t starved;              /* out: how long they have waited in all, before that */
 };
 
 static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link *k)

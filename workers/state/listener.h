@@ -8,8 +8,7 @@ typedef struct {
     int fd;                        /* -1: removed, or a connector's; it may still have connections */
     bool dials;                    /* a connector's: it accepts nobody */
     bool relays;                   /* an authentication service authenticates its clients (relay.c) */
-    char offered[256];             /* the SASL mechanisms that Cyrus SASL serves (relay.c); empty: the engine serves
-                                      all */
+    char offered[256];             /* SASL mechanisms that Cyrus SASL serves (relay.c); empty: the engine serves all */
     bool hands_over;               /* its socket brings connections that the exporter has accepted (websocket.c) */
     uint32_t config;               /* the number of its ListenerSetup or ConnectorSetup */
     bool armed;

@@ -5,7 +5,7 @@
  * Every object starts with a slot_head.
  *
  * These are not the core's pools (core/forwarder/tables/pool.h), on purpose. A worker knows its limits, so one range
- * holds all objects and finding one takes 13 instructions instead of 20; and a out_delivery, which each message needs,
+ * holds all objects and finding one takes 13 instructions instead of 20; and an out_delivery, which each message needs,
  * fills two cache lines, where the core's longer pool_node would need a third.
  */
 #ifndef ROUTERD_WORKERS_POOL_H
@@ -27,8 +27,7 @@ typedef struct {
 typedef struct {
     uint8_t *base;
     size_t item;
-    uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: what divides without a remainder is divided by
-                                  a multiplication */
+    uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: a multiplication divides without remainder */
     uint32_t shift;            /* `item` is its odd part times 2^shift */
     uint32_t limit, high, free_first, used;
 } pool;
@@ -41,8 +40,7 @@ static inline bool pool_open(pool *p, size_t item, uint32_t limit)
     *p = (pool) { .base = (uint8_t *) base, .item = item, .limit = limit, .free_first = ROUTERD_NIL };
     p->shift = (uint32_t) __builtin_ctzll(item);
     uint64_t odd = item >> p->shift;
-    /* right in the last three bits; each step doubles their number */
-    p->inverse = odd;
+    p->inverse = odd;                                 /* right in the last three bits; each step doubles their number */
     for (int i = 0; i < 5; i++) p->inverse *= 2 - odd * p->inverse;
     return true;
 }

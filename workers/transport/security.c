@@ -11,12 +11,11 @@
 
 #include "workers/transport/transport.h"
 
-/* files of certificates are looked at when somebody connects, at most this often */
-#define CERTIFICATES_MS 1000
+#define CERTIFICATES_MS 1000           /* the least interval of checks of certificate files, when a client connects */
 
 GLUE const char security_proxy[] = "user-id is not that of the connection";
 
-/* False: the connection cannot be protected and must not live. */
+/* Sets up TLS and SASL of a new connection.  False: the connection cannot be protected and must end. */
 PRIVATE inline bool security_begin(const worker_listener *l, worker_connection *c)
 {
     pn_transport_t *t = c->transport;

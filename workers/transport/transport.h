@@ -41,8 +41,10 @@ typedef struct websocket {
 } websocket;
 
 enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
- /* the engine has room for 32 mechanisms */
-enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };
+enum {
+    RELAY_MECHANISMS = 256, RELAY_SAID_MAX = 65536,    /* bytes */
+    RELAY_MECHANISM_COUNT = 30     /* the engine has room for 32 */
+};
 typedef struct { char *start; size_t size; } relay_said;
 
 typedef struct relay {

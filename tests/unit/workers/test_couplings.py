@@ -3,7 +3,7 @@
 from typing import Any
 
 from shm.contract.payloads import OpenLink, Termini, Terminus
-from workers.control.link_requests import GONE, LOOK_SECONDS, LinkRequests
+from workers.control.link_requests import GONE, POLL_SECONDS, LinkRequests
 
 
 class Peer:
@@ -48,10 +48,10 @@ def begun(*names: str) -> tuple[LinkRequests, Peer, list[int]]:
 def test_a_name_is_one_links_at_a_time_and_no_other_waits_for_it() -> None:
     link_requests, peer, refused = begun("x", "x", "y", "x")
     assert peer.opened == [1, 3]
-    assert link_requests.wait(9.0) == LOOK_SECONDS
+    assert link_requests.wait(9.0) == POLL_SECONDS
     link_requests.step()
     assert peer.opened == [1, 3]
-    for number, more in ((2, LOOK_SECONDS), (4, 9.0)):
+    for number, more in ((2, POLL_SECONDS), (4, 9.0)):
         peer.names.discard("x")
         link_requests.step()
         link_requests.step()

@@ -9,7 +9,7 @@ import pytest
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import Admission, PolicySetup, ServiceSetup, TlsSetup
 from workers.control.listeners import Terms
-from workers.control.policy import Grant, Policy, Rights, told
+from workers.control.policy import Grant, Policy, Rights, with_rights
 from workers.control.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
 from workers.control.tls import CertificateError
 
@@ -22,7 +22,7 @@ class Home:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.told: dict[int, Rights] = {}
+        self.service_rights: dict[int, Rights] = {}
         self.counts: list[str] = []
         self.done: list[tuple[Any, ...]] = []
         self.undecided = {CLIENT}
@@ -122,11 +122,11 @@ def test_a_client_is_let_in_by_the_services_word(home: Home) -> None:
     said = {"authenticated-identity": {"sub": "alice"}, "address-authz": {"a": BOTH, "b": ["recv"], "c": ["no"]}}
     home.relays.opened((50, 1), said, ["ADDRESS-AUTHZ"])
     assert home.done[-2:] == [("hang up", 50), ("admit", "alice")]
-    assert home.told == {3: Rights(sources=["a", "b"], targets=["a"])}
+    assert home.service_rights == {3: Rights(sources=["a", "b"], targets=["a"])}
     home.relays.ended((50, 1), True, False, "", None)
     assert home.counts == ["auth_service_accepted"]
     home.relays.left(CLIENT)
-    assert home.told == {}
+    assert home.service_rights == {}
     assert home.numbers == {}
 
 
@@ -236,11 +236,11 @@ def test_permissions_that_are_not_given_leave_it_to_the_vhost() -> None:
 
 def test_the_services_word_stands_for_the_vhosts() -> None:
     """Addresses are the service's, limits the vhost's; without a vhost there are no limits."""
-    free = told(Policy(PolicySetup()).grant("h", "ann", "::1"), Rights(["a_${user}"], ["b*"]), "ann", "::1")
+    free = with_rights(Policy(PolicySetup()).grant("h", "ann", "::1"), Rights(["a_${user}"], ["b*"]), "ann", "::1")
     assert isinstance(free.admission, Admission)
     assert (free.admission.sources, free.admission.targets, free.admission.vhost) == (["a_ann"], ["b*"], "")
     few = Grant(admission=msgspec.structs.replace(free.admission, max_senders=1, source_patterns=["#"]), max_sessions=2)
-    bound = told(few, Rights([], []), "ann", "::1")
+    bound = with_rights(few, Rights([], []), "ann", "::1")
     assert bound.admission is not None
     assert (bound.max_sessions, bound.admission.max_senders) == (2, 1)
     assert bound.admission.source_patterns == bound.admission.sources == []

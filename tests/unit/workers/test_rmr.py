@@ -300,5 +300,5 @@ def test_a_host_that_is_not_known(monkeypatch):
     world.rmr.endpoints.take(wanted(world, host="nowhere"))
     world.rmr.endpoints.step()
     world.rmr.endpoints.step()
-    assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.LOOK_SECONDS)
+    assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.POLL_SECONDS)
     assert [one.host for one in failed] == ["nowhere"]
