@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from shm.native cimport Arena as _Arena
 from shm.native cimport Mapped as _Mapped
-from shm.native cimport arena_content, arena_view
+from shm.native cimport arena_content, arena_view, routerd_doorbell, stats_page
 
 from shm.native import *
 
@@ -69,6 +69,7 @@ cdef extern from "shm/arena.h" nogil:
     void c_arena_format "arena_format"(void *, uint32_t, uint32_t)
     bint arena_own(arena_owner *, const arena_view *)
     void arena_disown(arena_owner *)
+    uint32_t arena_mark_chain(const arena_view *, uint32_t)
     uint32_t arena_alloc(arena_owner *, arena_class)
     bint arena_free_one(arena_owner *, uint32_t)
     uint32_t arena_free_chain(arena_owner *, uint32_t)
@@ -76,6 +77,18 @@ cdef extern from "shm/arena.h" nogil:
     bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
     void chain_publish(arena_owner *, const arena_writer *, int)
     uint32_t chain_trim(arena_owner *, arena_writer *, uint64_t)
+
+cdef extern from "shm/doorbell.h" nogil:
+    void doorbell_sleep(routerd_doorbell *)
+    bint doorbell_should_ring(routerd_doorbell *)
+
+cdef extern from "shm/layout.h" nogil:
+    cpdef size_t core_doorbell_offset "layout_core_doorbell"()
+    cpdef size_t worker_doorbell_offset "layout_worker_doorbell"(uint32_t worker)
+
+cdef extern from "shm/stats.h" nogil:
+    void stats_observe(stats_page *, uint32_t, uint64_t)
+    const uint32_t STATS_HISTOGRAMS
 
 NIL = ROUTERD_NIL
 RECORD_SIZE = ROUTERD_RECORD_SIZE
@@ -102,6 +115,33 @@ def unpack(bytes record) -> dict[str, int]:
     return {"type": r.type, "flags": r.flags, "priority": r.priority, "arena": r.arena, "link": r.link,
             "link_gen": r.link_gen, "block": r.block, "delivery": r.delivery, "peer": r.peer, "state": r.state,
             "credit": r.credit, "length": r.length, "time": r.time, "extra": r.extra}
+
+
+cdef class Doorbell(_Mapped):
+    """One side's view of a doorbell; the caller itself waits on or writes to the descriptor (doorbell.h)."""
+
+    def __cinit__(self, memory, size_t offset):
+        self.take(memory, offset, sizeof(routerd_doorbell))
+
+    def sleep(self) -> None:
+        """Consumer: announce that it is about to block; it then has to check the rings once more."""
+        doorbell_sleep(<routerd_doorbell *> self.base)
+
+    def should_ring(self) -> bool:
+        """Producer, after publishing: return whether the consumer has to be woken, true at most once per sleep."""
+        return doorbell_should_ring(<routerd_doorbell *> self.base)
+
+
+def observe(_Mapped page, uint32_t which, uint64_t value) -> None:
+    """Add a value to a histogram of a statistics page. Raises IndexError if there is no such histogram."""
+    if which >= STATS_HISTOGRAMS:
+        raise IndexError(f"{which} is not one of {STATS_HISTOGRAMS}")
+    stats_observe(<stats_page *> page.base, which, value)
+
+
+def mark_chain(_Arena arena, uint32_t head) -> int:
+    """Mark a chain, so that the arena's next owner cannot use it; return its number of blocks."""
+    return arena_mark_chain(&arena.view, head)
 
 
 def ring_bytes(uint64_t capacity) -> int:

@@ -28,17 +28,31 @@ typedef struct {
 enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD,
                   CODED_BACK, FLOW_CODED };
 
-typedef struct {               /* -1: unknown */
-    int64_t *ts, *seq, *bytes, *latency, *settle, *queue, *starved, *message, *body, *delivery;
-    int32_t *mtype, *sub_id, *weight, *pieces;
-    int16_t *worker, *hops, *deliveries;
-    int8_t *kind, *outcome, *treatment, *priority, *settled, *known;
-    uint8_t *trace, *span, *transaction;       /* 16, 8 and 32 octets of a row, if `known` says so */
+#define FLOW_COLUMNS(X) /* type, name, elements of a row; -1: unknown */ \
+    X(int64_t, ts, 1) X(int64_t, seq, 1) X(int64_t, bytes, 1) X(int64_t, latency, 1) X(int64_t, settle, 1) \
+    X(int64_t, queue, 1) X(int64_t, starved, 1) X(int64_t, message, 1) X(int64_t, body, 1) X(int64_t, delivery, 1) \
+    X(int32_t, mtype, 1) X(int32_t, sub_id, 1) X(int32_t, weight, 1) X(int32_t, pieces, 1) \
+    X(int16_t, worker, 1) X(int16_t, hops, 1) X(int16_t, deliveries, 1) \
+    X(int8_t, kind, 1) X(int8_t, outcome, 1) X(int8_t, treatment, 1) X(int8_t, priority, 1) X(int8_t, settled, 1) \
+    X(int8_t, known, 1) X(uint8_t, trace, 16) X(uint8_t, span, 8) X(uint8_t, transaction, 32)  /* if `known` says so */
+
+typedef struct {
+#define FLOW_COLUMN(type, name, elements) type *name;
+    FLOW_COLUMNS(FLOW_COLUMN)
     flow_codes codes[FLOW_CODED];
     /* `seq` by worker; highest 0: no rows */
     int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];
     uint32_t count, room;
 } flow_columns;
+
+typedef struct {
+    const char *name;
+    size_t at, bytes;          /* offset of the pointer in flow_columns; bytes of a row */
+} flow_column_line;
+
+#define FLOW_LINE(type, name, elements) {#name, offsetof(flow_columns, name), (elements) * sizeof(type)},
+static const flow_column_line flow_column_lines[] = {FLOW_COLUMNS(FLOW_LINE)};
+#define FLOW_COLUMN_LINES (sizeof flow_column_lines / sizeof *flow_column_lines)
 
 typedef struct {               /* rows that are being copied */
     telemetry_said said[FLOW_ROWS];

@@ -20,9 +20,7 @@ cdef extern from "shm/ring.h" nogil:
 cdef extern from "shm/doorbell.h" nogil:
     ctypedef struct routerd_doorbell:
         pass
-    void doorbell_sleep(routerd_doorbell *)
     void doorbell_wake(routerd_doorbell *)
-    bint doorbell_should_ring(routerd_doorbell *)
 
 cdef extern from "shm/sections.h" nogil:
     ctypedef struct section_name:
@@ -54,7 +52,6 @@ cdef extern from "shm/stats.h" nogil:
     void stats_set(stats_page *, uint32_t, uint64_t)
     uint64_t stats_get(const stats_page *, uint32_t)
     void stats_beat(stats_page *)
-    void stats_observe(stats_page *, uint32_t, uint64_t)
     uint64_t stats_bucket_floor(uint32_t)
 
 cdef extern from "shm/board.h" nogil:
@@ -86,21 +83,19 @@ cdef extern from "shm/arena.h" nogil:
     const uint8_t *chain_read(const arena_view *, arena_reader *, uint64_t, uint32_t *)
     void chain_advance(arena_reader *, uint32_t)
     void arena_mark_none(const arena_view *)
-    uint32_t arena_mark_chain(const arena_view *, uint32_t)
 
 cdef extern from "shm/layout.h" nogil:
     const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES
     size_t layout_core_doorbell()
-    size_t layout_worker_doorbell(uint32_t)
-    size_t layout_stats(uint32_t)
-    size_t layout_board(uint32_t)
-    size_t layout_journal(uint32_t, uint32_t)
+    cpdef size_t stats_offset "layout_stats"(uint32_t slot)
+    cpdef size_t board_offset "layout_board"(uint32_t places)
+    cpdef size_t journal_offset "layout_journal"(uint32_t places, uint32_t slot)
     int LAYOUT_JOURNAL_BYTES
-    size_t layout_control_bytes(uint32_t)
+    cpdef size_t control_bytes "layout_control_bytes"(uint32_t places)
     void layout_arena_split(size_t, uint32_t *, uint32_t *)
-    size_t layout_action_ring(uint32_t)
-    size_t layout_work_ring(uint32_t)
-    size_t layout_rings_bytes(uint32_t)
+    cpdef size_t action_ring_offset "layout_action_ring"(uint32_t worker)
+    cpdef size_t work_ring_offset "layout_work_ring"(uint32_t worker)
+    cpdef size_t rings_bytes "layout_rings_bytes"(uint32_t places)
     ctypedef struct layout_control:
         uint32_t places
         uint64_t arena_bytes
@@ -159,33 +154,12 @@ cdef extern from "shm/flow_columns.h" nogil:
         uint32_t *id
         flow_code *place
         uint32_t count
+    ctypedef struct flow_column_line:
+        const char *name
+        size_t at, bytes
+    const flow_column_line flow_column_lines[]
+    const uint32_t FLOW_COLUMN_LINES
     ctypedef struct flow_columns:
-        int64_t *ts
-        int64_t *seq
-        int64_t *bytes
-        int64_t *latency
-        int64_t *settle
-        int64_t *queue
-        int64_t *starved
-        int64_t *message
-        int64_t *body
-        int64_t *delivery
-        int32_t *mtype
-        int32_t *sub_id
-        int32_t *weight
-        int32_t *pieces
-        int16_t *worker
-        int16_t *hops
-        int16_t *deliveries
-        int8_t *kind
-        int8_t *outcome
-        int8_t *treatment
-        int8_t *priority
-        int8_t *settled
-        int8_t *known
-        uint8_t *trace
-        uint8_t *span
-        uint8_t *transaction
         flow_codes *codes
         int64_t lowest[1]
         int64_t highest[1]

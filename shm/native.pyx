@@ -57,52 +57,17 @@ def address(memory) -> int:
 
 # ---- layout ------------------------------------------------------------------------------------------------------
 
-def control_bytes(uint32_t workers) -> int:
-    """Return the size of the control segment in bytes."""
-    return layout_control_bytes(workers)
-
-
-def rings_bytes(uint32_t workers) -> int:
-    """Return the size of the rings' segment in bytes."""
-    return layout_rings_bytes(workers)
-
-
-def core_doorbell_offset() -> int:
-    """Return the offset of the core's doorbell in the control segment."""
-    return layout_core_doorbell()
-
-
-def worker_doorbell_offset(uint32_t worker) -> int:
-    """Return the offset of a worker's doorbell in the control segment."""
-    return layout_worker_doorbell(worker)
-
-
-def stats_offset(uint32_t slot) -> int:
-    """Return the offset of a statistics page in the control segment; slots: workers, core, supervisor, recorder."""
-    return layout_stats(slot)
-
-
-def action_ring_offset(uint32_t worker) -> int:
-    """Return the offset of a worker's action ring in the rings' segment."""
-    return layout_action_ring(worker)
-
-
-def work_ring_offset(uint32_t worker) -> int:
-    """Return the offset of a worker's work ring in the rings' segment."""
-    return layout_work_ring(worker)
-
-
 def format_control(memory, uint32_t places, uint64_t arena_bytes, uint32_t supervisor) -> None:
     """Format a zeroed control segment: write the header, with all places filled, and mark the statistics pages."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, layout_control_bytes(places))
+    m.take(memory, 0, control_bytes(places))
     layout_format_control(m.base, places, arena_bytes, supervisor)
 
 
 def format_rings(memory, uint32_t workers) -> None:
     """Format a zeroed segment as the empty rings of all workers."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, layout_rings_bytes(workers))
+    m.take(memory, 0, rings_bytes(workers))
     layout_format_rings(m.base, workers)
 
 
@@ -111,6 +76,13 @@ def format_arena_segment(memory) -> None:
     cdef Mapped m = Mapped()
     m.take(memory, 0, 65536)
     layout_format_arena(m.base, m.size)
+
+
+def wake_core(memory) -> None:
+    """Reset the core's doorbell in a control segment: the core is awake."""
+    cdef Mapped m = Mapped()
+    m.take(memory, layout_core_doorbell(), sizeof(routerd_doorbell))
+    doorbell_wake(<routerd_doorbell *> m.base)
 
 
 cdef wrong(const char *what):
@@ -159,26 +131,7 @@ def check_arena(memory) -> str | None:
     return wrong(layout_check_arena(m.base, m.size))
 
 
-# ---- doorbells and statistics ------------------------------------------------------------------------------------
-
-cdef class Doorbell(Mapped):
-    """One side's view of a doorbell; the caller itself waits on or writes to the descriptor (doorbell.h)."""
-
-    def __cinit__(self, memory, size_t offset):
-        self.take(memory, offset, sizeof(routerd_doorbell))
-
-    def sleep(self) -> None:
-        """Consumer: announce that it is about to block; it then has to check the rings once more."""
-        doorbell_sleep(<routerd_doorbell *> self.base)
-
-    def wake(self) -> None:
-        """Consumer: announce that it is awake."""
-        doorbell_wake(<routerd_doorbell *> self.base)
-
-    def should_ring(self) -> bool:
-        """Producer, after publishing: return whether the consumer has to be woken, true at most once per sleep."""
-        return doorbell_should_ring(<routerd_doorbell *> self.base)
-
+# ---- statistics --------------------------------------------------------------------------------------------------
 
 cdef class StatsPage(Mapped):
     """A statistics page; shm/stats.py maps names to indices. Raises ValueError if there is no page.
@@ -236,12 +189,6 @@ cdef class StatsPage(Mapped):
         self.writable()
         self.among(which, STATS_COUNTERS)
         stats_add(self.page, which, n)
-
-    def observe(self, uint32_t which, uint64_t value) -> None:
-        """Writer: add a value to a histogram."""
-        self.writable()
-        self.among(which, STATS_HISTOGRAMS)
-        stats_observe(self.page, which, value)
 
     def histogram(self, uint32_t which) -> tuple[int, list[int]]:
         """Return the sum of a histogram's values and its counts by bucket (``BUCKET_FLOORS``)."""

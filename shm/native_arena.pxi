@@ -29,10 +29,6 @@ cdef class Arena(Mapped):
         """After the owner's death: clear all marks."""
         arena_mark_none(&self.view)
 
-    def mark_chain(self, uint32_t head) -> int:
-        """After the owner's death: mark a chain, so the next owner cannot use it; return its number of blocks."""
-        return arena_mark_chain(&self.view, head)
-
     def marked(self) -> list[int]:
         """Return the marked blocks, which a new owner cannot use."""
         cdef const uint8_t *used = arena_in_use(&self.view)

@@ -2,18 +2,7 @@
 
 BOARD_ROOM = BOARD_BYTES - sizeof(shared_board)
 
-
 JOURNAL_BYTES = LAYOUT_JOURNAL_BYTES
-
-
-def journal_offset(uint32_t workers, uint32_t slot) -> int:
-    """Return the offset of a process's journal in the control segment."""
-    return layout_journal(workers, slot)
-
-
-def board_offset(uint32_t workers) -> int:
-    """Return the offset of the board in the control segment."""
-    return layout_board(workers)
 
 
 cdef class Board(Mapped):

@@ -40,34 +40,12 @@ cdef class FlowColumns:
 
     def __cinit__(self, uint32_t room):
         cdef flow_columns *c = &self.columns
+        cdef char *column
         self.buffers, self.memory = {}, []
         c.room = room
-        c.ts = <int64_t *> self.column("ts", 8)
-        c.seq = <int64_t *> self.column("seq", 8)
-        c.bytes = <int64_t *> self.column("bytes", 8)
-        c.latency = <int64_t *> self.column("latency", 8)
-        c.settle = <int64_t *> self.column("settle", 8)
-        c.queue = <int64_t *> self.column("queue", 8)
-        c.starved = <int64_t *> self.column("starved", 8)
-        c.message = <int64_t *> self.column("message", 8)
-        c.body = <int64_t *> self.column("body", 8)
-        c.delivery = <int64_t *> self.column("delivery", 8)
-        c.mtype = <int32_t *> self.column("mtype", 4)
-        c.sub_id = <int32_t *> self.column("sub_id", 4)
-        c.weight = <int32_t *> self.column("weight", 4)
-        c.pieces = <int32_t *> self.column("pieces", 4)
-        c.worker = <int16_t *> self.column("worker", 2)
-        c.hops = <int16_t *> self.column("hops", 2)
-        c.deliveries = <int16_t *> self.column("deliveries", 2)
-        c.kind = <int8_t *> self.column("kind", 1)
-        c.outcome = <int8_t *> self.column("outcome", 1)
-        c.treatment = <int8_t *> self.column("treatment", 1)
-        c.priority = <int8_t *> self.column("priority", 1)
-        c.settled = <int8_t *> self.column("settled", 1)
-        c.known = <int8_t *> self.column("known", 1)
-        c.trace = <uint8_t *> self.column("trace", 16)
-        c.span = <uint8_t *> self.column("span", 8)
-        c.transaction = <uint8_t *> self.column("transaction", 32)
+        for i in range(FLOW_COLUMN_LINES):
+            column = self.column(flow_column_lines[i].name.decode(), flow_column_lines[i].bytes)
+            memcpy(<char *> c + flow_column_lines[i].at, &column, sizeof(column))
         for name in _CODED:
             self.code(name)
 

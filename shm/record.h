@@ -21,8 +21,8 @@
 #define ROUTERD_PRIORITIES 10u
 
 typedef struct {
-    uint8_t type;          /* enum action or enum work */
-    uint8_t flags;         /* enum record_flag */
+    uint8_t type;          /* enum routerd_action or routerd_work */
+    uint8_t flags;         /* enum routerd_record_flag */
     uint8_t priority;      /* 0..9 */
     uint8_t arena;         /* whose arena `block` is in */
     uint32_t link;         /* ROUTERD_NIL: the record is about a connection */
@@ -30,15 +30,16 @@ typedef struct {
     uint32_t block;        /* ROUTERD_NIL: none */
     uint64_t delivery;
     uint64_t peer;
-    uint32_t state;        /* AMQP delivery state code (0x23..0x27, 0x33..); 0: none.  CONTROL: enum control_kind */
+    uint32_t state;        /* AMQP delivery state code (0x23..0x27, 0x33..); 0: none.  CONTROL: enum
+                              routerd_control_kind */
     uint32_t credit;       /* credit to grant, or returned; CONN records: the worker's connection index */
     uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset
                               (UPDATE received) */
     uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records:
                               generation */
-    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8. SEND to a router: block of the
+    uint64_t extra;        /* UPDATE: enum routerd_update_detail / section-number << 8. SEND to a router: block of the
                               to-override's text in the core's arena (a payload, alive until the delivery is over) plus
-                              1, 0: none; `state` then holds enum send_routed and the phase */
+                              1, 0: none; `state` then holds enum routerd_send_routed and the phase */
 } routerd_record;
 
 _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one cache line");

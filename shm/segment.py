@@ -18,7 +18,7 @@ import re
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
@@ -155,10 +155,6 @@ class Segments:
         """The board."""
         return native.Board(self.control, native.board_offset(self.places))
 
-    def core_doorbell(self) -> native.Doorbell:
-        """The core's doorbell; it belongs to ``semaphore``."""
-        return native.Doorbell(self.control, native.core_doorbell_offset())
-
     def _known(self, worker: int) -> int:
         if not 0 <= worker < self.places:
             raise IndexError(f"there is no worker {worker}; there are places for {self.places}")
@@ -179,7 +175,7 @@ class Segments:
             native.format_arena_segment(arena)
             if i < most or i == self.places:  # the others have no marks, and touching them allocates memory
                 native.Arena(arena).mark_none()
-        self.core_doorbell().wake()
+        native.wake_core(self.control)
         with contextlib.suppress(posix_ipc.BusyError):
             while True:
                 self.semaphore.acquire(0)
@@ -337,7 +333,7 @@ def attach(prefix: str) -> Segments:
             wanted = arena_bytes if i < places else native.CORE_ARENA_BYTES
             short = None if len(arena) == wanted else f"it has {len(arena)} bytes and not {wanted}"
             _refuse(names.arena(i), short or native.check_arena(arena))
-        segments._semaphore = _attach_semaphore(names.semaphore)
+        segments._semaphore = _open(posix_ipc.Semaphore, names.semaphore)
     except BaseException:
         segments.close()
         raise
@@ -349,28 +345,24 @@ def _refuse(name: str, wrong: str | None) -> None:
         raise SegmentError(f"{name} cannot be used: {wrong}; restart the router")
 
 
-def _attach_segment(name: str) -> mmap.mmap:
+def _open(kind: Any, name: str) -> Any:
+    """Open a shared memory or semaphore that exists."""
     try:
-        memory = posix_ipc.SharedMemory(name)
+        return kind(name)
     except posix_ipc.ExistentialError:
         raise SegmentError(f"{name} does not exist: its router is gone; start the router") from None
     except (OSError, posix_ipc.Error) as e:
         raise SegmentError(f"{name} cannot be opened: {e}; run as the router's user") from None
+
+
+def _attach_segment(name: str) -> mmap.mmap:
+    memory = _open(posix_ipc.SharedMemory, name)
     try:
         return mmap.mmap(memory.fd, os.fstat(memory.fd).st_size)
     except (OSError, ValueError) as e:
         raise SegmentError(f"{name} cannot be mapped: {e}; restart the router") from None
     finally:
         os.close(memory.fd)
-
-
-def _attach_semaphore(name: str) -> posix_ipc.Semaphore:
-    try:
-        return posix_ipc.Semaphore(name)
-    except posix_ipc.ExistentialError:
-        raise SegmentError(f"{name} does not exist: its router is gone; start the router") from None
-    except (OSError, posix_ipc.Error) as e:
-        raise SegmentError(f"{name} cannot be opened: {e}; run as the router's user") from None
 
 
 def _remove(name: str) -> None:

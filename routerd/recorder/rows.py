@@ -12,18 +12,7 @@ from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
 ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write
 _NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
 _LINKS: Final = ("from", "to")
-_WIDTHS: Final = {
-    "int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(),
-}  # fmt: skip
-_TYPES: Final = {
-    **dict.fromkeys(
-        ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"), "int64"
-    ),
-    **dict.fromkeys((*_LINKS, *_NAMES, "mtype", "sub_id", "weight", "pieces"), "int32"),
-    **dict.fromkeys(("worker", "hops", "deliveries"), "int16"),
-    **dict.fromkeys(("kind", "outcome", "treatment", "priority", "settled", "known"), "int8"),
-}
-
+_INTEGERS: Final = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}  # by size
 _OCTETS: Final = (
     (TRACE_KNOWN, (("trace", "trace_id", 16), ("span", "span_id", 8))),
     (TRANSACTION_KNOWN, (("transaction", "xact_id", 32),)),
@@ -184,7 +173,7 @@ class Rows:
 
     def _column(self, name: str, count: int) -> "pa.Array":
         buffer = pa.py_buffer(self._columns.buffers[name])
-        return pa.Array.from_buffers(_WIDTHS[_TYPES[name]], count, [None, buffer])
+        return pa.Array.from_buffers(_INTEGERS[buffer.size // self._columns.room], count, [None, buffer])
 
     def _fresh(self, name: str, known: dict[int, Any]) -> list[int]:
         """Return ids of a column that are not looked up yet."""

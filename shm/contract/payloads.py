@@ -48,7 +48,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     tenant: str = ""  # the tenant whose addresses it uses; empty: none
     connector: str = ""  # the name of the connector that made it; empty: the peer connected to a listener
     cost: int = 1  # the configured cost of the connection to another router
-    annotations: int = 0  # enum content_annotations of arena.h: the form of router annotations on it
+    annotations: int = 0  # enum content_annotations of content.h: the form of router annotations on it
     trace: bool | None = None  # whether the log shows its frames; None: the log's level decides
     restored: bool = False  # it was open before this core started; its links follow
     offered: list[str] = []  # the offered capabilities of the peer's open frame

@@ -137,7 +137,7 @@ class ArenaModel(RuleBasedStateMachine):
     def owner_dies(self) -> None:
         """Complete chains are kept by marking them; what was being written is the new owner's to reuse."""
         self.view.mark_none()
-        marked = sum(self.view.mark_chain(head) for head in self.complete)
+        marked = sum(contract.mark_chain(self.view, head) for head in self.complete)
         assert len(self.view.marked()) == marked
         self.owner = contract.ArenaOwner(self.memory)
         self.live.clear()

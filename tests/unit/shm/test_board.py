@@ -89,7 +89,7 @@ def test_onlooker_reads_and_cannot_write() -> None:
         page = segments.worker_stats(1)
         page.own(4711, 3)
         page.add(stats.COUNTERS["bytes_in"].place, 9)
-        page.observe(0, 1000)
+        contract.observe(page, 0, 1000)
         producer = contract.Producer(segments.rings, contract.action_ring_offset(1))
         producer.push(contract.pack(type=1))
         producer.publish()

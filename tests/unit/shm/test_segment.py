@@ -78,7 +78,7 @@ def test_children_see_what_the_maker_writes(prefix):
         doorbells = [contract.Doorbell(made.control, contract.worker_doorbell_offset(n)) for n in range(2)]
         contract.Doorbell(child.control, contract.worker_doorbell_offset(1)).sleep()
         assert not doorbells[0].should_ring()
-        assert not made.core_doorbell().should_ring()
+        assert not contract.Doorbell(made.control, contract.core_doorbell_offset()).should_ring()
         assert doorbells[1].should_ring()
         assert not doorbells[1].should_ring()
         producer = contract.Producer(child.rings, contract.action_ring_offset(1))

@@ -12,6 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from bench import contract
 from routerd.exporter import catalogue
 from routerd.exporter.collector import Identity, buckets
 from routerd.exporter.observer import Observer
@@ -204,7 +205,7 @@ def test_each_entry_and_endpoint_of_route_tables(segments: segment.Segments) -> 
 
 def test_openmetrics_is_what_it_says(segments: segment.Segments) -> None:
     """The strict parser takes it, and finds the same families."""
-    segments.core_stats().observe(0, 5000)
+    contract.observe(segments.core_stats(), 0, 5000)
     answer = scrape(segments, accept=[OPENMETRICS])
     assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0")
     found = {family.name for family in parse_openmetrics(answer.body.decode())}
@@ -229,7 +230,7 @@ def test_histograms_count_what_lies_below_their_bounds() -> None:
 def test_histograms_are_in_base_units(segments: segment.Segments) -> None:
     """Nanoseconds become seconds."""
     for _ in range(3):
-        segments.core_stats().observe(stats.HISTOGRAMS["delivery_latency_ns"], 2_000_000)
+        contract.observe(segments.core_stats(), stats.HISTOGRAMS["delivery_latency_ns"], 2_000_000)
     found = families(scrape(segments))
     assert value(found, "routerd_delivery_latency_seconds_sum") == pytest.approx(0.006)
     assert value(found, "routerd_delivery_latency_seconds_bucket", le="0.001048576") == 0

@@ -62,14 +62,14 @@ def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> N
             assert actions.push(bytes(contract.RECORD_SIZE))
         actions.publish()
         arenas = [contract.Arena(arena) for arena in segments.arenas]
-        assert arenas[0].mark_chain(7) > 0
-        segments.core_doorbell().sleep()
+        assert contract.mark_chain(arenas[0], 7) > 0
+        contract.Doorbell(segments.control, contract.core_doorbell_offset()).sleep()
         segments.semaphore.release()
         segments.semaphore.release()
         memory.reset()
         assert not contract.Consumer(segments.rings, contract.action_ring_offset(1)).pending()
         assert [arena.marked() for arena in arenas] == [[], [], []]
-        assert not segments.core_doorbell().should_ring()
+        assert not contract.Doorbell(segments.control, contract.core_doorbell_offset()).should_ring()
         assert segments.semaphore.value == 0
         assert (page.pid, page.generation, page.get(COUNTERS["forwarded"].place)) == (0, 3, 5)
         assert page.get(COUNTERS["live_deliveries"].place) == 0
