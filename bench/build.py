@@ -10,7 +10,14 @@ from bench.clients import RMR, WIRE
 from bench.targets import ROOT, BenchError
 
 SOURCES = {
-    WIRE: ("wire.c", "wire_connection.h", "wire_frames.h", "message.h", "../shm/amqp.h", "../shm/sections.h"),
+    WIRE: (
+        "wire.c",
+        "wire_connection.h",
+        "wire_frames.h",
+        "message.h",
+        "../shm/codec/amqp.h",
+        "../shm/codec/sections.h",
+    ),
     RMR: ("rmr.c",),
 }
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra")

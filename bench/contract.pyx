@@ -14,7 +14,7 @@ from shm.native cimport arena_content, arena_view, routerd_doorbell, stats_page
 
 from shm.native import *
 
-cdef extern from "shm/record.h" nogil:
+cdef extern from "shm/memory/record.h" nogil:
     ctypedef struct routerd_record:
         uint8_t type, flags, priority, arena
         uint32_t link, link_gen, block
@@ -33,7 +33,7 @@ cdef extern from "shm/record.h" nogil:
         C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
         C_POLL, C_SEEN, C_DENIED, C_TRACE, C_CONNECTOR, C_COST, C_ENDPOINT, C_ROUTE_REACH, C_ROUTE_COUNTS, C_PRESENTED
 
-cdef extern from "shm/ring.h" nogil:
+cdef extern from "shm/memory/ring.h" nogil:
     ctypedef struct routerd_ring:
         uint64_t capacity
     ctypedef struct routerd_producer:
@@ -53,7 +53,7 @@ cdef extern from "shm/ring.h" nogil:
     void ring_return(routerd_consumer *)
     bint ring_pending(const routerd_consumer *)
 
-cdef extern from "shm/arena.h" nogil:
+cdef extern from "shm/memory/arena.h" nogil:
     ctypedef struct arena_owner:
         uint32_t free_count[2]
     ctypedef struct arena_writer:
@@ -78,15 +78,15 @@ cdef extern from "shm/arena.h" nogil:
     void chain_publish(arena_owner *, const arena_writer *, int)
     uint32_t chain_trim(arena_owner *, arena_writer *, uint64_t)
 
-cdef extern from "shm/doorbell.h" nogil:
+cdef extern from "shm/memory/doorbell.h" nogil:
     void doorbell_sleep(routerd_doorbell *)
     bint doorbell_should_ring(routerd_doorbell *)
 
-cdef extern from "shm/layout.h" nogil:
+cdef extern from "shm/memory/layout.h" nogil:
     cpdef size_t core_doorbell_offset "layout_core_doorbell"()
     cpdef size_t worker_doorbell_offset "layout_worker_doorbell"(uint32_t worker)
 
-cdef extern from "shm/stats.h" nogil:
+cdef extern from "shm/statistics/stats.h" nogil:
     void stats_observe(stats_page *, uint32_t, uint64_t)
     const uint32_t STATS_HISTOGRAMS
 

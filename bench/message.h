@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "shm/amqp.h"
-#include "shm/sections.h"
+#include "shm/codec/amqp.h"
+#include "shm/codec/sections.h"
 
 enum { STAMP_SIZE = 8, SAMPLE_EVERY = 16 };
 

@@ -22,8 +22,8 @@ from bench.results import Run
 from bench.run import raise_descriptor_limit
 from bench.scenarios import Transfer
 from bench.targets import ROUTERD, BenchError, Running, started
-from shm.segment import attach, segment_prefix
-from shm.stats import COUNTERS
+from shm.memory.segment import attach, segment_prefix
+from shm.statistics.stats import COUNTERS
 
 LOG: Final = "flowLog {{\n    directory: {directory}\n    sampling: {sampling}\n    rollAge: 2\n}}\n"
 ROUTER: Final = "bench"  # its id

@@ -15,7 +15,6 @@ from core.management.service import Service
 from core.process.display import Display
 from core.process.router import Core
 from core.process.stall import Stalls
-from shm import segment, snapshot_store
 from shm.contract.control import (
     ChangeManagement,
     ChangeReply,
@@ -28,6 +27,7 @@ from shm.contract.control import (
     WorkerGone,
 )
 from shm.contract.failures import failures
+from shm.memory import segment, snapshot_store
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

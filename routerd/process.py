@@ -31,8 +31,8 @@ from shm.contract.control import Exit, Fatal, LogSetup, Setup, ToChild
 from shm.contract.failures import start_thread, watch_process
 from shm.contract.roles import Role, process_name
 from shm.contract.text import reason
-from shm.journal import journal_of
-from shm.segment import DIRECTORY, Names
+from shm.memory.journal import journal_of
+from shm.memory.segment import DIRECTORY, Names
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 
-cdef extern from "shm/record.h" nogil:
+cdef extern from "shm/memory/record.h" nogil:
     const uint32_t ROUTERD_MAX_WORKERS
     cpdef enum:
         A_UPDATE, A_DONE, A_PROGRESS
@@ -11,25 +11,25 @@ cdef extern from "shm/record.h" nogil:
         F_SETTLED, F_COMPLETE, F_ABORTED, F_DROPPED
         S_ACCEPTED, S_REJECTED, S_RELEASED
 
-cdef extern from "shm/ring.h" nogil:
+cdef extern from "shm/memory/ring.h" nogil:
     ctypedef struct routerd_ring:
         pass
     size_t c_ring_bytes "ring_bytes"(uint64_t)
     uint64_t ring_waiting(const routerd_ring *)
 
-cdef extern from "shm/doorbell.h" nogil:
+cdef extern from "shm/memory/doorbell.h" nogil:
     ctypedef struct routerd_doorbell:
         pass
     void doorbell_wake(routerd_doorbell *)
 
-cdef extern from "shm/sections.h" nogil:
+cdef extern from "shm/codec/sections.h" nogil:
     ctypedef struct section_name:
         uint8_t code
         const char *text
     const section_name section_names[]
     const uint32_t SECTION_COUNT
 
-cdef extern from "shm/counters.h" nogil:
+cdef extern from "shm/statistics/counters.h" nogil:
     ctypedef struct counter_line:
         const char *name
         const char *kind
@@ -39,7 +39,7 @@ cdef extern from "shm/counters.h" nogil:
     const counter_line counter_lines[], histogram_lines[]
     const uint32_t COUNTER_LINES, HISTOGRAM_LINES
 
-cdef extern from "shm/stats.h" nogil:
+cdef extern from "shm/statistics/stats.h" nogil:
     ctypedef struct stats_histogram:
         uint64_t sum
         uint64_t bucket[192]
@@ -54,14 +54,14 @@ cdef extern from "shm/stats.h" nogil:
     void stats_beat(stats_page *)
     uint64_t stats_bucket_floor(uint32_t)
 
-cdef extern from "shm/board.h" nogil:
+cdef extern from "shm/statistics/board.h" nogil:
     ctypedef struct shared_board:
         pass
     const uint32_t BOARD_BYTES
     void board_write(shared_board *, const uint8_t *, uint32_t)
     uint32_t board_read(const shared_board *, uint8_t *)
 
-cdef extern from "shm/arena.h" nogil:
+cdef extern from "shm/memory/arena.h" nogil:
     ctypedef struct arena_view:
         uint32_t small_count, large_count
     ctypedef struct arena_reader:
@@ -84,7 +84,7 @@ cdef extern from "shm/arena.h" nogil:
     void chain_advance(arena_reader *, uint32_t)
     void arena_mark_none(const arena_view *)
 
-cdef extern from "shm/layout.h" nogil:
+cdef extern from "shm/memory/layout.h" nogil:
     const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES
     size_t layout_core_doorbell()
     cpdef size_t stats_offset "layout_stats"(uint32_t slot)
@@ -109,7 +109,7 @@ cdef extern from "shm/layout.h" nogil:
     const char *layout_check_rings(const void *, size_t, uint32_t)
     const char *layout_check_arena(void *, size_t)
 
-cdef extern from "shm/telemetry.h" nogil:
+cdef extern from "shm/memory/telemetry.h" nogil:
     cdef enum:
         TELEMETRY_RECORDS, TELEMETRY_TEXT
     ctypedef struct telemetry_message:
@@ -144,7 +144,7 @@ cdef extern from "shm/telemetry.h" nogil:
     int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
     bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)
 
-cdef extern from "shm/flow_columns.h" nogil:
+cdef extern from "shm/memory/flow_columns.h" nogil:
     cdef enum:
         FLOW_ROWS, FLOW_PLACES
     ctypedef struct flow_code:

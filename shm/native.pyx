@@ -134,7 +134,7 @@ def check_arena(memory) -> str | None:
 # ---- statistics --------------------------------------------------------------------------------------------------
 
 cdef class StatsPage(Mapped):
-    """A statistics page; shm/stats.py maps names to indices. Raises ValueError if there is no page.
+    """A statistics page; shm/statistics/stats.py maps names to indices. Raises ValueError if there is no page.
 
     Readers may map it read-only; a writer's method then raises TypeError.
     """

@@ -5,7 +5,6 @@ import os
 import time
 from typing import Protocol
 
-from shm import placement, segment
 from shm.contract.control import (
     CloseConnections,
     Closed,
@@ -29,6 +28,7 @@ from shm.contract.control import (
 from shm.contract.failures import failures
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.contract.payloads import C_PRESENTED, Presented
+from shm.memory import placement, segment
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
 from workers.control.handler import Handler

@@ -4,7 +4,7 @@
 
 #include "core/flow_log/flow_log.h"
 #include "core/forwarder/tables/planes.h"
-#include "shm/amqp.h"
+#include "shm/codec/amqp.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */
 

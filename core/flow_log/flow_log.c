@@ -1,4 +1,4 @@
-/* The flow log's records (shm/telemetry.h), made as deliveries end.
+/* The flow log's records (shm/memory/telemetry.h), made as deliveries end.
  *
  *   a message has come  --flow_note--> what its record will say of it, if it is among those recorded
  *   a copy is over      --flow_copy--> a record
@@ -9,7 +9,7 @@
  */
 #include "core/flow_log/flow_log.h"
 #include "core/forwarder/tables/planes.h"
-#include "shm/telemetry.h"
+#include "shm/memory/telemetry.h"
 
 #define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
 #define FLOW_LATER 6u                  /* and how many behind this one the place of one to be written */

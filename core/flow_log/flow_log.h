@@ -3,8 +3,8 @@
 #define ROUTERD_CORE_FLOW_LOG_H
 
 #include "core/forwarder/tables/tables.h"
-#include "shm/amqp.h"
-#include "shm/telemetry.h"
+#include "shm/codec/amqp.h"
+#include "shm/memory/telemetry.h"
 #include "shm/unity.h"
 
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */

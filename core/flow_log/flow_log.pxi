@@ -4,7 +4,7 @@
 cdef class Telemetry:
     """Records of a forwarder's deliveries, made from ``record`` on.
 
-    ``memory`` is the segment of shm/telemetry.h. ``router`` is the id that ends each path. ``generation``
+    ``memory`` is the segment of shm/memory/telemetry.h. ``router`` is the id that ends each path. ``generation``
     tells this core's records from another's. Names and links are numbers, and 0 is none. Raises ValueError
     and MemoryError.
     """

@@ -358,11 +358,11 @@ cdef class Forwarder:
         place_fill(self.core, worker)
 
     def count(self, uint32_t which, uint64_t more=1) -> None:
-        """Add to a counter of shm/counters.h."""
+        """Add to a counter of shm/statistics/counters.h."""
         stats_add(self.core.stats, which, more)
 
     def gauge(self, uint32_t which, uint64_t value) -> None:
-        """Set a gauge of shm/counters.h."""
+        """Set a gauge of shm/statistics/counters.h."""
         stats_set(self.core.stats, which, value)
 
     def bad(self) -> None:

@@ -8,7 +8,7 @@ cdef extern from "semaphore.h" nogil:
     sem_t *SEM_FAILED
     sem_t *sem_open(const char *, int)
 
-cdef extern from "shm/layout.h" nogil:
+cdef extern from "shm/memory/layout.h" nogil:
     ctypedef struct arena_view:
         pass
     ctypedef struct arena_content:

@@ -16,7 +16,7 @@ from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.base import Base
 from core.links.plane import Plane
 from core.links.streams import Streams
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 if TYPE_CHECKING:
     from core.interior.nodes import NodeView

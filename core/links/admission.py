@@ -17,7 +17,7 @@ from core.links.rights import NOT_ALLOWED, Rights, Scopes
 from core.links.termini import named, placeable
 from shm.contract.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.contract.security import Admission
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("POLICY")
 

@@ -9,7 +9,7 @@ import msgspec
 from core.forwarder.forward import Forwarder
 from core.links.admission import REFUSED_CONNECTIONS, Admissions
 from shm.contract.payloads import Close, ConnectionClosed, ConnectionOpened, Cost, record
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 ADMITTED = COUNTERS["connections_admitted"].place

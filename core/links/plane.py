@@ -13,8 +13,8 @@ import msgspec
 if TYPE_CHECKING:
     from core.addresses.addresses import Address
     from core.links.link import Link
-    from shm.board import Board
     from shm.contract.payloads import ConnectionOpened, Detach, LinkRefused
+    from shm.statistics.board import Board
 
 
 class Plane:

@@ -10,7 +10,7 @@ from typing import Final
 
 from core.forwarder.forward import Forwarder
 from shm.contract.payloads import Attach, ConnectionOpened, Error
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

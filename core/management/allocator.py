@@ -7,10 +7,11 @@ import msgspec
 from core.forwarder.forward import Pools
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
-from shm import native, stats
+from shm import native
 from shm.contract.roles import Role, process_name
+from shm.statistics import stats
 
-SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/arena.h
+SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/memory/arena.h
 LARGE_BYTES = 16384
 # The core's tables by the names that management tools know.
 _TABLES = {

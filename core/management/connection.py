@@ -10,7 +10,7 @@ from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, FORBIDDEN, ManagementError, Request, Response
 from core.management.view import ConnectionRow, View
 from shm.contract.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
-from shm.journal import TRACE
+from shm.memory.journal import TRACE
 
 LOGGER = logging.getLogger("AGENT")
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")

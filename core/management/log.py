@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
-from shm.journal import LEVELS, journals, merged
+from shm.memory.journal import LEVELS, journals, merged
 
 KEPT: Final = 1000  # recent lines of all processes together
 ROOM: Final = 800_000  # bytes of lines in one response

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from core.management.configured import Configured
 from core.management.request import Request, Response
 from core.management.view import View
-from shm import stats
 from shm.contract.management import TypeSchema
+from shm.statistics import stats
 
 _COUNTS = (
     "connectionsProcessed", "connectionsDenied", "connectionsCurrent", "linksDenied", "maxMessageSizeDenied",

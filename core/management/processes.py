@@ -2,7 +2,7 @@
 
 import psutil
 
-from shm.segment import Segments
+from shm.memory.segment import Segments
 
 
 def pids(segments: Segments) -> list[int]:

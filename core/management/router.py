@@ -10,8 +10,8 @@ from core.management.configured import Configured, column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
-from shm import stats
 from shm.contract.management import TypeSchema
+from shm.statistics import stats
 
 # attribute -> counter of the core's statistics page
 _COUNTS = {

@@ -35,8 +35,8 @@ from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
 from shm.contract.payloads import C_POLL, POLL_LINK, SEEN_LINK, Poll, Seen
-from shm.segment import Segments
-from shm.stats import COUNTERS
+from shm.memory.segment import Segments
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
 

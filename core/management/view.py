@@ -18,7 +18,7 @@ from core.process.router import Core
 from shm.contract.control import ChangeReply, Setup
 from shm.contract.management import Management
 from shm.contract.payloads import ConnectionOpened
-from shm.segment import Segments
+from shm.memory.segment import Segments
 
 SECOND = 1_000_000_000
 

@@ -7,9 +7,11 @@ from typing import Any
 from core.management.entity_type import Column, Table, type_column
 from core.management.processes import figures
 from core.management.view import View
-from shm import native, placement, stats
+from shm import native
 from shm.contract.roles import Role, process_name
+from shm.memory import placement
 from shm.native import StatsPage
+from shm.statistics import stats
 
 
 def _row(name: str, attribute: str, kind: str, description: str) -> Column:

@@ -1,4 +1,4 @@
-"""What the core publishes on the board (shm/board.py): busiest addresses, newest connections, planes' rows.
+"""What the core publishes on the board (shm/statistics/board.py): busiest addresses, newest connections, planes' rows.
 
 The core writes the board between two turns of the forwarder, at most once a second, in short steps.
 """
@@ -10,8 +10,8 @@ from core.addresses.addresses import Addresses, spelling
 from core.forwarder.forward import Busiest, Forwarder
 from core.links.connections import Connections
 from core.links.plane import Plane
-from shm import board
-from shm.board import AddressRow, ConnectionRow
+from shm.statistics import board
+from shm.statistics.board import AddressRow, ConnectionRow
 
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000  # between the steps of a pass over very many addresses while the core is idle

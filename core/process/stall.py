@@ -3,7 +3,7 @@
 from typing import Final
 
 from core.forwarder.forward import Forwarder
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 STUCK: Final = COUNTERS["deliveries_stuck"].place
 # Keys: the forwarder's totals, which start at zero with each core. Values: counters of the page, which last.

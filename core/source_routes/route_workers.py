@@ -12,10 +12,10 @@ from core.addresses.addresses import Address
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
-from shm.board import ROUTE_WORKERS, Board, RouteWorkerRow, short
 from shm.contract.control import SetSourceRoutes
 from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup
+from shm.statistics.board import ROUTE_WORKERS, Board, RouteWorkerRow, short
 
 
 class Count(msgspec.Struct):

@@ -20,8 +20,8 @@ import msgspec
 from routerd.cli.client import Client, ClientError, Place
 from shm.contract.numbers import whole
 from shm.contract.roles import Role
-from shm.observer import Page, SharedView
-from shm.segment import DIRECTORY, SegmentError
+from shm.memory.observer import Page, SharedView
+from shm.memory.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s

@@ -1,7 +1,7 @@
 """The catalogue of metrics: name, meaning, labels, and the number of a statistics page that each shows.
 
 Names follow Prometheus: base units, `_total` for counters, labels in place of name prefixes. A number of
-`shm.stats` that is not listed here is exported under its own name, so none is ever missing.
+`shm.statistics.stats` that is not listed here is exported under its own name, so none is ever missing.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from shm.contract.roles import Role, is_worker
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 PREFIX: Final = "routerd_"
 NS: Final = 1e-9
@@ -147,7 +147,7 @@ _UNITS: Final = {
 
 
 def number(name: str) -> Number:
-    """Return how a number of `shm.stats.COUNTERS` is exported."""
+    """Return how a number of `shm.statistics.stats.COUNTERS` is exported."""
     if name in LABELLED:
         return Number(*LABELLED[name])
     counter, shown = COUNTERS[name], RENAMED.get(name, name)

@@ -20,12 +20,12 @@ from prometheus_client.metrics_core import Metric as Family
 from routerd.exporter import catalogue
 from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
-from shm.board import AddressRow
 from shm.contract.failures import failures
 from shm.contract.roles import Role, process_name
+from shm.memory.observer import Histogram, Page
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
-from shm.observer import Histogram, Page
-from shm.stats import COUNTERS
+from shm.statistics.board import AddressRow
+from shm.statistics.stats import COUNTERS
 
 OTHER: Final = "(other)"
 # Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.

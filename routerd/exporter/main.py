@@ -26,8 +26,8 @@ from shm.contract.control import (
     StopAccepting,
     ToChild,
 )
-from shm.observer import SharedView
-from shm.segment import SegmentError
+from shm.memory.observer import SharedView
+from shm.memory.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
 NICENESS = 10  # requests get only the CPU time that the router leaves

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 import psutil
 
-from shm.board import Board
 from shm.contract.roles import Role, is_worker
-from shm.observer import Page, SharedView
+from shm.memory.observer import Page, SharedView
+from shm.statistics.board import Board
 
 TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # an idle loop turns once a second

@@ -16,7 +16,7 @@ from routerd.exporter.folder import file_answer
 from routerd.exporter.observer import Observer, unhealthy
 from routerd.exporter.server import Answer, Request, Site
 from routerd.exporter.status import status
-from shm.segment import SegmentError
+from shm.memory.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
 

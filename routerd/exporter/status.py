@@ -8,9 +8,9 @@ import msgspec
 
 from routerd.exporter.collector import Identity
 from routerd.exporter.observer import Observer, State, unhealthy
-from shm.board import ConnectionRow
 from shm.contract.roles import Role, is_worker
 from shm.native import RING_CAPACITY, arena_split
+from shm.statistics.board import ConnectionRow
 
 LOW: Final = 0.1  # the free part of an arena's blocks below which it is low
 FULL: Final = 0.8  # the fill of a ring from which it is full

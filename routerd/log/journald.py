@@ -8,7 +8,7 @@ import os
 import syslog
 from typing import Final
 
-from shm.journal import NOTICE, TRACE
+from shm.memory.journal import NOTICE, TRACE
 
 # level → syslog priority; every other level is critical
 _PRIORITIES: Final = {

@@ -5,7 +5,7 @@
 Time, module and level have qdrouterd's form and order, so tools for its log read this one; the end of a line
 names the process that wrote it. With `format: json` a line is an object. Each line reaches its file in one
 write() with O_APPEND, so lines of several processes never mix. Control characters in text from outside are
-escaped, so it cannot forge a line. The process's journal (shm/journal.py) keeps each line as well.
+escaped, so it cannot forge a line. The process's journal (shm/memory/journal.py) keeps each line as well.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 from routerd.log.journald import STDERR, STDOUT, for_stderr, is_journal, marked, priority
 from routerd.log.output import LogError, Output, SystemLog
 from shm.contract.text import printable
-from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
+from shm.memory.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
 __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
 

@@ -12,12 +12,13 @@ from typing import Final, Protocol
 
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.record import Recorder
-from shm import segment, stats
 from shm.contract.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
 from shm.contract.failures import failures, start_thread
 from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.memory import segment
 from shm.native import FlowReader, StatsPage
-from shm.stats import COUNTERS
+from shm.statistics import stats
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER")
 

@@ -23,7 +23,7 @@ from shm.contract.complaints import Complaints
 from shm.contract.flow import RAW, folder
 from shm.contract.flow_setup import FlowSetup
 from shm.native import FlowReader, StatsPage
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER")
 

@@ -22,7 +22,7 @@ from routerd.reload.difference import Difference, difference, places
 from routerd.translate.setup import log_setups
 from shm.contract.failures import failures
 from shm.contract.roles import Role
-from shm.space import SegmentError, check_space
+from shm.memory.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # the sockets that a worker can serve
 

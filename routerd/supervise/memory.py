@@ -8,9 +8,9 @@ from typing import Final
 from routerd.machine.allowance import memory_limit, too_little
 from shm.contract.failures import failures
 from shm.contract.roles import Role
-from shm.journal import Journal, journal_of
-from shm.segment import create, segment_prefix
-from shm.stats import COUNTERS
+from shm.memory.journal import Journal, journal_of
+from shm.memory.segment import create, segment_prefix
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -21,7 +21,7 @@ _OF_THE_CORE: Final = tuple(COUNTERS[name].place for name in ("addresses", "over
 
 
 class SharedMemory:
-    """All segments of this router. Raises `shm.segment.SegmentError` if they cannot be created."""
+    """All segments of this router. Raises `shm.memory.segment.SegmentError` if they cannot be created."""
 
     def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())

@@ -44,9 +44,9 @@ from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import failures
 from shm.contract.roles import Role
 from shm.contract.text import reason
-from shm.placement import huge_pages_refused
-from shm.segment import DIRECTORY, SegmentError
-from shm.sweep import sweep
+from shm.memory.placement import huge_pages_refused
+from shm.memory.segment import DIRECTORY, SegmentError
+from shm.memory.sweep import sweep
 
 LOGGER = logging.getLogger("SERVER")
 

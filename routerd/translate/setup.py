@@ -49,7 +49,7 @@ from shm.contract.routing import NetworkSetup, Routing
 from shm.contract.security import PolicySetup
 from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.tables import TableSetup
-from shm.space import MIB
+from shm.memory.space import MIB
 from workers.control.message_log import components
 
 ROUTING = (Role.CORE, Role.WORKER)  # roles that handle messages

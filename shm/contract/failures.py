@@ -4,7 +4,7 @@
     from a peer       `core.process.contained` and `workers.loop.pump` end the connection that caused it
     in a main loop    routerd.process logs it and exits; the supervisor starts another process
 
-The counter is `failures` of the process's statistics page (shm.stats), the metric
+The counter is `failures` of the process's statistics page (shm.statistics.stats), the metric
 `routerd_unexpected_errors_total`. A failure that repeats within a minute is counted and logged at level
 debug only, so no peer can flood the log.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shm.contract.complaints import Complaints
 from shm.native import StatsPage
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

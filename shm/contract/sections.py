@@ -1,4 +1,4 @@
-"""The numbers of message sections by symbolic descriptor (AMQP 1.0 part 3.2), from shm/sections.h."""
+"""The numbers of message sections by symbolic descriptor (AMQP 1.0 part 3.2), from shm/codec/sections.h."""
 
 from typing import Final
 

@@ -8,7 +8,7 @@ import pytest
 from proton import Message, Receiver, Sender
 
 from routerd.cli.client import Client, Place, long_type
-from shm.segment import DIRECTORY
+from shm.memory.segment import DIRECTORY
 from tests.support.peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import Configuration, address_of, until

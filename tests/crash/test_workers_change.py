@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shm.segment import DIRECTORY
+from shm.memory.segment import DIRECTORY
 from tests.support.clients.ledger import Clients, check
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import Configuration, until

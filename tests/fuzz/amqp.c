@@ -5,7 +5,7 @@
  * reports each block that is entered (-fsanitize-coverage=trace-pc).  Each input stands in an allocation of its own
  * size, for AddressSanitizer.  Arguments: seed, rounds.  Prints how many ways were found.
  */
-#include "shm/amqp.h"
+#include "shm/codec/amqp.h"
 #include "tests/native/check.h"
 
 enum { LONGEST = 600, KEPT = 4096, WAYS = 1 << 12, LEVELS = 6 };

@@ -2,7 +2,7 @@
 #define ROUTERD_UNITY
 
 #include "workers/amqp/flow_extract.c"
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 
 int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found);
 

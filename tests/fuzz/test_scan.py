@@ -25,7 +25,7 @@ HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPE
 
 
 class Found(ctypes.Structure):
-    """scan_found of shm/scan.h."""
+    """scan_found of shm/codec/scan.h."""
 
     _fields_ = (
         ("delivery_annotations", ctypes.c_uint32),
@@ -48,7 +48,7 @@ Scan = Callable[[bytes, bool], tuple[str, dict[str, Any]]]
 
 
 class Digest(ctypes.Structure):
-    """content_digest of shm/content.h."""
+    """content_digest of shm/memory/content.h."""
 
     _fields_ = (
         ("message", ctypes.c_uint64),

@@ -9,8 +9,8 @@
 
 #include <sched.h>
 
-#include "shm/arena.h"
-#include "shm/ring.h"
+#include "shm/memory/arena.h"
+#include "shm/memory/ring.h"
 
 #ifndef MESSAGES
 #define MESSAGES 1500u

@@ -1,7 +1,7 @@
 /* A reader that trusts `next`: AddressSanitizer must object, or the damage tests prove nothing. */
 #include "tests/native/check.h"
 
-#include "shm/arena.h"
+#include "shm/memory/arena.h"
 
 int main(void)
 {

@@ -6,7 +6,7 @@
 
 #include "tests/native/check.h"
 
-#include "shm/layout.h"
+#include "shm/memory/layout.h"
 
 enum { SMALL_BLOCKS = 24, LARGE_BLOCKS = 3, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };
 

@@ -1,7 +1,7 @@
 /* What is posted to an outbox comes out of its ring: everything, once, in order, however seldom the consumer reads. */
 #include "tests/native/check.h"
 
-#include "shm/outbox.h"
+#include "shm/memory/outbox.h"
 
 enum { CAPACITY = 8, ITEMS = 200000 };
 

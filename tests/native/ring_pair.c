@@ -11,8 +11,8 @@
 #include <semaphore.h>
 #include <sys/eventfd.h>
 
-#include "shm/doorbell.h"
-#include "shm/ring.h"
+#include "shm/memory/doorbell.h"
+#include "shm/memory/ring.h"
 
 #ifndef ITEMS
 #define ITEMS 200000u

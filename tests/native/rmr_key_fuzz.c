@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/native/check.h"
-#include "shm/rmr_key.h"
+#include "shm/codec/rmr_key.h"
 
 #define LONGEST 600u
 

@@ -8,7 +8,7 @@
  * Inputs: messages in order, the same with damaged bytes, and noise.  Arguments: seed, rounds.
  */
 #include "tests/native/check.h"
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 
 #define LONGEST 1200u
 

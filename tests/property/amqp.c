@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "shm/amqp.h"
+#include "shm/codec/amqp.h"
 
 typedef struct { char *at, *end; } out;
 

@@ -18,8 +18,8 @@ from core.management.request import Request
 from core.management.view import View
 from core.process.router import Core
 from routerd.config import default_config
-from shm import segment
 from shm.contract.control import Setup
+from shm.memory import segment
 from tests.support.beds.keeper import Keeper
 from tests.support.values.spelled import SPELLINGS, spelled
 

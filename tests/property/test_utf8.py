@@ -1,4 +1,4 @@
-"""What the router takes for text is what Python takes for it (shm/utf8.h)."""
+"""What the router takes for text is what Python takes for it (shm/codec/utf8.h)."""
 
 import ctypes
 import subprocess

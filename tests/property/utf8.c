@@ -1,5 +1,5 @@
 /* The check for text as a function that a test can call. */
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 int valid(const uint8_t *bytes, size_t size);
 

@@ -7,7 +7,7 @@ import pytest
 from core.interior.inter_router import told_cost
 from shm import native as n
 from shm.contract.payloads import C_COST, ConnectionOpened, Cost
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 from tests.model.internet import join
 from tests.model.sites import Packet
 from tests.simulation.test_internet import check_rest, line, receiver, sender, sent

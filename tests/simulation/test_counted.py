@@ -10,8 +10,8 @@ from core.rmr.active.counted import Counted
 from core.rmr.active.route_tables import RouteTables
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
-from shm.board import RouteEndpointRow, RouteEntryRow
 from shm.contract.control import SetTables
+from shm.statistics.board import RouteEndpointRow, RouteEntryRow
 from tests.model.table_site import TableSite
 
 ROWS = 50

@@ -8,7 +8,7 @@ from bench import contract as n
 from core.flow_log.names import FlowLog
 from shm.contract.flow import OUTCOMES
 from shm.contract.flow_setup import FlowSetup, SetFlow
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 from tests.model.speaker import Link
 from tests.model.tally import Message
 from tests.model.worker import Worker

@@ -19,8 +19,9 @@ import proton
 import psutil
 import pytest
 
-from shm import native, stats
-from shm.segment import DIRECTORY, Segments, attach, segment_prefix
+from shm import native
+from shm.memory.segment import DIRECTORY, Segments, attach, segment_prefix
+from shm.statistics import stats
 
 LONG = 60.0  # far beyond what anything here takes on a busy machine; it only ends a broken test
 STOP = 20.0  # a signal stops a router within 5 s, whatever its clients do, if it gets a CPU

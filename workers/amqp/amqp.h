@@ -2,7 +2,7 @@
 #ifndef ROUTERD_WORKERS_AMQP_H
 #define ROUTERD_WORKERS_AMQP_H
 
-#include "shm/rmr_key.h"
+#include "shm/codec/rmr_key.h"
 #include "workers/source_routes/source_routes.h"
 #include "workers/state/delivery.h"
 

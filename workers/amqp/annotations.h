@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "shm/arena.h"
-#include "shm/scan.h"
+#include "shm/memory/arena.h"
+#include "shm/codec/scan.h"
 #include "shm/unity.h"
 
 #define ANNOTATIONS_ID_MAX 255u            /* bytes of a router's id, `area/id`: what str8 holds */

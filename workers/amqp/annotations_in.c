@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "workers/amqp/annotations.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 

@@ -1,6 +1,6 @@
 """The guard of a worker's connections: TLS, the peer's user, vhost policy, and refusals.
 
-The guard counts each refusal (shm/counters.h) and logs one line that names the peer.
+The guard counts each refusal (shm/statistics/counters.h) and logs one line that names the peer.
 """
 
 import logging
@@ -14,7 +14,7 @@ from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.hosts import host_of
 from shm.contract.security import Admission, PolicySetup
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 from workers.control.neighbours import Ends
 from workers.control.policy import DeniedError, Grant, Policy, Rights, with_rights
 from workers.control.tls import CertificateError, Certificates, Engine, unknown_protocols

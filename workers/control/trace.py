@@ -7,7 +7,7 @@ import logging
 import re
 from typing import Final, Protocol
 
-from shm.journal import TRACE
+from shm.memory.journal import TRACE
 from workers.control.message_log import MessageLog
 
 PROTOCOL = logging.getLogger("PROTOCOL")

@@ -3,7 +3,7 @@
 #ifndef ROUTERD_WORKERS_API_H
 #define ROUTERD_WORKERS_API_H
 
-#include "shm/layout.h"
+#include "shm/memory/layout.h"
 #include "workers/amqp/amqp.h"
 #include "workers/amqp/annotations.h"
 #include "workers/loop/loop.h"

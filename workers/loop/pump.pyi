@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from shm.segment import Segments
+from shm.memory.segment import Segments
 from workers.control import connectors, guard, listeners, logins, message_log, neighbours, relays, trace
 from workers.control import link_requests as link_requests
 from workers.control.handler import Handler

@@ -38,7 +38,7 @@ cdef class Pump(AnnotatingPump):
     The handler that it serves is called for everything that is not per message: ``connection_open(connection, generation)``,
     ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
     ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
-    shm.segment.Segments and must outlive the pump.
+    shm.memory.segment.Segments and must outlive the pump.
     """
 
     cdef object handler, relays, segments, error

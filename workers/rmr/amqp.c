@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 static const char rmr_header_key[] = "x-opt-rmr.header";
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 #define RMR_ASKED_TEXT 1000u           /* octets of a reply-to */
 #define RMR_ASKED_ID 512u              /* octets of an id, as AMQP encodes it */

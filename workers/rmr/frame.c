@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "workers/rmr/wire.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 #define RMR_VERSION 3
 

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_WORKERS_RMR_WIRE_H
 #define ROUTERD_WORKERS_RMR_WIRE_H
 
-#include "shm/rmr_key.h"
+#include "shm/codec/rmr_key.h"
 #include "shm/unity.h"
 
 #define SIPHASH_KEY 16u

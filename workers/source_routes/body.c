@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 #define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations: three times what limits allow */
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_WORKERS_SOURCE_ROUTES_H
 #define ROUTERD_WORKERS_SOURCE_ROUTES_H
 
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 #include "shm/unity.h"
 
 #define ROUTE_SOURCE_WORDS 4u          /* bits for names of sources: 256 of them */

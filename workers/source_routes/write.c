@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 #include "workers/amqp/annotations.h"
 
 /* ---- room ---- */

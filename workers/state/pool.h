@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "shm/record.h"
+#include "shm/memory/record.h"
 
 #define SLOT_USED (ROUTERD_NIL - 1)
 

@@ -14,10 +14,10 @@
 #include <semaphore.h>
 #include <time.h>
 
-#include "shm/arena.h"
-#include "shm/doorbell.h"
-#include "shm/outbox.h"
-#include "shm/stats.h"
+#include "shm/memory/arena.h"
+#include "shm/memory/doorbell.h"
+#include "shm/memory/outbox.h"
+#include "shm/statistics/stats.h"
 #include "workers/state/listener.h"
 #include "workers/state/pool.h"
 

@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 #include "shm/unity.h"
 #include "workers/state/link.h"
 

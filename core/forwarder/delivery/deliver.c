@@ -5,7 +5,7 @@
  */
 #include "core/forwarder/delivery/delivery.h"
 #include "core/forwarder/tables/planes.h"
-#include "shm/utf8.h"
+#include "shm/codec/utf8.h"
 
 static inline void *core_take(core_pool *p, uint32_t bytes)
 {

@@ -5,7 +5,7 @@
  * places, however keys are made, and nothing is allocated.
  */
 #include "core/forwarder/delivery/delivery.h"
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 
 #define EXCHANGE_PEEK 10u              /* octets of a descriptor with a number, or in front of a content */
 

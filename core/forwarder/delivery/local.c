@@ -6,7 +6,7 @@
  * Messages it sends are presettled and complete; their content stands in its own arena until the last copy is done.
  */
 #include "core/forwarder/delivery/delivery.h"
-#include "shm/scan.h"
+#include "shm/codec/scan.h"
 
 /* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
 GLUE bool local_take(core_router *c, routerd_record *r)

@@ -4,7 +4,7 @@
  * message said, since the next one usually says the same.
  */
 #include "core/forwarder/delivery/delivery.h"
-#include "shm/amqp.h"
+#include "shm/codec/amqp.h"
 
 static void provenance_parse(const core_network *n, const uint8_t *bytes, uint32_t ingress, uint32_t trace,
                              core_provenance *provenance)

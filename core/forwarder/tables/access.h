@@ -4,7 +4,7 @@
 
 #include "core/forwarder/tables/hash.h"
 #include "core/forwarder/tables/tables.h"
-#include "shm/layout.h"
+#include "shm/memory/layout.h"
 #include "shm/unity.h"
 
 #define ALIAS_LIMIT 16384u

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shm/record.h"
+#include "shm/memory/record.h"
 
 #define NODES 128u
 #define NEIGHBOURS 256u  /* connections to routers: more than there are bits, since some are not identified yet */

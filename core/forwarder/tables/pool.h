@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shm/record.h"
+#include "shm/memory/record.h"
 #include "shm/unity.h"
 
 #define POOL_CHUNK_SHIFT 9u

@@ -15,13 +15,13 @@
 
 #include <semaphore.h>
 
-#include "shm/arena.h"
-#include "shm/doorbell.h"
+#include "shm/memory/arena.h"
+#include "shm/memory/doorbell.h"
 #include "core/forwarder/tables/nodes.h"
 #include "core/forwarder/tables/pool.h"
-#include "shm/record.h"
-#include "shm/ring.h"
-#include "shm/stats.h"
+#include "shm/memory/record.h"
+#include "shm/memory/ring.h"
+#include "shm/statistics/stats.h"
 
 #define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
 #define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */

@@ -1,6 +1,6 @@
 /* Setting a router's tables up on its segments, and taking them down. */
 #include "core/forwarder/turns/turns.h"
-#include "shm/layout.h"
+#include "shm/memory/layout.h"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each
  * with its length in front as a native 32-bit number. */

@@ -7,7 +7,7 @@ from typing import Final
 from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledTable
 from core.rmr.active.route_tables import ActiveTable, RouteTables
-from shm.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEndpointRow, RouteEntryRow, short
+from shm.statistics.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEndpointRow, RouteEntryRow, short
 
 LOOKED_AT: Final = 256  # endpoints per table; those with receivers come first
 

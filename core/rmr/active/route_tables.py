@@ -24,7 +24,7 @@ from core.rmr.active.snapshot import Kept, Use
 from shm.contract.control import SetTables
 from shm.contract.payloads import C_DETACH, Detach, Error
 from shm.contract.tables import TableSetup
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

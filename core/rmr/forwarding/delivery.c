@@ -12,7 +12,7 @@
 #include "core/forwarder/delivery/delivery.h"
 #include "core/forwarder/tables/planes.h"
 #include "core/rmr/forwarding/active_tables.h"
-#include "shm/rmr_key.h"
+#include "shm/codec/rmr_key.h"
 
 #define TABLE_RESERVED 100u    /* lower types are RMR's own (Route Table Guide, Reserved Message Types) */
 #define TABLE_AHEAD 3u         /* records between the current one and the one whose slot is fetched */

@@ -25,7 +25,7 @@ from core.rmr.tables.table import MeidMap, Table
 from shm.contract.control import SetTables
 from shm.contract.payloads import ConnectionOpened
 from shm.contract.tables import CONNECTION, TableSetup, connections
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 CONTROL: Final = "$rm"  # follows a table's address: where its control messages go
 REFUSED: Final = COUNTERS["tables_refused"].place

@@ -13,9 +13,9 @@ from core.management.request import request_of
 from core.management.view import View
 from core.process.router import Core
 from routerd.config import parse
-from shm import segment
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
+from shm.memory import segment
 from tests.support.beds.keeper import Keeper
 
 CONFIG = """

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from routerd.recorder.record import Recorder
 from shm.contract.flow_setup import FlowSetup
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 from tests.support.beds.flow import Bed
 
 NOON = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)

@@ -10,9 +10,9 @@ import cproton_ffi
 import msgspec
 
 from bench import contract as n
-from shm import segment
 from shm.contract.control import ConnectorSetup, Setup
 from shm.contract.payloads import PAYLOADS
+from shm.memory import segment
 from tests.support.peer import Net
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard

@@ -20,11 +20,11 @@ from core.process.router import Core
 from routerd.config import default_config
 from routerd.translate.identities import Identities
 from routerd.translate.management import management
-from shm import segment
 from shm.contract.administering import READ
 from shm.contract.control import Setup
 from shm.contract.management import PREFIX
 from shm.contract.sections import SECTIONS
+from shm.memory import segment
 
 FAR = "_topo/0/far/$management"
 AT_ONCE = 100

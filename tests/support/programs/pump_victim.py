@@ -27,9 +27,10 @@ engine.load()
 from proton import Condition, Endpoint, Message
 
 from bench import contract as n
-from shm import segment, stats
 from shm.contract.control import ListenerSetup, Setup
 from shm.contract.payloads import PAYLOADS, Attach, Attached, Detach, Error
+from shm.memory import segment
+from shm.statistics import stats
 from tests.support.beds.stand import serve
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
 from workers.loop.pump import Pump

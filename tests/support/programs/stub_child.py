@@ -8,7 +8,6 @@ from select import select
 
 from routerd import process
 from routerd.supervise.channel import Channel
-from shm import segment
 from shm.contract.control import (
     CloseConnections,
     Closed,
@@ -24,6 +23,7 @@ from shm.contract.control import (
     WorkerGone,
     WorkerReclaimed,
 )
+from shm.memory import segment
 
 BEHAVIOURS = Path(sys.argv[1])
 

@@ -7,7 +7,7 @@ import signal
 import psutil
 
 from routerd.supervise.spares import SPARES
-from shm.segment import DIRECTORY
+from shm.memory.segment import DIRECTORY
 from tests.support.running import RunningRouter, roles, until
 
 

@@ -7,7 +7,6 @@ import pytest
 from proton import Condition, Endpoint, Link, int32
 
 from bench import contract as n
-from shm import stats
 from shm.contract.failures import failures
 from shm.contract.payloads import (
     C_DETACH,
@@ -21,6 +20,7 @@ from shm.contract.payloads import (
     OpenLink,
     Presented,
 )
+from shm.statistics import stats
 from tests.support.beds.stand import Stand
 from tests.support.peer import error_of, is_closed
 from tests.support.servers.acceptor import Accepted, Acceptor

@@ -13,8 +13,8 @@ import pytest
 from proton import Message, int32, symbol
 
 from pipeline.flow_log.survey import survey
-from shm.segment import attach, segment_prefix
-from shm.stats import COUNTERS
+from shm.memory.segment import attach, segment_prefix
+from shm.statistics.stats import COUNTERS
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from tests.support.running import Configuration, RunningRouter, until
 

@@ -12,7 +12,7 @@ import pytest
 from proton import Message
 from proton.utils import BlockingConnection
 
-from shm import placement
+from shm.memory import placement
 from tests.support.running import LONG, Configuration, RunningRouter, until
 
 UNSHARE = shutil.which("unshare") or ""

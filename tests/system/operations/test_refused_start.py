@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shm.segment import DIRECTORY
+from shm.memory.segment import DIRECTORY
 from tests.support.running import LONG, own_lines
 
 ROUTERD = Path(sys.executable).with_name("routerd")

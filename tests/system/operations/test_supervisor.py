@@ -18,7 +18,7 @@ from proton import ProtonException
 from proton.utils import BlockingConnection, ConnectionClosed
 
 from routerd.supervise.spares import SPARES
-from shm.segment import DIRECTORY
+from shm.memory.segment import DIRECTORY
 from tests.support.running import LONG, own_lines, until
 
 STUB = Path(__file__).parents[2] / "support" / "programs" / "stub_router.py"

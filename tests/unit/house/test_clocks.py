@@ -29,7 +29,7 @@ TELLS_IT = {
     "routerd/supervise/certificates.py": "certificates expire by it",
     "routerd/log/log.py": "lines begin with it",
     "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",
-    "shm/segment.py": "the flow log tells the lives of a router apart by when they began",
+    "shm/memory/segment.py": "the flow log tells the lives of a router apart by when they began",
     "routerd/exporter/collector.py": "Prometheus is told when the network changed last",
     "routerd/exporter/observer.py": "Prometheus is told when processes were started",
     "routerd/exporter/status.py": "the live page shows it",

@@ -56,11 +56,11 @@ JUSTIFIED = {
     "routerd/recorder/recovery.py _recover": "a spool of this router that nobody holds, once it is a file",
     "routerd/recorder/spool.py Spool.__init__": "a hidden file of this router, which nobody reads",
     "routerd/recorder/spool.py Spool.remove": "the same",
-    "shm/segment.py Segments.unlink": "segments that this router made, under its lock",
-    "shm/segment.py Segments.close": "the same",
-    "shm/segment.py _map_new": "a segment that did not exist before",
-    "shm/segment.py remove_file": "a name that the caller knows for a router's",
-    "shm/snapshot_store.py clear": "snapshots below this router's prefix",
+    "shm/memory/segment.py Segments.unlink": "segments that this router made, under its lock",
+    "shm/memory/segment.py Segments.close": "the same",
+    "shm/memory/segment.py _map_new": "a segment that did not exist before",
+    "shm/memory/segment.py remove_file": "a name that the caller knows for a router's",
+    "shm/memory/snapshot_store.py clear": "snapshots below this router's prefix",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.entities.schema import ENTITY_TYPES
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -39,9 +39,10 @@ from routerd.recorder import compacting
 from routerd.source_routes import address as route_address
 from routerd.supervise.certificates import expiry
 from routerd.translate import tables
-from shm import board, segment
 from shm.contract.failures import failures
 from shm.contract.numbers import whole
+from shm.memory import segment
+from shm.statistics import board
 from tests.support.beds.agent import Bed
 
 ROOT = Path(__file__).parents[3]
@@ -257,7 +258,10 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "environment: systemd": (environment_of_systemd, "routerd/machine/systemd.py"),
     "command line": (arguments, "routerd/cli/manage.py routerd/cli/client.py routerd/__main__.py"),
     "management request": (a_management_request, "core/management/"),
-    "address": (an_address, "core/addresses/addresses.py core/exchanges/keys.py shm/board.py core/flow_log/names.py"),
+    "address": (
+        an_address,
+        "core/addresses/addresses.py core/exchanges/keys.py shm/statistics/board.py core/flow_log/names.py",
+    ),
     "between routers": (a_value_between_routers, "core/interior/ core/edge/ core/amqp/"),
     "RMR": (rmr_words, "core/rmr/"),
     "source route": (a_source_route, "routerd/source_routes/"),
@@ -289,11 +293,12 @@ ELSEWHERE = {
     "core/forwarder/forward.pyx": "texts of its own C code",
     "core/process/router.py": "msgpack of workers; what makes no sense is dropped (process/test_control)",
     "shm/native.pyx": "texts of its own C code",
-    "shm/journal.py": "JSON of its own writer",
+    "shm/native_flow.pxi": "texts of its own C code",
+    "shm/memory/journal.py": "JSON of its own writer",
     "shm/contract/text.py": "encodes what may be anything, with escapes (test_text)",
-    "shm/observer.py": "msgpack of the core's own board",
+    "shm/memory/observer.py": "msgpack of the core's own board",
     "shm/contract/sections.py": "a number that the engine has decoded",
-    "shm/placement.py": "numbers of the kernel",
+    "shm/memory/placement.py": "numbers of the kernel",
     "workers/control/cyrus.py": "names of clients, whose other octets are replaced (workers/test_logins)",
     "workers/loop/dial.pxi": "encodes what was decoded without loss",
     "workers/control/handler.py": "msgpack of the core; what makes no sense is dropped (test_handler)",

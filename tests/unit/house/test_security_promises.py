@@ -40,7 +40,7 @@ FILES = {
     "rights": "system/management/test_rights.py",
     "sasl": "system/security/test_sasl.py",
     "service": "system/security/test_auth_service.py",
-    "segment": "unit/shm/test_segment.py",
+    "segment": "unit/shm/memory/test_segment.py",
     "tls": "system/security/test_tls.py",
     "vhost": "system/security/test_vhost_policy.py",
 }

@@ -15,14 +15,17 @@ OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
 
 # What a folder may know beside itself, in Python, Cython and C; docs/architecture.md says what each is for.
 # What is not listed may know all: bench and the tests.
-SHM = "shm shm/contract"
+SHM = "shm shm/codec shm/contract shm/memory shm/statistics"
 FORWARDING = "core/forwarder/tables core/forwarder/settlement core/forwarder/delivery"  # what planes may call
 PLANE = f"{SHM} core/addresses core/forwarder core/links"
 MAY_IMPORT: dict[str, set[str]] = {
     folder: set(known.split())
     for folder, known in {
-        "shm": "shm/contract",
-        "shm/contract": "shm",
+        "shm": "shm/codec shm/contract shm/memory shm/statistics",
+        "shm/statistics": "shm shm/contract",
+        "shm/memory": "shm shm/contract shm/statistics",
+        "shm/codec": "shm/memory",
+        "shm/contract": "shm shm/memory shm/statistics",
         # A worker: each floor knows those below it; source routes are rules without a connection.
         "workers/state": SHM,
         "workers/source_routes": SHM,
@@ -122,7 +125,7 @@ BANNED = {
     r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b": "do it, or write down the reason why not",
     r"# type: ignore(?:\[[\w, -]+\])?\s*$": "say why behind it",
     r"# noqa(?:: *[A-Z]+\d+(?:, *[A-Z]+\d+)*)?\s*$": "say why behind it",
-    r"multiprocessing\.shared_memory": "its tracker removes segments of others; use shm.segment",
+    r"multiprocessing\.shared_memory": "its tracker removes segments of others; use shm.memory.segment",
     r"https?://[^ \"]*(?:pypi|pythonhosted|npmjs|debian)\.org": "name no registry; pip and npm know theirs",
 }
 
@@ -268,13 +271,13 @@ AMQP_BY_HAND = re.compile(
     r"|<< *24 *\|.*<< *16|>> *24\).*>> *16\)|\b(\S+) = \1 << 8 \||>> 8 \* \(|= 24; \w+ >= 0"
     r"|\] << 8 \| [\w>.-]+\[[^\]]+\](?! *<<)|>> 8\)[,;] .*\(uint8_t\) \w+(?: \}|;)"
 )
-AMQP_ELSEWHERE = {"shm/amqp.h": "the codec", "shm/utf8.h": "first octets of characters"}
+AMQP_ELSEWHERE = {"shm/codec/amqp.h": "the codec", "shm/codec/utf8.h": "first octets of characters"}
 
 
 def test_amqp_is_spelled_in_one_place() -> None:
-    """C names constructors and reads numbers by shm/amqp.h: each other decoder is one more to get wrong."""
+    """C names constructors and reads numbers by shm/codec/amqp.h: each other decoder is one more to get wrong."""
     wrong = [
-        f"{place(file, number)}: {line.strip()[:80]} (name it, or use the codec: shm/amqp.h)"
+        f"{place(file, number)}: {line.strip()[:80]} (name it, or use the codec: shm/codec/amqp.h)"
         for file in sources(".h", ".c", ".pyx", ".pxi")
         if str(file.relative_to(ROOT)) not in AMQP_ELSEWHERE
         for number, line in enumerate(file.read_text().splitlines(), 1)

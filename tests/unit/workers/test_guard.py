@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shm import stats
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
+from shm.statistics import stats
 from workers.control.guard import LINE_BURST, Guard
 from workers.control.policy import DeniedError
 from workers.control.tls import CertificateError

@@ -27,4 +27,4 @@ def test_control_kinds_are_those_of_the_records(name: str) -> None:
 
 def test_every_control_kind_has_a_payload() -> None:
     """No kind of the record's header is unknown to the structures."""
-    assert set(enum("shm/record.h", "routerd_control_kind").values()) == set(payloads.PAYLOADS)
+    assert set(enum("shm/memory/record.h", "routerd_control_kind").values()) == set(payloads.PAYLOADS)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from shm.journal import TRACE
+from shm.memory.journal import TRACE
 from workers.control.message_log import MessageLog
 from workers.control.trace import PROTOCOL, Tracing, hidden, line
 

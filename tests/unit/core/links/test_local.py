@@ -17,7 +17,7 @@ from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, Connect
 
 ARENA = 8 * 1024 * 1024
 HANDLE = 1 << 32
-BAD, STALE = 24, 50  # shm/stats.py
+BAD, STALE = 24, 50  # shm/statistics/stats.py
 OUTCOMES = {n.S_ACCEPTED, n.S_REJECTED}
 
 

@@ -8,7 +8,7 @@ import pytest
 from core.forwarder.forward import Forwarder
 from core.links.refusals import Refusals
 from shm.contract.payloads import Attach, ConnectionOpened, Error
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 
 class Counting:

@@ -11,9 +11,9 @@ from proton import Message, symbol, ulong
 
 from core.management import codec
 from core.management.request import ManagementError, Request
-from shm import segment
 from shm.contract.management import PREFIX
 from shm.contract.payloads import C_CONNECTION_OPENED, ConnectionOpened
+from shm.memory import segment
 from tests.support.beds.agent import Bed
 
 COLUMNS = {"connection": 25, "router.link": 29, "router.address": 21, "router": 33, "router.config.address": 11}

@@ -10,7 +10,6 @@ import pytest
 
 from bench import contract
 from core.management.request import Requester, request_of
-from shm import segment
 from shm.contract.management import PREFIX
 from shm.contract.payloads import (
     C_ATTACH,
@@ -24,6 +23,7 @@ from shm.contract.payloads import (
     Denied,
     Detach,
 )
+from shm.memory import segment
 from tests.support.beds.agent import Bed
 
 

@@ -17,7 +17,6 @@ from core.links.terminus import decide
 from core.main import run, serve
 from core.process.router import Core
 from core.process.stall import PERIOD_NS, Stalls
-from shm import segment
 from shm.contract.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
 from shm.contract.payloads import (
     C_ATTACH,
@@ -30,11 +29,12 @@ from shm.contract.payloads import (
     Detach,
     Error,
 )
-from shm.stats import COUNTERS
+from shm.memory import segment
+from shm.statistics.stats import COUNTERS
 
 ME = Identity("me")
 ARENAS = (4 * 1024 * 1024, 1024 * 1024)  # the worker's, the core's
-BAD, STALE = 24, 50  # shm/stats.py
+BAD, STALE = 24, 50  # shm/statistics/stats.py
 
 
 class Bed:

@@ -12,8 +12,8 @@ from core.forwarder.link_terms import LinkTerms
 from core.links.admission import Admissions
 from core.links.connections import Connections
 from core.process.display import PERIOD_NS, Display, spelling
-from shm import board
 from shm.contract.payloads import ConnectionOpened
+from shm.statistics import board
 
 SENDER = 0
 

@@ -19,7 +19,6 @@ from core.links.plane import Plane
 from core.links.streams import Streams
 from core.process import planes
 from core.rmr.active.route_tables import RouteTables
-from shm import segment
 from shm.contract.control import SetRouting, SetTables, WorkerAdded, WorkerGone
 from shm.contract.failures import failures
 from shm.contract.management import PREFIX
@@ -41,6 +40,7 @@ from shm.contract.payloads import (
 )
 from shm.contract.routing import ExchangeSetup, Routing
 from shm.contract.tables import TableSetup
+from shm.memory import segment
 from tests.support.beds.agent import Bed as Managed
 from tests.unit.core.process.test_control import Bed
 

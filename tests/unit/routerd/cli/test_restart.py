@@ -6,7 +6,7 @@ import pytest
 
 from routerd.cli import restart
 from routerd.cli.restart import PATIENCE_SECONDS, Follower, Found, RestartError, find
-from shm.observer import Page
+from shm.memory.observer import Page
 
 
 class Router:

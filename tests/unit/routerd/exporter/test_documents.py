@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from routerd.exporter.catalogue import catalogue
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 
 DOCS = Path(__file__).parents[4] / "docs"
 PROMETHEUS = {"up", "ALERTS"}

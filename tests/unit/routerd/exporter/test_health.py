@@ -12,9 +12,10 @@ from routerd.exporter.collector import Identity
 from routerd.exporter.observer import HUNG_SECONDS, MISSING_SECONDS, Observer
 from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
-from shm import board, segment, stats
-from shm.board import AddressRow, Board, ConnectionRow
-from shm.observer import SharedView
+from shm.memory import segment
+from shm.memory.observer import SharedView
+from shm.statistics import board, stats
+from shm.statistics.board import AddressRow, Board, ConnectionRow
 
 ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")

@@ -18,10 +18,12 @@ from routerd.exporter.collector import Identity, buckets
 from routerd.exporter.observer import Observer
 from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
-from shm import board, native, segment, stats
-from shm.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
-from shm.observer import Histogram, SharedView
-from shm.stats import COUNTERS
+from shm import native
+from shm.memory import segment
+from shm.memory.observer import Histogram, SharedView
+from shm.statistics import board, stats
+from shm.statistics.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
+from shm.statistics.stats import COUNTERS
 
 ROOT = Path(__file__).parents[4]
 ME = Identity("me", "1.2", "3.11")
@@ -77,7 +79,7 @@ def test_processes_are_measured_where_the_service_manager_hides_proc_stat(
 
 
 def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment.Segments) -> None:
-    """A number that shm.stats has and a scrape has not would be missed only when it is needed."""
+    """A number that shm.statistics.stats has and a scrape has not would be missed only when it is needed."""
     numbers = {name: 1000 + index for name, (index, *_) in stats.COUNTERS.items()}
     for page in (segments.worker_stats(0), segments.core_stats()):
         for name, number in numbers.items():
@@ -148,7 +150,7 @@ def test_names_follow_prometheus(metric: catalogue.Metric) -> None:
 
 
 def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is added to shm.stats is exported, with its unit converted."""
+    """What is added to shm.statistics.stats is exported, with its unit converted."""
     monkeypatch.setitem(stats.COUNTERS, "waited_us", stats.Counter(30, "counter", (), "Time waited"))
     monkeypatch.setitem(stats.COUNTERS, "rejects", stats.Counter(31, "gauge", (), "Rejects now"))
     waited, rejects = catalogue.number("waited_us"), catalogue.number("rejects")

@@ -19,7 +19,7 @@ from routerd.recorder.record import Recorder
 from shm import native as n
 from shm.contract import flow
 from shm.contract.flow_setup import FlowSetup
-from shm.stats import COUNTERS
+from shm.statistics.stats import COUNTERS
 from tests.support.beds.flow import Bed
 from tests.support.beds.recorder_desk import NOON, Desk
 

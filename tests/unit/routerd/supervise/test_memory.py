@@ -8,8 +8,8 @@ import pytest
 from bench import contract
 from routerd.supervise import memory as memory_module
 from routerd.supervise.memory import SharedMemory
-from shm.segment import DIRECTORY, attach
-from shm.stats import COUNTERS
+from shm.memory.segment import DIRECTORY, attach
+from shm.statistics.stats import COUNTERS
 
 
 def names(memory: SharedMemory) -> set[str]:

@@ -12,8 +12,8 @@
 #ifndef ROUTERD_SHM_RMR_KEY_H
 #define ROUTERD_SHM_RMR_KEY_H
 
-#include "shm/record.h"
-#include "shm/scan.h"
+#include "shm/memory/record.h"
+#include "shm/codec/scan.h"
 
 #define RMR_RESERVED 100               /* RMR reserves the message types from 0 to below this */
 #define RMR_NO_SUBSCRIPTION (-1)

@@ -3,7 +3,7 @@
 layout.h and docs/memory-layout.md describe their content.
 
 The control segment shows whether a family of segments is alive: the supervisor holds an exclusive flock on it
-all its life. It is created first and removed last, so a family without one has no owner. ``shm.sweep``
+all its life. It is created first and removed last, so a family without one has no owner. ``shm.memory.sweep``
 removes what killed routers left.
 
 A ``SegmentError`` says what failed, why, and what to do about it.
@@ -22,8 +22,9 @@ from typing import Any, Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
-from shm import native, snapshot_store
-from shm.space import DIRECTORY, MIB, SegmentError, check_space
+from shm import native
+from shm.memory import snapshot_store
+from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
     "DIRECTORY", "MIB", "Names", "SegmentError", "Segments", "attach", "create", "remove_file",

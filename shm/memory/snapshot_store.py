@@ -4,7 +4,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from shm.space import DIRECTORY
+from shm.memory.space import DIRECTORY
 
 PATTERN: Final = r"table-[0-9a-f]+(?:\.new)?"  # follows the prefix of the segments
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench import contract
-from shm import board, segment, stats
-from shm.board import AddressRow, Board, ConnectionRow
-from shm.observer import SharedView
+from shm.memory import segment
+from shm.memory.observer import SharedView
+from shm.statistics import board, stats
+from shm.statistics.board import AddressRow, Board, ConnectionRow
 
 ODD = 1
 

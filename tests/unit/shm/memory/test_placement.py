@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shm import native, placement
+from shm import native
+from shm.memory import placement
 
 
 @pytest.fixture

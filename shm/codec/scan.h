@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shm/amqp.h"
-#include "shm/content.h"
-#include "shm/sections.h"
+#include "shm/codec/amqp.h"
+#include "shm/memory/content.h"
+#include "shm/codec/sections.h"
 
 #define SCAN_ABSENT UINT32_MAX
 #define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: the descriptor is always a long ulong */

@@ -15,9 +15,9 @@ import posix_ipc
 import pytest
 
 from bench import contract
-from shm import segment
 from shm.contract import payloads
-from shm.sweep import sweep
+from shm.memory import segment
+from shm.memory.sweep import sweep
 
 SHM = Path("/dev/shm")
 ROOT = Path(segment.__file__).parents[1]
@@ -40,7 +40,7 @@ def children(prefix):
 
 def maker(prefix, then):
     """A process that makes a family and says so, then runs `then`."""
-    code = f"from shm import segment\ns = segment.create({prefix!r}, 1, 1)\nprint('made', flush=True)\n{then}"
+    code = f"from shm.memory import segment\ns = segment.create({prefix!r}, 1, 1)\nprint('made', flush=True)\n{then}"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"made\n"
     return process

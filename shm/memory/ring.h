@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shm/record.h"
+#include "shm/memory/record.h"
 
 #define RING_AHEAD 4u          /* a producer prefetches the slot so many records ahead */
 

@@ -1,4 +1,4 @@
-"""The counters, gauges and histograms of a statistics page by name (shm/counters.h).
+"""The counters, gauges and histograms of a statistics page by name (shm/statistics/counters.h).
 
 Each process writes only its own page.
 """
@@ -18,7 +18,7 @@ _WRITERS: Final = {
 
 
 class Counter(NamedTuple):
-    """A line of shm/counters.h; ``kind`` is ``counter``, which only grows, or ``gauge``."""
+    """A line of shm/statistics/counters.h; ``kind`` is ``counter``, which only grows, or ``gauge``."""
 
     place: int
     kind: str

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shm/counters.h"
+#include "shm/statistics/counters.h"
 
 #define STATS_MAGIC 0x73746174u
 #define STATS_COUNTERS 192u

@@ -8,8 +8,8 @@
 #ifndef ROUTERD_SHM_FLOW_COLUMNS_H
 #define ROUTERD_SHM_FLOW_COLUMNS_H
 
-#include "shm/record.h"
-#include "shm/telemetry.h"
+#include "shm/memory/record.h"
+#include "shm/memory/telemetry.h"
 
 #define FLOW_ROWS 64u                  /* rows taken at a time: they fit in the first-level cache */
 #define FLOW_PLACES (1u << 16)         /* places of ids */

@@ -21,13 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shm/arena.h"
-#include "shm/board.h"
-#include "shm/doorbell.h"
-#include "shm/record.h"
-#include "shm/ring.h"
-#include "shm/stats.h"
-#include "shm/telemetry.h"
+#include "shm/memory/arena.h"
+#include "shm/statistics/board.h"
+#include "shm/memory/doorbell.h"
+#include "shm/memory/record.h"
+#include "shm/memory/ring.h"
+#include "shm/statistics/stats.h"
+#include "shm/memory/telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
 #define LAYOUT_VERSION 6u              /* grows with every change of the layout or of a record's meaning */

@@ -5,8 +5,8 @@ import os
 import re
 from typing import Final
 
-from shm.segment import DIRECTORY, remove_file
-from shm.snapshot_store import PATTERN
+from shm.memory.segment import DIRECTORY, remove_file
+from shm.memory.snapshot_store import PATTERN
 
 _MEMBER: Final = re.compile(rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core")
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shm import journal, native
-from shm.journal import Journal, Line, journal_of, journals, merged
+from shm import native
+from shm.memory import journal
+from shm.memory.journal import Journal, Line, journal_of, journals, merged
 
 WORKERS = 2
 

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "shm/ring.h"
+#include "shm/memory/ring.h"
 
 typedef struct {
     routerd_producer ring;

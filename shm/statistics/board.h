@@ -1,4 +1,4 @@
-/* The board: a MessagePack page that the core replaces as a whole from time to time (shm/board.py).
+/* The board: a MessagePack page that the core replaces as a whole from time to time (shm/statistics/board.py).
  *
  * It is a sequence lock: one writer, any number of readers that never delay it.
  *

@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shm/content.h"
-#include "shm/record.h"
+#include "shm/memory/content.h"
+#include "shm/memory/record.h"
 
 #define ARENA_MAGIC 0x726f7574657264ull
 #define ARENA_HEADER_BYTES 4096u

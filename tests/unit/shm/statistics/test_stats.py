@@ -5,7 +5,8 @@ import mmap
 import pytest
 
 from bench import contract
-from shm import native, stats
+from shm import native
+from shm.statistics import stats
 
 
 @pytest.fixture

@@ -8,16 +8,17 @@ import mmap
 import os
 from typing import Final, NamedTuple
 
-from shm import board, native, stats
+from shm import native
 from shm.contract.roles import Role, process_name
-from shm.segment import DIRECTORY, Names, SegmentError
+from shm.memory.segment import DIRECTORY, Names, SegmentError
+from shm.statistics import board, stats
 
 _SLOTS_BEHIND_WORKERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER)
 _ALWAYS: Final = _SLOTS_BEHIND_WORKERS[:2]
 
 
 class Page(NamedTuple):
-    """One process's statistics page at one moment; ``counters`` has the names of shm.stats as keys."""
+    """One process's statistics page at one moment; ``counters`` has the names of shm.statistics.stats as keys."""
 
     process: str
     pid: int
@@ -97,7 +98,7 @@ class SharedView:
         return Page(process, page.pid, page.generation, page.heartbeat, stats.read(page))
 
     def histogram(self, process: str, name: str) -> Histogram:
-        """Return a histogram of one process; ``name`` is a key of ``shm.stats.HISTOGRAMS``."""
+        """Return a histogram of one process; ``name`` is a key of ``shm.statistics.stats.HISTOGRAMS``."""
         return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name]))
 
     def rings(self) -> list[Ring]:

@@ -1,0 +1,1 @@
+"""Shared memory: segments, rings, arenas, doorbells, journals and telemetry; what processes exchange in them."""

@@ -1,0 +1,1 @@
+"""Statistics that each process shows all others: counters, histograms and the board."""
