@@ -5,8 +5,7 @@ import msgspec
 from core.addresses.addresses import Address, Rule
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.routes import Route, Routes
-from core.management.entity_type import Column, Table, constant, type_column
-from core.management.view import View
+from core.management.entity_type import Column, Table, counted, key_columns
 
 _MULTICAST = {"control": "multicast", "flood": "flood"}
 _EGRESS = {"deliveries": 1, "to_core": -1, "transit": -1}
@@ -31,16 +30,16 @@ class AddressRow(msgspec.Struct, frozen=True):
         return sum(self.info.get(name, 0) * sign for name, sign in _EGRESS.items())
 
 
-def _count(name: str, attribute: str, description: str) -> Column:
-    return Column(attribute, "integer", description, lambda r: r.info.get(name, 0))
-
-
-def _zero(attribute: str, description: str) -> Column:
-    return Column(attribute, "integer", description, constant(0))
-
-
 def _difference(total: str, part: str, attribute: str, description: str) -> Column:
     return Column(attribute, "integer", description, lambda r: r.info.get(total, 0) - r.info.get(part, 0))
+
+
+def _key(row: AddressRow) -> str:
+    return row.address.key
+
+
+def _priority(row: AddressRow) -> int:
+    return row.info.get("priority", -1)
 
 
 class Addresses(Table):
@@ -48,38 +47,28 @@ class Addresses(Table):
 
     listed = False
     NAME = "router.address"
-    DESCRIPTION = "An address that the router knows."
+    DESCRIPTION = "An address that the router uses."
     COLUMNS = (
-        Column("name", "string", "Key: class, phase if mobile, and text.", lambda r: r.address.key),
-        Column("identity", "string", "Key of the address.", lambda r: r.address.key),
-        type_column("router.address"),
-        Column("key", "string", "Key of the address.", lambda r: r.address.key),
-        Column("distribution", "string", "How messages are distributed.", lambda r: r.distribution),
-        _count("own", "inProcess", "Receivers in the router itself."),
+        *key_columns("router.address", "Key of the address: its class, its phase if it is mobile, and its text.", _key),
+        Column("key", "string", "Key of the address, as in `name`.", _key),
+        Column("distribution", "string", "How the router distributes messages.", lambda r: r.distribution),
+        counted("own", "inProcess", "Receivers in the router itself."),
         _difference("outgoing", "own", "subscriberCount", "Receivers attached to this router."),
-        Column("remoteCount", "integer", "Other routers with receivers.", lambda r: len(r.routers)),
-        Column("containerCount", "integer", "Brokers that serve it.", lambda r: r.containers),
-        Column("remoteHostRouters", "list", "Ids of other routers with receivers.", lambda r: r.routers),
+        Column("remoteCount", "integer", "Other routers that have receivers.", lambda r: len(r.routers)),
+        Column("containerCount", "integer", "Connected brokers that serve the link route.", lambda r: r.containers),
+        Column("remoteHostRouters", "list", "Ids of the other routers that have receivers.", lambda r: r.routers),
         _difference("ingress", "from_core", "deliveriesIngress", "Deliveries from clients."),
         Column("deliveriesEgress", "integer", "Deliveries to clients.", lambda r: r.egress),
-        _count("transit", "deliveriesTransit", "Deliveries on to other routers."),
-        _count("to_core", "deliveriesToContainer", "Deliveries to the router itself."),
-        _count("from_core", "deliveriesFromContainer", "Deliveries from the router itself."),
-        _count("to_containers", "deliveriesEgressRouteContainer", "Deliveries to brokers."),
-        _count("from_containers", "deliveriesIngressRouteContainer", "Deliveries from brokers."),
-        Column("transitOutstanding", "list", "Unsettled deliveries to other routers, by next hop.",
-               lambda r: r.outstanding or None),
-        Column("trackedDeliveries", "integer", "Unsettled deliveries to other routers.",
-               lambda r: sum(r.outstanding)),
-        Column("priority", "integer", "Priority of its messages; -1: their own.",
-               lambda r: r.info.get("priority", -1)),
-        _count("redirected", "deliveriesRedirectedToFallback", "Deliveries to its fallback."),
-    )  # fmt: skip
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
-        self._network_adapter = view.core.find(NetworkAdapter)
+        counted("transit", "deliveriesTransit", "Deliveries to other routers."),
+        counted("to_core", "deliveriesToContainer", "Deliveries to the router itself."),
+        counted("from_core", "deliveriesFromContainer", "Deliveries from the router itself."),
+        counted("to_containers", "deliveriesEgressRouteContainer", "Deliveries to brokers."),
+        counted("from_containers", "deliveriesIngressRouteContainer", "Deliveries from brokers."),
+        Column("transitOutstanding", "list", "Unsettled deliveries by next router.", lambda r: r.outstanding or None),
+        Column("trackedDeliveries", "integer", "Unsettled deliveries to other routers.", lambda r: sum(r.outstanding)),
+        Column("priority", "integer", "Priority of all messages; -1: each has its own.", _priority),
+        counted("redirected", "deliveriesRedirectedToFallback", "Deliveries that went to the fallback address."),
+    )
 
     def rows(self) -> list[Address | Route]:
         core = self._view.core
@@ -90,16 +79,16 @@ class Addresses(Table):
 
     def row(self, address: Address | Route) -> AddressRow:
         """Return an address with its present counts, or without any if it is gone."""
-        core = self._view.core
+        core, adapter = self._view.core, self._view.core.find(NetworkAdapter)
         if isinstance(address, Route):
             known = Address(address.key, 0, Rule("linkBalanced"))
-            routers = [] if self._network_adapter is None else self._network_adapter.names(address.remotes)
+            routers = [] if adapter is None else adapter.names(address.remotes)
             return AddressRow(known, {}, routers, len(address.hosts))
         try:
             info = core.forwarder.address_info(address.handle)
-            if self._network_adapter is None:
+            if adapter is None:
                 return AddressRow(address, info)
-            outstanding = list(self._network_adapter.nodes.outstanding(address.handle).values())
-            return AddressRow(address, info, self._network_adapter.router_ids(address.handle), 0, outstanding)
+            outstanding = list(adapter.nodes.outstanding(address.handle).values())
+            return AddressRow(address, info, adapter.router_ids(address.handle), 0, outstanding)
         except KeyError:
             return AddressRow(address, {})

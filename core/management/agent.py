@@ -22,10 +22,10 @@ from core.management.configured import (
 )
 from core.management.connection import Connections
 from core.management.dummy import Dummy
-from core.management.entity_type import EntityType
+from core.management.entity_type import EntityType, Table
 from core.management.link import Links
 from core.management.link_route import ConnectionLinkRoutes, LinkRoutes
-from core.management.log import LogStats, Recent
+from core.management.log import LogStats
 from core.management.node import Nodes
 from core.management.policy import Policies
 from core.management.request import (
@@ -45,9 +45,7 @@ from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
-from core.rmr.active.dialling import Dialling
 from core.rmr.active.route_tables import RouteTables as Tables
-from core.rmr.managers.manager_sessions import ManagerSessions
 from shm.contract.management import Delta, Management
 from shm.contract.text import printable
 
@@ -56,50 +54,42 @@ LOGGER = logging.getLogger("AGENT")
 LONGEST_NAME = 100  # characters of a name in the log
 LONGEST_TEXT = 4000  # characters of an error text
 
+_TABLES: tuple[type[Table], ...] = (
+    Connections, Links, Addresses, Nodes, Allocators, LogStats, VhostStats, Workers, ConnectionLinkRoutes,
+)  # fmt: skip
+_OF_ROUTE_TABLES: tuple[type[Table], ...] = (RouteTableEntries, RouteTableEndpoints, Applications, Managers)
+_CONFIGURED: dict[str, type[Configured]] = {
+    "router": Router,
+    "policy": Policies,
+    "connector": Connectors,
+    "router.config.autoLink": AutoLinks,
+    "router.config.exchange": Exchanges,
+    "router.config.routeWorker": RouteWorkers,
+    "router.config.binding": Bindings,
+    "router.config.linkRoute": LinkRoutes,
+}
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
 
 class Agent:
     """Answers requests about one router."""
 
-    def __init__(self, view: View, recent: Recent) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._calls: dict[
-            str, tuple[EntityType, Callable[[Request], Response]]
-        ] = {}  # operations of a single entity type
-        entity_types: list[EntityType] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
-        entity_types += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
-        tables = view.core.find(Tables)
-        entity_types += [ConnectionLinkRoutes(view), *([] if tables is None else _of_tables(view, tables))]
+        kinds = _CONFIGURED
+        tables = _TABLES
+        if view.core.find(Tables) is not None:
+            kinds, tables = kinds | {"routeTable": RouteTables}, tables + _OF_ROUTE_TABLES
+        types: list[EntityType] = [table(view) for table in tables]
         for schema in view.management.types:
-            match schema.name:
-                case "router":
-                    entity_types.insert(0, Router(view, schema))
-                case "policy":
-                    entity_types.append(Policies(view, schema))
-                case "connector":
-                    entity_types.append(Connectors(view, schema))
-                case "router.config.autoLink":
-                    entity_types.append(AutoLinks(view, schema))
-                case "router.config.exchange":
-                    entity_types.append(Exchanges(view, schema))
-                case "router.config.routeWorker":
-                    entity_types.append(RouteWorkers(view, schema))
-                case "router.config.binding":
-                    entity_types.append(Bindings(view, schema))
-                case "routeTable" if tables is not None:
-                    entity_types.append(table := RouteTables(view, schema, tables))
-                    self._calls |= {"PUSH": (table, table.push), "EXPLAIN": (table, table.explain)}
-                case "router.config.linkRoute":
-                    entity_types.append(LinkRoutes(view, schema))
-                case name if name in ROUTING:
-                    entity_types.append(Routing(view, schema))
-                case _:
-                    entity_types.append(Configured(view, schema))
-        entity_types.append(dummy := Dummy())
-        self._calls["CALLME"] = dummy, dummy.call
-        self._entity_types = {entity_type.schema.name: entity_type for entity_type in entity_types}
-        self._self = SelfNode(self._entity_types, recent)
+            kind = kinds.get(schema.name, Routing if schema.name in ROUTING else Configured)
+            types.insert(0 if kind is Router else len(types), kind(view, schema))
+        types.append(dummy := Dummy())
+        self._entity_types = {entity_type.schema.name: entity_type for entity_type in types}
+        self._calls: dict[tuple[str, str | None], Callable[[Request], Response]] = {("CALLME", "dummy"): dummy.call}
+        if isinstance(table := self._entity_types.get("routeTable"), RouteTables):
+            self._calls |= {("PUSH", "routeTable"): table.push, ("EXPLAIN", "routeTable"): table.explain}
+        self._self = SelfNode(self._entity_types, view.recent)
 
     def configure(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""
@@ -113,7 +103,6 @@ class Agent:
         for delta in deltas:
             entities = self._view.management.entities.setdefault(delta.kind, [])
             entities[delta.start : delta.start + delta.count] = delta.rows
-        self._view.follow()
 
     def handle(self, request: Request) -> Response:
         """Return the response to a request. It never raises."""
@@ -139,8 +128,7 @@ class Agent:
             request = msgspec.structs.replace(request, type=None, entity_type=request.type)
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
-        entity_type, call = self._calls.get(request.operation, (None, None))
-        if entity_type is not None and call is not None and request.type == entity_type.schema.name:
+        if (call := self._calls.get((request.operation, request.type))) is not None:
             return call(request)
         operation = self._self.operations.get(request.operation)
         if operation is None:
@@ -202,12 +190,6 @@ class Agent:
                 continue
             return entity_type
         raise ManagementError(NOT_FOUND, f"there is no entity {_about(request)}")
-
-
-def _of_tables(view: View, tables: Tables) -> list[EntityType]:
-    dialling, sessions = view.core.plane(Dialling), view.core.plane(ManagerSessions)
-    told = [RouteTableEntries(tables), RouteTableEndpoints(tables, dialling)]
-    return [*told, Applications(view, sessions), Managers(view, sessions)]
 
 
 def _about(request: Request) -> str:

@@ -1,12 +1,9 @@
 """The entity type `allocator`: arenas and the core's tables, as qpid-dispatch shows memory pools."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from core.forwarder.forward import Pools
-from core.management.entity_type import Column, Table, constant, type_column
-from core.management.view import View
+from core.management.entity_type import Column, Table, constant, key_columns
 from shm import native
 from shm.contract.roles import Role, process_name
 from shm.statistics import stats
@@ -37,35 +34,25 @@ def _zero(attribute: str, description: str) -> Column:
     return Column(attribute, "integer", description, constant(0))
 
 
-def _field(attribute: str, description: str, read: Callable[[Pool], int]) -> Column:
-    return Column(attribute, "integer", description, read)
-
-
 class Allocators(Table):
     """One row for each class of blocks of each arena, and for each table of the core."""
 
     lenient = False
     NAME = "allocator"
-    DESCRIPTION = "Blocks of one size in the arena of one process."
+    DESCRIPTION = "A pool: the blocks of one size in a process's arena, or a table of the core."
     COLUMNS = (
-        Column("name", "string", "allocator/ and the pool.", lambda r: f"allocator/{r.name}"),
-        Column("identity", "string", "allocator/ and the pool.", lambda r: f"allocator/{r.name}"),
-        type_column("allocator"),
-        Column("typeName", "string", "The pool.", lambda r: r.name),
-        _field("typeSize", "Bytes of a block.", lambda r: r.size),
-        _zero("transferBatchSize", "Blocks never move between processes."),
-        _field("localFreeListMax", "Blocks in all.", lambda r: r.total),
-        _zero("globalFreeListMax", "There is no list for all processes."),
-        _field("totalAllocFromHeap", "Blocks in all.", lambda r: r.total),
-        _zero("totalFreeToHeap", "Blocks are never given back."),
-        _field("heldByThreads", "Blocks in use.", lambda r: r.used),
-        _zero("batchesRebalancedToThreads", "Blocks never move between processes."),
-        _zero("batchesRebalancedToGlobal", "Blocks never move between processes."),
+        *key_columns("allocator", "allocator/ and the name of the pool.", lambda r: f"allocator/{r.name}"),
+        Column("typeName", "string", "Name of the pool.", lambda r: r.name),
+        Column("typeSize", "integer", "Bytes of one entry.", lambda r: r.size),
+        _zero("transferBatchSize", "Always 0, because entries never move between processes."),
+        Column("localFreeListMax", "integer", "All entries of the pool.", lambda r: r.total),
+        _zero("globalFreeListMax", "Always 0, because no pool belongs to several processes."),
+        Column("totalAllocFromHeap", "integer", "All entries of the pool.", lambda r: r.total),
+        _zero("totalFreeToHeap", "Always 0, because the router keeps its memory."),
+        Column("heldByThreads", "integer", "Entries in use.", lambda r: r.used),
+        _zero("batchesRebalancedToThreads", "Always 0, because entries never move between processes."),
+        _zero("batchesRebalancedToGlobal", "Always 0, because entries never move between processes."),
     )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
 
     def rows(self) -> list[Pool]:
         segments = self._view.segments

@@ -12,7 +12,6 @@ from core.source_routes.route_workers import RouteWorkers as RouteWorkerPlane
 from shm.contract.management import TypeSchema
 
 MOST_VALUES = 10_000  # in the attributes of one request
-DEEPEST = 16
 
 
 def column(name: str, otherwise: Any = None) -> Callable[[dict[str, Any]], Any]:
@@ -65,11 +64,9 @@ class Configured(EntityType):
         return self._change("DELETE", str(row["identity"]), {})
 
     def _attributes(self, request: Request) -> dict[str, Any]:
-        given = _Plain().value(request.attributes)
-        given.pop("type", None)
-        if given.get("identity") is None:
-            given.pop("identity", None)
-        return dict(given)
+        _check(request.attributes)
+        given = request.attributes.items()
+        return {name: value for name, value in given if name != "type" and (name != "identity" or value is not None)}
 
     def _change(self, operation: str, identity: str, attributes: dict[str, Any]) -> Response:
         reply = self._view.change(operation, self.schema.name, identity, attributes)
@@ -94,33 +91,22 @@ class Connectors(Configured):
         }
 
 
-class _Plain:
-    """Converts values of a message to plain ones, within the number and depth that a configuration allows."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def value(self, value: Any, depth: int = 0) -> Any:
-        """Return a value in Python's own types. Raises ManagementError."""
-        self._count += 1
-        if self._count > MOST_VALUES or depth > DEEPEST:
-            text = f"the attributes have more than {MOST_VALUES} values, or more than {DEEPEST} levels"
-            raise ManagementError(BAD_REQUEST, text)
+def _check(attributes: dict[str, Any]) -> None:
+    """Raises ManagementError for more values than a configuration has, or for one that fits no attribute."""
+    count, rest = 0, [attributes]
+    while rest:
+        value: Any = rest.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise ManagementError(BAD_REQUEST, f"the attributes have more than {MOST_VALUES} values")
         if isinstance(value, dict):
-            return {self._name(name): self.value(one, depth + 1) for name, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.value(one, depth + 1) for one in value]
-        for kind in (bool, int, float, str):  # the engine's types are subclasses of these
-            if isinstance(value, kind):
-                return kind(value)
-        if value is None:
-            return None
-        raise ManagementError(BAD_REQUEST, f"a value of type {type(value).__name__} fits no attribute")
-
-    def _name(self, name: Any) -> str:
-        if not isinstance(name, str):
-            raise ManagementError(BAD_REQUEST, f"the name of an attribute is {name!r}; give a string")
-        return str(name)
+            if wrong := [name for name in value if not isinstance(name, str)]:
+                raise ManagementError(BAD_REQUEST, f"the name of an attribute is {wrong[0]!r}; give a string")
+            rest += value.values()
+        elif isinstance(value, list):
+            rest += value
+        elif value is not None and not isinstance(value, bool | int | float | str):
+            raise ManagementError(BAD_REQUEST, f"a value of type {type(value).__name__} fits no attribute")
 
 
 # Columns of router.config.address in qdrouterd, in its order.

@@ -3,13 +3,11 @@
 import logging
 from typing import Any
 
-import msgspec
-
 from core.links.link import Edges
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, FORBIDDEN, ManagementError, Request, Response
 from core.management.view import ConnectionRow, View
-from shm.contract.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
+from shm.contract.payloads import Close, ConnectionOpened, Error, Trace
 from shm.memory.journal import TRACE
 
 LOGGER = logging.getLogger("AGENT")
@@ -17,14 +15,14 @@ CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management
 ROLES_OF_ROUTERS = ("inter-router", "edge")
 
 
-def _text(value: str) -> str | None:
-    return value or None
-
-
 def _host(row: ConnectionRow) -> str:
     """Return the host; a connector's without brackets around an IPv6 address, as qdrouterd shows it."""
     host = row.opened.host
     return host.replace("[", "", 1).replace("]", "", 1) if row.opened.connector else host
+
+
+def _direction(row: ConnectionRow) -> str:
+    return "out" if row.opened.connector else "in"
 
 
 _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
@@ -53,39 +51,38 @@ class Connections(Table):
     OPERATIONS = ("READ", "UPDATE")
     COLUMNS = (
         Column("name", "string", "connection/ and the host.", lambda r: f"connection/{_host(r)}"),
-        Column("identity", "string", "Number of the connection.", lambda r: str(r.opened.number)),
+        Column("identity", "string", "Number of the connection in this router.", lambda r: str(r.opened.number)),
         Column("host", "string", "Address and port of the peer.", _host),
-        Column("role", "string", "What the peer is.", lambda r: r.opened.role),
-        Column("protocol", "string", "Protocol spoken.", constant("amqp")),
-        Column("dir", "string", "in: the peer connected; out: the router did.",
-               lambda r: "out" if r.opened.connector else "in"),
+        Column(
+            "role", "string", "Role of the connection, as its listener or connector has it.", lambda r: r.opened.role
+        ),
+        Column("protocol", "string", "Protocol of the connection.", constant("amqp")),
+        Column("dir", "string", "in: the peer has connected; out: the router has.", _direction),
         Column("container", "string", "Container id of the peer.", lambda r: r.opened.container),
-        Column("sasl", "string", "SASL mechanism.", lambda r: _text(r.opened.sasl)),
-        Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: r.opened.authenticated),
-        Column("user", "string", "Name of the user.", lambda r: _text(r.opened.user)),
-        Column("isEncrypted", "boolean", "Whether the connection is encrypted.",
-               lambda r: r.opened.encrypted),
-        Column("sslProto", "string", "TLS version.", lambda r: _text(r.opened.tls_protocol)),
-        Column("sslCipher", "string", "TLS cipher.", lambda r: _text(r.opened.tls_cipher)),
-        Column("properties", "map", "Properties of the peer's open.", lambda r: dict(r.opened.properties)),
-        Column("sslSsf", "integer", "Strength of the cipher in bits.", lambda r: r.opened.tls_strength),
-        Column("tenant", "string", "Tenant of a multi-tenant listener.", lambda r: r.opened.tenant or None),
+        Column("sasl", "string", "SASL mechanism.", lambda r: r.opened.sasl or None),
+        Column("isAuthenticated", "boolean", "Whether the peer has authenticated.", lambda r: r.opened.authenticated),
+        Column("user", "string", "Name of the user.", lambda r: r.opened.user or None),
+        Column("isEncrypted", "boolean", "Whether the connection is encrypted.", lambda r: r.opened.encrypted),
+        Column("sslProto", "string", "TLS version.", lambda r: r.opened.tls_protocol or None),
+        Column("sslCipher", "string", "TLS cipher.", lambda r: r.opened.tls_cipher or None),
+        Column("properties", "map", "Properties in the peer's OPEN.", lambda r: dict(r.opened.properties)),
+        Column("sslSsf", "integer", "Strength of the TLS cipher in bits.", lambda r: r.opened.tls_strength),
+        Column("tenant", "string", "Tenant, on a listener with `multiTenant`.", lambda r: r.opened.tenant or None),
         type_column("connection"),
-        Column("ssl", "boolean", "Whether TLS is used.", lambda r: bool(r.opened.tls_protocol)),
-        Column("opened", "boolean", "Whether the peer has opened it.", constant(True)),
-        Column("active", "boolean", "Whether it carries messages.", lambda r: r.active),
-        Column("adminStatus", "string", "Set to deleted to close it.", constant("enabled"), update=True),
+        Column("ssl", "boolean", "Whether the connection uses TLS.", lambda r: bool(r.opened.tls_protocol)),
+        Column("opened", "boolean", "Whether the peer has opened the connection.", constant(True)),
+        Column("active", "boolean", "Whether the connection carries messages.", lambda r: r.active),
+        Column("adminStatus", "string", "enabled; deleted closes the connection.", constant("enabled"), update=True),
         Column("operStatus", "string", "up or closing.", constant("up")),
-        Column("uptimeSeconds", "integer", "Seconds since it was opened.", lambda r: r.uptime),
+        Column("uptimeSeconds", "integer", "Seconds since the connection was opened.", lambda r: r.uptime),
         Column("lastDlvSeconds", "integer", "Seconds since the last delivery.", lambda r: r.idle),
-        Column("enableProtocolTrace", "boolean", "Whether frames are logged.", _traced, update=True),
-        Column("worker", "integer", "Process that owns it.", lambda r: r.worker),
-    )  # fmt: skip
+        Column("enableProtocolTrace", "boolean", "Whether the router logs the frames.", _traced, update=True),
+        Column("worker", "integer", "Index of the worker that owns the connection.", lambda r: r.worker),
+    )
 
     def __init__(self, view: View) -> None:
-        super().__init__()
+        super().__init__(view)
         self.standard.remove("worker")  # qpid-dispatch has no such attribute
-        self._view = view
         self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation
 
     def rows(self) -> list[ConnectionRow]:
@@ -146,24 +143,13 @@ class Connections(Table):
 
     def _close(self, row: ConnectionRow) -> None:
         self._closing.add(_name(row.worker, row.opened))
-        self._tell(row, C_CLOSE, Close(row.opened.connection, row.opened.generation, CLOSED))
+        self._view.post(row.worker, Close(row.opened.connection, row.opened.generation, CLOSED))
 
     def _trace(self, row: ConnectionRow, on: bool) -> None:
         opened, connections = row.opened, self._view.connections
         self._view.command(lambda: connections.traced(row.worker, opened, on))
-        self._tell(row, C_TRACE, Trace(opened.connection, opened.generation, on))
+        self._view.post(row.worker, Trace(opened.connection, opened.generation, on))
         LOGGER.info("[C%d] protocol trace switched %s", opened.number, "on" if on else "off")
-
-    def _tell(self, row: ConnectionRow, kind: int, message: msgspec.Struct) -> None:
-        """Send a control record to the worker of a connection."""
-        payload = msgspec.msgpack.encode(message)
-        forwarder = self._view.core.forwarder
-
-        def act() -> None:
-            forwarder.post_control(row.worker, kind, payload)
-            forwarder.publish()
-
-        self._view.command(act)
 
 
 def _name(worker: int, opened: ConnectionOpened) -> tuple[int, int, int]:

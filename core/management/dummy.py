@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from core.management.configured import column
 from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, OK, ManagementError, Request, Response
 from shm.contract.management import AttributeSchema, TypeSchema
@@ -25,7 +26,7 @@ class Dummy(EntityType):
         operations = ["CREATE", "READ", "UPDATE", "DELETE", "CALLME"]
         description = "An entity without effect, for trying a management client."
         schema = TypeSchema("dummy", description, attributes, operations)
-        super().__init__(schema, {name: _reader(name) for name in _NAMES})
+        super().__init__(schema, {name: column(name) for name in _NAMES})
         self._entities: dict[str, dict[str, Any]] = {}
         self._made = 0
 
@@ -71,10 +72,6 @@ class Dummy(EntityType):
         if unknown:
             raise ManagementError(BAD_REQUEST, f"dummy has no attribute {unknown[0]!r}")
         return {name: _value(name, value) for name, value in given.items() if value is not None}
-
-
-def _reader(name: str) -> Any:
-    return lambda row: row.get(name)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from core.management.request import BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED, ManagementError, Request, Response
+from core.management.view import View
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 
@@ -21,18 +22,6 @@ class Column(msgspec.Struct, frozen=True):
     description: str
     read: Callable[[Any], Any]
     update: bool = False
-
-
-def type_schema(
-    name: str, description: str, columns: Iterable[Column], operations: Sequence[str] = ("READ",)
-) -> TypeSchema:
-    """Return the schema of an entity type that is not configured."""
-    return TypeSchema(
-        name,
-        description,
-        [AttributeSchema(c.name, c.kind, c.description, update=c.update) for c in columns],
-        list(operations),
-    )
 
 
 class EntityType:
@@ -140,11 +129,11 @@ class Table(EntityType):
     COLUMNS: Sequence[Column] = ()
     OPERATIONS: Sequence[str] = ("READ",)
 
-    def __init__(self) -> None:
-        super().__init__(
-            type_schema(self.NAME, self.DESCRIPTION, self.COLUMNS, self.OPERATIONS),
-            {column.name: column.read for column in self.COLUMNS},
-        )
+    def __init__(self, view: View) -> None:
+        attributes = [AttributeSchema(one.name, one.kind, one.description, update=one.update) for one in self.COLUMNS]
+        schema = TypeSchema(self.NAME, self.DESCRIPTION, attributes, list(self.OPERATIONS))
+        super().__init__(schema, {column.name: column.read for column in self.COLUMNS})
+        self._view = view
 
 
 def constant(value: Any) -> Callable[[Any], Any]:
@@ -155,6 +144,17 @@ def constant(value: Any) -> Callable[[Any], Any]:
 def type_column(name: str) -> Column:
     """Return the column `type`."""
     return Column("type", "string", "Type of the entity.", constant(PREFIX + name))
+
+
+def key_columns(type_name: str, description: str, read: Callable[[Any], Any]) -> tuple[Column, Column, Column]:
+    """Return the columns `name`, `identity` and `type` of entities whose identity is their name."""
+    name, identity = (Column(attribute, "string", description, read) for attribute in ("name", "identity"))
+    return name, identity, type_column(type_name)
+
+
+def counted(name: str, attribute: str, description: str) -> Column:
+    """Return the column of a number in a row's ``info``, 0 if it is missing."""
+    return Column(attribute, "integer", description, lambda row: row.info.get(name, 0))
 
 
 _nothing: Final = constant(None)

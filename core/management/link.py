@@ -6,10 +6,10 @@ import msgspec
 
 from core.interior.network_adapter import NetworkAdapter
 from core.links.link import Link
-from core.management.entity_type import Column, Table, constant, type_column
+from core.management.entity_type import Column, Table, constant, counted, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
-from shm.contract.payloads import C_DETACH, Detach, Error
+from shm.contract.payloads import Detach, Error
 
 LOGGER = logging.getLogger("AGENT")
 
@@ -40,10 +40,6 @@ class LinkRow(msgspec.Struct, frozen=True):
         return self.info.get(name, 0)
 
 
-def _count(name: str, attribute: str, description: str) -> Column:
-    return Column(attribute, "integer", description, lambda r: r.info.get(name, 0))
-
-
 def _unsettled(row: LinkRow) -> int:
     return max(0, row.count("count") - row.undelivered)
 
@@ -66,6 +62,14 @@ def _ingress(row: LinkRow) -> list[int] | None:
     return [here, *(row.origins.get(bit, 0) for bit in range(1, max(row.origins, default=0) + 1))]
 
 
+def _direction(row: LinkRow) -> str:
+    return "out" if row.link.outgoing else "in"
+
+
+def _connection(row: LinkRow) -> str | None:
+    return None if row.connection is None else str(row.connection)
+
+
 class Links(Table):
     """Links attached to the router. UPDATE of adminStatus to disabled detaches one."""
 
@@ -75,42 +79,38 @@ class Links(Table):
     OPERATIONS = ("UPDATE", "READ")
     COLUMNS = (
         Column("name", "string", "Name of the link.", lambda r: r.link.name),
-        Column("identity", "string", "Number of the link.", lambda r: str(r.link.identity)),
+        Column("identity", "string", "Number of the link in this router.", lambda r: str(r.link.identity)),
         type_column("router.link"),
         Column("linkName", "string", "Name of the link.", lambda r: r.link.name),
-        Column("linkType", "string", "What the link is for.", lambda r: r.link.type),
-        Column("linkDir", "string", "in: messages come to the router.",
-               lambda r: "out" if r.link.outgoing else "in"),
-        Column("owningAddr", "string", "Key of its address.", lambda r: r.link.owning),
-        _count("capacity", "capacity", "Deliveries it may hold."),
-        Column("peer", "string", "The link it is connected through to.", constant(None)),
-        Column("undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.undelivered),
-        Column("unsettledCount", "integer", "Deliveries not settled.", _unsettled),
-        Column("deliveryCount", "integer", "Deliveries that came, or were sent.", _deliveries),
-        Column("connectionId", "string", "Number of its connection.",
-               lambda r: None if r.connection is None else str(r.connection)),
-        Column("adminStatus", "string", "Set to disabled to detach it.", constant("enabled"), update=True),
+        Column("linkType", "string", "Purpose of the link, such as endpoint or inter-router.", lambda r: r.link.type),
+        Column("linkDir", "string", "Direction of messages: in to the router, or out.", _direction),
+        Column("owningAddr", "string", "Key of the link's address.", lambda r: r.link.owning),
+        counted("capacity", "capacity", "Deliveries that the link may hold."),
+        Column("peer", "string", "Always empty.", constant(None)),
+        Column("undeliveredCount", "integer", "Deliveries that are not sent yet.", lambda r: r.undelivered),
+        Column("unsettledCount", "integer", "Deliveries that are not settled yet.", _unsettled),
+        Column("deliveryCount", "integer", "Deliveries that were received or sent.", _deliveries),
+        Column("connectionId", "string", "Number of the link's connection.", _connection),
+        Column("adminStatus", "string", "enabled; disabled detaches the link.", constant("enabled"), update=True),
         Column("operStatus", "string", "Always up.", constant("up")),
-        _count("presettled", "presettledCount", "Deliveries that were settled when they came."),
-        _count("dropped", "droppedPresettledCount", "Presettled deliveries that were dropped."),
-        _count("accepted", "acceptedCount", "Accepted deliveries."),
-        _count("rejected", "rejectedCount", "Rejected deliveries."),
-        _count("released", "releasedCount", "Released deliveries."),
-        _count("modified", "modifiedCount", "Modified deliveries."),
-        _count("delayed_1", "deliveriesDelayed1Sec", "Deliveries settled after more than 1 s."),
-        _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
-        _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
-        Column("ingressHistogram", "list", "Deliveries by index of the router where they came in.", _ingress),
-        Column("priority", "integer", "Priority of a link between routers; else that of messages.",
-               _priority),
-        _count("rate", "settleRate", "Settlements per second."),
-        Column("creditAvailable", "integer", "Credit its sender has.", lambda r: r.credit),
-        Column("zeroCreditSeconds", "integer", "Seconds without credit.", lambda r: r.dry),
-    )  # fmt: skip
+        counted("presettled", "presettledCount", "Deliveries that arrived settled."),
+        counted("dropped", "droppedPresettledCount", "Presettled deliveries that the router dropped."),
+        counted("accepted", "acceptedCount", "Accepted deliveries."),
+        counted("rejected", "rejectedCount", "Rejected deliveries."),
+        counted("released", "releasedCount", "Released deliveries."),
+        counted("modified", "modifiedCount", "Modified deliveries."),
+        counted("delayed_1", "deliveriesDelayed1Sec", "Deliveries that were settled after more than 1 s."),
+        counted("delayed_10", "deliveriesDelayed10Sec", "Deliveries that were settled after more than 10 s."),
+        counted("stuck", "deliveriesStuck", "Deliveries that have not been settled for more than 10 s."),
+        Column("ingressHistogram", "list", "Deliveries by the index of their ingress router.", _ingress),
+        Column("priority", "integer", "Priority of a link between routers; 4 for any other link.", _priority),
+        counted("rate", "settleRate", "Settled deliveries per second."),
+        Column("creditAvailable", "integer", "Credit of the link's sender.", lambda r: r.credit),
+        Column("zeroCreditSeconds", "integer", "Seconds since the sender has had no credit.", lambda r: r.dry),
+    )
 
     def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
+        super().__init__(view)
         self._seen: dict[int, tuple[int, int, int]] = {}  # reports of workers, by identity
 
     def rows(self) -> list[Link]:
@@ -120,7 +120,7 @@ class Links(Table):
         """Ask the workers about receivers if the columns need it."""
         self._seen = {}
         if _WORKERS_KNOW.intersection(names) and (asked := [link for link in page if link.outgoing]):
-            self._seen = self._view.look(asked)
+            self._seen = self._view.poll(asked)
 
     def row(self, link: Link) -> LinkRow:
         """Return a link with its present counts."""
@@ -155,16 +155,7 @@ class Links(Table):
         request.requester.check()
         if changes["adminStatus"] == "enabled":
             return Response(200, self.values(row))
-        self._detach(row.link)
-        LOGGER.info("link %r detached by request of [C%s]", row.link.name, request.requester.connection)
+        link = row.link
+        self._view.post(link.worker, Detach(link.link, link.generation, DETACHED))
+        LOGGER.info("link %r detached by request of [C%s]", link.name, request.requester.connection)
         return Response(200, self.values(row) | {"adminStatus": "disabled", "operStatus": "down"})
-
-    def _detach(self, link: Link) -> None:
-        payload = msgspec.msgpack.encode(Detach(link.link, link.generation, DETACHED))
-        forwarder = self._view.core.forwarder
-
-        def act() -> None:
-            forwarder.post_control(link.worker, C_DETACH, payload)
-            forwarder.publish()
-
-        self._view.command(act)

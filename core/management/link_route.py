@@ -16,7 +16,6 @@ from core.management.request import (
     Requester,
     Response,
 )
-from core.management.view import View
 from shm.contract.control import LinkRouteSetup
 
 DIRECTIONS = ("in", "out")
@@ -46,20 +45,16 @@ class ConnectionLinkRoutes(Table):
     """Link routes that last as long as the connection that requests them. Only that connection sees them."""
 
     NAME = "router.connection.linkRoute"
-    DESCRIPTION = "A link route to the connection that has asked for it."
+    DESCRIPTION = "A link route to the connection that requested it."
     OPERATIONS = ("CREATE", "READ", "DELETE")
     COLUMNS = (
-        Column("name", "string", "Name, if it was given one.", lambda o: o.name),
-        Column("identity", "string", "Number.", lambda o: o.identity),
+        Column("name", "string", "Name of the link route, if it has one.", lambda o: o.name),
+        Column("identity", "string", "Number of the link route.", lambda o: o.identity),
         type_column("router.connection.linkRoute"),
         Column("pattern", "string", "Pattern of the addresses.", lambda o: o.pattern),
         Column("direction", "string", "in for senders, out for receivers.", lambda o: DIRECTIONS[o.outgoing]),
         Column("containerId", "string", "Container id of the connection.", lambda o: o.container),
     )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
 
     def rows(self) -> list[Offer]:
         requester = self._view.requester

@@ -4,8 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.interior.network_adapter import NetworkAdapter
-from core.management.entity_type import Column, Table, type_column
-from core.management.view import View
+from core.management.entity_type import Column, Table, key_columns
 
 if TYPE_CHECKING:
     from core.interior.nodes import NodeView
@@ -27,27 +26,26 @@ class Nodes(Table):
 
     lenient = False
     NAME = "router.node"
-    DESCRIPTION = "A router in the network."
+    DESCRIPTION = "A router of the network."
     COLUMNS = (
-        Column("name", "string", "router.node/ and the id.", lambda r: f"router.node/{r.id}"),
-        Column("identity", "string", "router.node/ and the id.", lambda r: f"router.node/{r.id}"),
-        type_column("router.node"),
+        *key_columns("router.node", "router.node/ and the id of the router.", lambda r: f"router.node/{r.id}"),
         Column("id", "string", "Id of the router.", lambda r: r.id),
         Column("index", "integer", "Index of the router in the tables.", lambda r: r.index),
         Column("protocolVersion", "integer", "Version of the router protocol.", lambda r: r.protocol_version),
-        Column("instance", "integer", "When it started, in seconds.", lambda r: r.instance),
-        Column("linkState", "list", "Ids of its neighbours.", lambda r: r.link_state),
-        Column("nextHop", "string", "Where messages to it go next, if that is not itself.", _next_hop),
-        Column("validOrigins", "list", "Whose messages may go to it through this one.", lambda r: r.valid_origins),
-        Column("address", "string", "Its address.", lambda r: r.address),
-        Column("routerLink", "integer", "Number of the connection to it.", lambda r: r.router_link),
-        Column("cost", "integer", "Cost of the path to it.", lambda r: r.cost),
-        Column("lastTopoChange", "integer", "When the network changed last, in seconds since 1970.", _last_change),
+        Column(
+            "instance",
+            "integer",
+            "Number of this run of the router; a later run has a larger one.",
+            lambda r: r.instance,
+        ),
+        Column("linkState", "list", "Ids of the router's neighbours.", lambda r: r.link_state),
+        Column("nextHop", "string", "Next router on the path, unless the router is a neighbour.", _next_hop),
+        Column("validOrigins", "list", "Routers whose messages go to it through this one.", lambda r: r.valid_origins),
+        Column("address", "string", "Address of the router.", lambda r: r.address),
+        Column("routerLink", "integer", "Number of the connection to the neighbour.", lambda r: r.router_link),
+        Column("cost", "integer", "Cost of the path to the router.", lambda r: r.cost),
+        Column("lastTopoChange", "integer", "Last change of the network, in seconds since 1970.", _last_change),
     )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
 
     def rows(self) -> "list[NodeView]":
         """Return all routers. The core's own thread reads them, because they change."""

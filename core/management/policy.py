@@ -1,11 +1,11 @@
 """The entity type `policy`: the configuration, and what the router has denied."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
-from core.management.configured import Configured
+from core.management.configured import Configured, column
 from core.management.request import Request, Response
 from core.management.view import View
 from shm.contract.management import TypeSchema
@@ -22,7 +22,7 @@ class Policies(Configured):
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         super().__init__(view, schema)
-        self.columns |= {name: _count(name) for name in _COUNTS}
+        self.columns |= {name: column(name, 0) for name in _COUNTS}
 
     def update(self, request: Request) -> Response:
         """Update the policy, which a request need not name."""
@@ -48,10 +48,6 @@ class Policies(Configured):
             "maxMessageSizeDenied": sizes,
             "totalDenials": connections + links + sizes + _sum(workers, "refused_sessions"),
         }
-
-
-def _count(name: str) -> Callable[[dict[str, Any]], Any]:
-    return lambda row: row.get(name, 0)
 
 
 def _sum(pages: Iterable[dict[str, int]], name: str) -> int:

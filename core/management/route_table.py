@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.management.configured import Configured
-from core.management.entity_type import Column, Table, type_column
+from core.management.entity_type import Column, Table, key_columns
 from core.management.request import BAD_REQUEST, FORBIDDEN, INTERNAL, NOT_FOUND, OK, ManagementError, Request, Response
 from core.management.view import View
 from core.rmr.active.compiled import encoded
@@ -39,8 +39,8 @@ class RouteTables(Configured):
     PUSH delivers a table or a piece of it; EXPLAIN asks for a message's path.
     """
 
-    def __init__(self, view: View, schema: Any, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, view: View, schema: Any) -> None:
+        self._tables = view.core.plane(Tables)
         super().__init__(view, schema)
         self._pushes: dict[tuple[int | None, str], _Push] = {}  # by connection and table
 
@@ -138,8 +138,8 @@ class RouteTables(Configured):
             ) from None
         bad = [one for one in outcomes if not one.ok]
         if bad:
-            told = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
-            raise ManagementError(BAD_REQUEST, f"{told}. The previous table stays in use")
+            reasons = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
+            raise ManagementError(BAD_REQUEST, f"{reasons}. The previous table stays in use")
         return Response(OK, {"outcomes": [msgspec.to_builtins(one) for one in outcomes]})
 
     # ---- EXPLAIN ----
@@ -182,7 +182,7 @@ def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:
 class EntryRow(NamedTuple):
     """An entry of a table in use."""
 
-    active: ActiveTable
+    table: str
     number: int
     entry: Entry
     taken: int
@@ -214,27 +214,20 @@ class RouteTableEntries(Table):
     NAME = "routeTable.entry"
     DESCRIPTION = "An entry of a route table in use."
     COLUMNS = (
-        Column("name", "string", "Table and number.", lambda r: f"{r.active.setup.name}/{r.number}"),
-        Column("identity", "string", "Table and number.", lambda r: f"{r.active.setup.name}/{r.number}"),
-        type_column("routeTable.entry"),
-        Column("table", "string", "The route table.", lambda r: r.active.setup.name),
+        *key_columns("routeTable.entry", "Route table and number of the entry.", lambda r: f"{r.table}/{r.number}"),
+        Column("table", "string", "Name of the route table.", lambda r: r.table),
         Column("messageType", "integer", "Message type.", lambda r: r.entry.message_type),
-        Column("subscriptionId", "integer", "Subscription id; -1: any that has no entry of its own.",
-               lambda r: r.entry.subscription),
-        Column("senders", "list", "Endpoints whose messages it is for; none: everybody's.",
-               lambda r: list(r.entry.senders)),
-        Column("groups", "string", "Groups of endpoints, as in the table; empty: deleted.",
-               lambda r: str(r.entry.groups)),
-        Column("line", "integer", "Line in the text that it came with.", lambda r: r.entry.line),
-        Column("deliveryCount", "integer", "Messages that took it.", lambda r: r.taken),
-    )  # fmt: skip
-
-    def __init__(self, tables: Tables) -> None:
-        super().__init__()
-        self._tables = tables
+        Column("subscriptionId", "integer", "Subscription id; -1: all others.", lambda r: r.entry.subscription),
+        Column("senders", "list", "Senders that the entry is for; empty: all.", lambda r: list(r.entry.senders)),
+        Column("groups", "string", "Groups of endpoints; empty: deleted.", lambda r: str(r.entry.groups)),
+        Column("line", "integer", "Line of the entry in the text of the table.", lambda r: r.entry.line),
+        Column("deliveryCount", "integer", "Messages that the entry routed.", lambda r: r.taken),
+    )
 
     def rows(self) -> Sequence[Any]:
-        tables = [(active, len(active.table.value)) for active in self._tables if active.table is not None]
+        tables = [
+            (active, len(active.table.value)) for active in self._view.core.plane(Tables) if active.table is not None
+        ]
         return _Rows(tables, self._entry)
 
     def _entry(self, active: ActiveTable, number: int) -> EntryRow:
@@ -242,7 +235,7 @@ class RouteTableEntries(Table):
         entry = active.table.value.row(number)
         senders = encoded(sorted(set(entry.senders)))
         taken = active.table.native.turns(entry.message_type, entry.subscription, senders, active.native.seed)
-        return EntryRow(active, number, entry, taken)
+        return EntryRow(active.setup.name, number, entry, taken)
 
 
 class EndpointRow(NamedTuple):
@@ -251,10 +244,6 @@ class EndpointRow(NamedTuple):
     active: ActiveTable
     name: str
     worker: int | None
-
-    @property
-    def identity(self) -> str:
-        return f"{self.active.setup.name}/{self.name}"
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -267,27 +256,18 @@ class RouteTableEndpoints(Table):
     NAME = "routeTable.endpoint"
     DESCRIPTION = "An endpoint of a route table in use."
     COLUMNS = (
-        Column("name", "string", "Table and endpoint.", lambda r: r.identity),
-        Column("identity", "string", "Table and endpoint.", lambda r: r.identity),
-        type_column("routeTable.endpoint"),
-        Column("table", "string", "The route table.", lambda r: r.active.setup.name),
-        Column("endpoint", "string", "host:port.", lambda r: r.name),
-        Column("address", "string", "Address of its receivers.", lambda r: r.active.prefix + r.name),
+        *key_columns("routeTable.endpoint", "Route table and endpoint.", lambda r: f"{r.active.setup.name}/{r.name}"),
+        Column("table", "string", "Name of the route table.", lambda r: r.active.setup.name),
+        Column("endpoint", "string", "host:port of the endpoint.", lambda r: r.name),
+        Column("address", "string", "Address of the endpoint's receivers.", lambda r: r.active.prefix + r.name),
         Column("live", "boolean", "Whether the endpoint has a receiver.", lambda r: r.name in r.active.live),
         Column("worker", "integer", "Worker that connects to the endpoint.", lambda r: r.worker),
-        Column("deliveryCount", "integer", "Messages sent to it.", lambda r: r.counts[0]),
-        Column("missedCount", "integer", "Messages that found no receiver there.", lambda r: r.counts[1]),
-    )  # fmt: skip
+        Column("deliveryCount", "integer", "Messages sent to the endpoint.", lambda r: r.counts[0]),
+        Column("missedCount", "integer", "Messages for the endpoint while it had no receiver.", lambda r: r.counts[1]),
+    )
 
-    def __init__(self, tables: Tables, dialling: Dialling) -> None:
-        super().__init__()
-        self._tables = tables
-        self._dialling = dialling
-
-    def rows(self) -> list[Any]:
-        return list(self._endpoints())
-
-    def _endpoints(self) -> Iterator[EndpointRow]:
-        for active in self._tables:
+    def rows(self) -> Iterator[EndpointRow]:
+        dialling = self._view.core.plane(Dialling)
+        for active in self._view.core.plane(Tables):
             for name in active.names():
-                yield EndpointRow(active, name, self._dialling.worker(active.setup.name, name))
+                yield EndpointRow(active, name, dialling.worker(active.setup.name, name))

@@ -48,7 +48,7 @@ class Router(Configured):
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """Return the configuration with the present counts."""
-        view, setup, network_adapter = self._view, self._view.setup, self._view.core.find(NetworkAdapter)
+        view, setup, network_adapter = self._view, self._view.core.setup, self._view.core.find(NetworkAdapter)
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
         entities = view.management.entities

@@ -9,7 +9,7 @@ from pstats import Stats
 from typing import Any
 
 from core.management.entity_type import EntityType
-from core.management.log import Recent
+from core.management.recent import Recent
 from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 

@@ -25,16 +25,15 @@ from core.links.terminus import EDGE
 from core.management import codec
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
-from core.management.log import Recent
 from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response
 from core.management.view import View
 from core.process.router import Core
 from shm.contract.administering import READ
-from shm.contract.control import ChangeReply, ChangeRequest, Setup
+from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
-from shm.contract.payloads import C_POLL, POLL_LINK, SEEN_LINK, Poll, Seen
+from shm.contract.payloads import POLL_LINK, SEEN_LINK, Poll, Seen
 from shm.memory.segment import Segments
 from shm.statistics.stats import COUNTERS
 
@@ -44,8 +43,8 @@ REFUSED: Final = COUNTERS["refused_requests"].place
 
 GONE: Final = Requester(None, may_update_status=False, may_route_links=False, management=READ)
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management leads to the second
-LOOK_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
-LOOK_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
+POLL_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
+POLL_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
 WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
@@ -80,20 +79,20 @@ class _Command:
 class Service:
     """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
-    def __init__(self, core: Core, setup: Setup, segments: Segments, tell: Callable[[msgspec.Struct], None]) -> None:
+    def __init__(self, core: Core, segments: Segments, tell: Callable[[msgspec.Struct], None]) -> None:
         self._core = core
         self._tell = tell  # sends to the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet
-        self._looks: dict[int, SimpleQueue[Seen]] = {}
+        self._polls: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._segments = segments
-        self._router_id = setup.router_id
+        self._router_id = core.setup.router_id
         self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
         self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
         self._thread: threading.Thread | None = None
-        view = View(core, setup, segments, self._command, self._change, self._look)
+        view = View(core, segments, self._command, self._change, self._poll)
         core.seen = self._seen
-        self._agent = Agent(view, Recent(view))
+        self._agent = Agent(view)
         for address in ADDRESSES:
             core.local.subscribe(address, self.received)
         core.plane(Administration).serve()
@@ -149,7 +148,7 @@ class Service:
 
     def _seen(self, seen: Seen) -> None:
         """Pass a worker's answer to the agent."""
-        if (waiting := self._looks.get(seen.number)) is not None:
+        if (waiting := self._polls.get(seen.number)) is not None:
             waiting.put(seen)
 
     def step(self) -> None:
@@ -264,32 +263,32 @@ class Service:
                 INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
 
-    def _look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
+    def _poll(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
         """Return the worker's state of each receiver's link, by identity. Late answers are missing."""
         asked: dict[int, list[Link]] = {}  # by number of the question
-        questions: list[tuple[int, bytes]] = []  # the worker and its question
+        questions: list[tuple[int, Poll]] = []  # the worker and its question
         for worker in {link.worker for link in links}:
             mine = [link for link in links if link.worker == worker]
-            for start in range(0, len(mine), LOOK_LINKS):
+            for start in range(0, len(mine), POLL_LINKS):
                 self._number += 1
-                asked[self._number] = some = mine[start : start + LOOK_LINKS]
+                asked[self._number] = some = mine[start : start + POLL_LINKS]
                 names = b"".join(POLL_LINK.pack(link.link, link.generation) for link in some)
-                questions.append((worker, msgspec.msgpack.encode(Poll(self._number, names))))
+                questions.append((worker, Poll(self._number, names)))
         answers: SimpleQueue[Seen] = SimpleQueue()
-        self._looks.update(dict.fromkeys(asked, answers))
+        self._polls.update(dict.fromkeys(asked, answers))
         self._command(lambda: self._ask_workers(questions))
         found: dict[int, tuple[int, int, int]] = {}
-        until = time.monotonic() + LOOK_SECONDS
+        until = time.monotonic() + POLL_SECONDS
         with suppress(Empty):
             for _ in asked:
                 seen = answers.get(timeout=max(0.0, until - time.monotonic()))
-                told = zip(asked[seen.number], SEEN_LINK.iter_unpack(seen.links), strict=False)
-                found.update((link.identity, state) for link, state in told if state[1] >= 0)
+                reported = zip(asked[seen.number], SEEN_LINK.iter_unpack(seen.links), strict=False)
+                found.update((link.identity, state) for link, state in reported if state[1] >= 0)
         for number in asked:
-            self._looks.pop(number, None)
+            self._polls.pop(number, None)
         return found
 
-    def _ask_workers(self, questions: Sequence[tuple[int, bytes]]) -> None:
+    def _ask_workers(self, questions: Sequence[tuple[int, Poll]]) -> None:
         for worker, question in questions:
-            self._core.forwarder.post_control(worker, C_POLL, question)
+            self._core.post(worker, question)
         self._core.forwarder.publish()

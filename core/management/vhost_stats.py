@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.links.admission import Guarded
-from core.management.entity_type import Column, Table, type_column
-from core.management.view import View
+from core.management.entity_type import Column, Table, key_columns
 
 
 def _count(attribute: str, description: str) -> Column:
@@ -17,27 +16,21 @@ class VhostStats(Table):
 
     lenient = False
     NAME = "vhostStats"
-    DESCRIPTION = "What the policy of a vhost allowed and denied."
+    DESCRIPTION = "What the policy approved and denied for one vhost."
     COLUMNS = (
-        Column("name", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
-        Column("identity", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
-        type_column("vhostStats"),
-        Column("id", "string", "The vhost.", lambda r: r["hostname"]),
-        Column("hostname", "string", "The vhost.", lambda r: r["hostname"]),
-        _count("connectionsApproved", "Connections approved."),
-        _count("connectionsDenied", "Connections denied."),
-        _count("connectionsCurrent", "Connections open."),
-        Column("perUserState", "map", "Connections of each user.", lambda r: r.get("perUserState", {})),
-        Column("perHostState", "map", "Connections of each machine.", lambda r: r.get("perHostState", {})),
-        _count("sessionDenied", "Sessions denied."),
-        _count("senderDenied", "Senders denied."),
-        _count("receiverDenied", "Receivers denied."),
-        _count("maxMessageSizeDenied", "Messages denied for their size."),
+        *key_columns("vhostStats", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
+        Column("id", "string", "Host name of the vhost.", lambda r: r["hostname"]),
+        Column("hostname", "string", "Host name of the vhost.", lambda r: r["hostname"]),
+        _count("connectionsApproved", "Connections that the policy approved."),
+        _count("connectionsDenied", "Connections that the policy denied."),
+        _count("connectionsCurrent", "Open connections."),
+        Column("perUserState", "map", "Peers of the open connections, by user.", lambda r: r.get("perUserState", {})),
+        Column("perHostState", "map", "Peers of the open connections, by host.", lambda r: r.get("perHostState", {})),
+        _count("sessionDenied", "Sessions that the policy denied."),
+        _count("senderDenied", "Senders that the policy denied."),
+        _count("receiverDenied", "Receivers that the policy denied."),
+        _count("maxMessageSizeDenied", "Messages that the policy denied for their size."),
     )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
 
     def rows(self) -> list[dict[str, Any]]:
         return [self._row(one["hostname"]) for one in self._view.management.entities.get("vhost", ())]

@@ -13,9 +13,10 @@ import msgspec
 from core.links.connections import Connections
 from core.links.link import Link
 from core.links.links import Links
+from core.management.recent import Recent
 from core.management.request import Requester
 from core.process.router import Core
-from shm.contract.control import ChangeReply, Setup
+from shm.contract.control import ChangeReply
 from shm.contract.management import Management
 from shm.contract.payloads import ConnectionOpened
 from shm.memory.segment import Segments
@@ -35,7 +36,7 @@ class Change(Protocol):
     def __call__(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply: ...
 
 
-class Looks(Protocol):
+class PollLinks(Protocol):
     """Asks the workers for the states of receivers' links. Late answers are missing."""
 
     def __call__(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]: ...
@@ -45,15 +46,15 @@ class View:
     """The agent's access to everything that it shows or changes."""
 
     def __init__(
-        self, core: Core, setup: Setup, segments: Segments, command: Command, change: Change, look: Looks = lambda _: {}
+        self, core: Core, segments: Segments, command: Command, change: Change, poll: PollLinks = lambda _: {}
     ) -> None:
         self.core = core
-        self.setup = setup
         self.segments = segments
         self.command = command
         self.change = change
-        self.look = look
-        self.management = setup.management or Management([], {})
+        self.poll = poll
+        self.recent = Recent(segments)
+        self.management = core.setup.management or Management([], {})
         self.requester = Requester()  # of the current request
         self.started = time.monotonic_ns()
 
@@ -61,13 +62,15 @@ class View:
         """Replace all entities by those of a newly read configuration."""
         self.management.entities.clear()
         self.management.entities.update(management.entities)
-        self.follow()
 
-    def follow(self) -> None:
-        """Bring the set-up into step with the entities."""
-        router = next(iter(self.management.entities.get("router", ())), {})
-        distribution = router.get("defaultDistribution", self.setup.default_distribution)
-        self.setup = msgspec.structs.replace(self.setup, default_distribution=distribution)
+    def post(self, worker: int, message: msgspec.Struct) -> None:
+        """Send a control record to a worker."""
+
+        def act() -> None:
+            self.core.post(worker, message)
+            self.core.forwarder.publish()
+
+        self.command(act)
 
     @property
     def links(self) -> Links:

@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from core.management import processes
 from core.management.entity_type import Column, Table, type_column
-from core.management.processes import figures
-from core.management.view import View
 from shm import native
 from shm.contract.roles import Role, process_name
 from shm.memory import placement
@@ -18,45 +17,45 @@ def _row(name: str, attribute: str, kind: str, description: str) -> Column:
     return Column(attribute, kind, description, lambda r: r.get(name))
 
 
+def _count(name: str, attribute: str, description: str) -> Column:
+    return _row(name, attribute, "integer", description)
+
+
 class Workers(Table):
     """One row for each worker, and one for core, supervisor and recorder."""
 
     NAME = "worker"
     DESCRIPTION = "A process of the router."
     COLUMNS = (
-        _row("name", "name", "string", "core, supervisor, recorder or worker-<index>."),
-        Column("identity", "string", "worker/ and the name.", lambda r: f"worker/{r['name']}"),
+        _row("name", "name", "string", "Name of the process: core, supervisor, recorder or worker-<index>."),
+        Column("identity", "string", "worker/ and the name of the process.", lambda r: f"worker/{r['name']}"),
         type_column("worker"),
-        _row("role", "role", "string", "core, supervisor, recorder or worker."),
-        _row("pid", "pid", "integer", "Process id; 0: not running."),
-        _row("restarts", "restarts", "integer", "How often it was started again."),
-        _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
-        _row("cpus", "cpus", "list", "CPUs it may run on."),
-        _row("pinnedBy", "pinnedBy", "string", "Source of cpus: coreCpu, workerCpus, outside or nobody."),
-        _row("node", "numaNode", "integer", "NUMA node of all these CPUs, where a worker's blocks are."),
-        _row("memory", "memory", "integer", "Bytes of memory; what is shared is counted in part."),
-        _row("connections", "connections", "integer", "Open connections."),
-        _row("links", "links", "integer", "Attached links."),
-        _row("unsettled", "unsettled", "integer", "Deliveries not settled."),
-        _row("deliveries_in", "deliveriesIn", "integer", "Deliveries received."),
-        _row("deliveries_out", "deliveriesOut", "integer", "Deliveries sent."),
-        _row("actions", "actionsWaiting", "integer", "Records for the core that it has not read."),
-        _row("work", "workWaiting", "integer", "Records of the core that it has not read."),
-        _row("ringSize", "ringSize", "integer", "Records that fit into each ring."),
-        _row("small_free", "smallBlocksFree", "integer", "Free small blocks of its arena."),
-        _row("small", "smallBlocks", "integer", "Small blocks of its arena."),
-        _row("large_free", "largeBlocksFree", "integer", "Free large blocks of its arena."),
-        _row("large", "largeBlocks", "integer", "Large blocks of its arena."),
-        _row("loops", "loops", "integer", "Turns of its main loop."),
-        _row("sleeps", "sleeps", "integer", "Times it slept for want of work."),
-        _row("longest_turn_ns", "longestLoopNanoseconds", "integer", "Its longest turn: a stall."),
-        _row("pauses", "pauses", "integer", "Times it stopped reading because blocks ran low."),
-        _row("bad_records", "badRecords", "integer", "Invalid records."),
+        _row("role", "role", "string", "Role of the process: core, supervisor, recorder or worker."),
+        _count("pid", "pid", "Process id; 0: the process does not run."),
+        _count("restarts", "restarts", "How often the supervisor has started the process again."),
+        _row("cpuSeconds", "cpuSeconds", "double", "CPU seconds that the process has used."),
+        _row("cpus", "cpus", "list", "CPUs that the process may run on."),
+        _row("pinnedBy", "pinnedBy", "string", "Source of `cpus`: coreCpu, workerCpus, outside or nobody."),
+        _count("node", "numaNode", "NUMA node of all these CPUs, which also holds a worker's blocks."),
+        _count("memory", "memory", "Bytes of memory: the process's own, and its share of shared memory."),
+        _count("connections", "connections", "Open connections."),
+        _count("links", "links", "Attached links."),
+        _count("unsettled", "unsettled", "Unsettled deliveries."),
+        _count("deliveries_in", "deliveriesIn", "Received deliveries."),
+        _count("deliveries_out", "deliveriesOut", "Sent deliveries."),
+        _count("actions", "actionsWaiting", "Records for the core that the core has not read."),
+        _count("work", "workWaiting", "Records of the core that the worker has not read."),
+        _count("ringSize", "ringSize", "Records that fit into each ring."),
+        _count("small_free", "smallBlocksFree", "Free small blocks of the worker's arena."),
+        _count("small", "smallBlocks", "All small blocks of the worker's arena."),
+        _count("large_free", "largeBlocksFree", "Free large blocks of the worker's arena."),
+        _count("large", "largeBlocks", "All large blocks of the worker's arena."),
+        _count("loops", "loops", "Turns of the main loop."),
+        _count("sleeps", "sleeps", "Times that the process slept because it had no work."),
+        _count("longest_turn_ns", "longestLoopNanoseconds", "Duration of the longest turn, in nanoseconds."),
+        _count("pauses", "pauses", "Times that the worker stopped reading because blocks ran low."),
+        _count("bad_records", "badRecords", "Invalid records, which were dropped."),
     )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
 
     def rows(self) -> list[tuple[Role, int]]:
         workers = range(self._view.segments.workers)
@@ -81,9 +80,9 @@ class Workers(Table):
             pages = {Role.CORE: segments.core_stats, Role.RECORDER: segments.recorder_stats}
             page = pages.get(role, segments.supervisor_stats)()
             more = {}
-        told = _page(role, page)
-        pinned = _pinned_by(role, told["cpus"], segments.supervisor_stats().pid)
-        return {"name": process_name(role, index), "role": role.value, **told, "pinnedBy": pinned, **more}
+        figures = _page(role, page)
+        pinned = _pinned_by(role, figures["cpus"], segments.supervisor_stats().pid)
+        return {"name": process_name(role, index), "role": role.value, **figures, "pinnedBy": pinned, **more}
 
 
 def _pinned_by(role: Role, cpus: list[int], supervisor: int, online: Path = placement.ONLINE) -> str:
@@ -106,7 +105,7 @@ _WORKER_ONLY = frozenset({
 
 def _page(role: Role, page: StatsPage) -> dict[str, Any]:
     pid = page.pid
-    seconds, memory, cpus = figures(pid) if pid else (0.0, 0, [])
+    seconds, memory, cpus = processes.figures(pid) if pid else (0.0, 0, [])
     numbers = stats.read(page)
     if role != Role.WORKER:
         numbers = {name: value for name, value in numbers.items() if name not in _WORKER_ONLY}

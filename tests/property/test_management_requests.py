@@ -13,7 +13,6 @@ from proton import Message
 from core.amqp import codec as wire
 from core.management import codec
 from core.management.agent import Agent
-from core.management.log import Recent
 from core.management.request import Request
 from core.management.view import View
 from core.process.router import Core
@@ -48,8 +47,8 @@ def agent() -> Iterator[Agent]:
         keeper = Keeper(default_config())
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=keeper.management())
         core = Core(setup, segments, b"seed")
-        view = View(core, setup, segments, lambda action: action(), keeper.change)
-        keeper.agent = Agent(view, Recent(view))
+        view = View(core, segments, lambda action: action(), keeper.change)
+        keeper.agent = Agent(view)
         yield keeper.agent
     finally:
         segments.unlink()

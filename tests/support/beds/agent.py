@@ -8,7 +8,6 @@ import msgspec
 from bench import contract
 from core.links.link import Link
 from core.management.agent import Agent
-from core.management.log import Recent
 from core.management.request import request_of
 from core.management.view import View
 from core.process.router import Core
@@ -54,8 +53,8 @@ class Bed:
         self.work = contract.Consumer(segments.rings, contract.work_ring_offset(0))
         self.seen: dict[int, tuple[int, int, int]] = {}
         self.asked: list[list[int]] = []
-        view = View(self.core, setup, segments, lambda action: action(), self.keeper.change, self.look)
-        self.keeper.agent = self.agent = Agent(view, Recent(view))
+        view = View(self.core, segments, lambda action: action(), self.keeper.change, self.look)
+        self.keeper.agent = self.agent = Agent(view)
         self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
         self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
         self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))
