@@ -27,7 +27,7 @@ from shm.contract.control import (
 )
 from shm.contract.failures import failures
 from shm.contract.flow_setup import FlowSetup, SetFlow
-from shm.contract.payloads import C_PRESENTED, Presented
+from shm.contract.payloads import Presented
 from shm.memory import placement, segment
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
@@ -219,7 +219,7 @@ class Worker:
             self._resyncing = not self._pump.present()
             if not self._resyncing:
                 self._connectors.tell()
-                self._registry.post(C_PRESENTED, Presented())
+                self._registry.post(Presented())
         if self._draining and self._pump.unsettled == 0:
             self._draining = False
             self._channel.send(Drained())

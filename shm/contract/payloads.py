@@ -305,31 +305,11 @@ class Presented(msgspec.Struct, array_like=True, frozen=True):
     """
 
 
-C_CONNECTION_OPENED: Final = 1
-C_CONNECTION_CLOSED: Final = 2
-C_ATTACH: Final = 3
-C_ATTACHED: Final = 4
-C_DETACH: Final = 5
-C_CLOSE: Final = 6
-C_OPEN_LINK: Final = 7
-C_LINK_REFUSED: Final = 8
-C_POLL: Final = 9
-C_SEEN: Final = 10
-C_DENIED: Final = 11
-C_TRACE: Final = 12
-C_CONNECTOR: Final = 13
-C_COST: Final = 14
-C_ENDPOINT: Final = 16
-C_ROUTE_REACH: Final = 24
-C_ROUTE_COUNTS: Final = 25
-C_PRESENTED: Final = 29
-
+# By enum routerd_control_kind of record.h, whose names the docstrings begin with.
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
-    C_CONNECTION_OPENED: ConnectionOpened, C_CONNECTION_CLOSED: ConnectionClosed, C_ATTACH: Attach,
-    C_ATTACHED: Attached, C_DETACH: Detach, C_CLOSE: Close, C_OPEN_LINK: OpenLink,
-    C_LINK_REFUSED: LinkRefused, C_POLL: Poll, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
-    C_CONNECTOR: ConnectorState, C_COST: Cost, C_ROUTE_REACH: RouteReach, C_ROUTE_COUNTS: RouteCounts,
-    C_PRESENTED: Presented, C_ENDPOINT: Endpoint,
+    1: ConnectionOpened, 2: ConnectionClosed, 3: Attach, 4: Attached, 5: Detach, 6: Close, 7: OpenLink,
+    8: LinkRefused, 9: Poll, 10: Seen, 11: Denied, 12: Trace, 13: ConnectorState, 14: Cost, 16: Endpoint,
+    24: RouteReach, 25: RouteCounts, 29: Presented,
 }  # fmt: skip
 _KINDS: Final = {payload: kind for kind, payload in PAYLOADS.items()}
 

@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench import contract as n
+from bench.contract import C_ATTACH
 from core.process.router import Core
 from shm.contract.control import Setup, WorkerGone
-from shm.contract.payloads import C_ATTACH, PAYLOADS
+from shm.contract.payloads import PAYLOADS
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]

@@ -1,14 +1,8 @@
 """Routers of a simulated network: how they are connected, and one clock for all."""
 
 from bench import contract as n
-from shm.contract.payloads import (
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-)
+from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH
+from shm.contract.payloads import ConnectionClosed, ConnectionOpened, Detach
 from tests.model.sites import SECTION, Site
 
 

@@ -6,27 +6,13 @@ each router knows one thing: link routes to the connection that asks for them.
 
 import msgspec
 
+from bench.contract import C_ATTACH, C_ATTACHED, C_CONNECTION_CLOSED, C_DETACH, C_LINK_REFUSED, C_OPEN_LINK
 from core.amqp import codec as wire
 from core.interior.message import sections
 from core.link_routes.routes import Routes
 from core.process.router import Core
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_ATTACHED,
-    C_CONNECTION_CLOSED,
-    C_DETACH,
-    C_LINK_REFUSED,
-    C_OPEN_LINK,
-    Attach,
-    Attached,
-    ConnectionClosed,
-    Detach,
-    LinkRefused,
-    OpenLink,
-    Termini,
-    Terminus,
-)
+from shm.contract.payloads import Attach, Attached, ConnectionClosed, Detach, LinkRefused, OpenLink, Termini, Terminus
 from tests.model.sites import Site, SiteLink
 
 

@@ -11,28 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_ATTACHED, C_CLOSE, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED, C_OPEN_LINK
 from core.interior.message import sections
 from core.interior.network import Network
 from core.interior.network_adapter import NetworkAdapter
 from core.interior.port import NetworkSettings
 from core.process.router import Core
 from shm.contract.control import AddressSetup, Setup
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_ATTACHED,
-    C_CLOSE,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    C_LINK_REFUSED,
-    C_OPEN_LINK,
-    Attach,
-    Attached,
-    Close,
-    ConnectionOpened,
-    Detach,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import Attach, Attached, Close, ConnectionOpened, Detach, LinkRefused, OpenLink
 from tests.model.memory import CONTENT, Memory
 
 RULES: Final = [

@@ -1,7 +1,8 @@
 """What a model worker does when the core dies, and when there is a new one."""
 
 from bench import contract as n
-from shm.contract.payloads import C_CONNECTION_OPENED, C_PRESENTED, ConnectionOpened, Presented
+from bench.contract import C_CONNECTION_OPENED, C_PRESENTED
+from shm.contract.payloads import ConnectionOpened, Presented
 from tests.model.worker import Worker
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from bench import contract as n
+from bench.contract import C_ATTACHED, C_DETACH, C_ENDPOINT
 from core.rmr.active.intake import Outcome
 from core.rmr.active.route_tables import ActiveTable, RouteTables
 from shm.contract.control import SetTables, WorkerGone
-from shm.contract.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
+from shm.contract.payloads import Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup
 from tests.model.sites import Packet, Site, SiteLink
 

@@ -3,19 +3,8 @@
 import msgspec
 
 from bench import contract as n
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_ATTACHED,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    C_PRESENTED,
-    Attach,
-    Attached,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-)
+from bench.contract import C_ATTACH, C_ATTACHED, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_PRESENTED
+from shm.contract.payloads import Attach, Attached, ConnectionClosed, ConnectionOpened, Detach
 from tests.model.speaker import Incoming, Link, Outgoing, Speaker
 from tests.model.tally import Message
 

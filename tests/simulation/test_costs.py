@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from bench.contract import C_COST
 from core.interior.inter_router import told_cost
 from shm import native as n
-from shm.contract.payloads import C_COST, ConnectionOpened, Cost
+from shm.contract.payloads import ConnectionOpened, Cost
 from shm.statistics.stats import COUNTERS
 from tests.model.internet import join
 from tests.model.sites import Packet

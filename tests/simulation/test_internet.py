@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 
 from bench import contract as n
+from bench.contract import C_ATTACH
 from core.interior.message import decode
-from shm.contract.payloads import C_ATTACH, Attach
+from shm.contract.payloads import Attach
 from tests.model.internet import Internet, cut, join
 from tests.model.sites import Packet, Site, SiteLink
 

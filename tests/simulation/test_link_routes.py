@@ -4,13 +4,14 @@ from itertools import pairwise
 
 import pytest
 
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED
 from core.edge import words
 from core.edge.uplink import Uplink
 from core.interior.message import BadMessageError
 from core.link_routes.ends import Ends
 from core.link_routes.routes import Routes
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
-from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
+from shm.contract.payloads import ConnectionOpened
 from tests.model.internet import Internet, cut, join
 from tests.model.routed_site import RoutedSite, termini
 from tests.model.sites import SiteLink

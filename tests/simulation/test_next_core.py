@@ -1,9 +1,10 @@
 """Workers that have outlived a core: none passes a message on before the next one knows the links of all."""
 
+from bench.contract import C_PRESENTED
 from core.process.recovery import PATIENCE_NS
 from core.process.router import Core
 from shm.contract.control import WorkerGone
-from shm.contract.payloads import C_PRESENTED, Presented
+from shm.contract.payloads import Presented
 from tests.model.memory import Memory
 from tests.model.survivor import come_back, leave
 from tests.model.tally import Ledger, Message

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_ENDPOINT
 from core.amqp.codec import mapping, section, symbol
 from core.process.router import Core
 from core.rmr.active.route_tables import RouteTables
@@ -19,18 +20,7 @@ from core.rmr.managers.manager_sessions import ManagerSessions
 from core.rmr.managers.stream import NO_BASE
 from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard
 from shm.contract.control import SetTables, Setup, WorkerGone
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    C_ENDPOINT,
-    Attach,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-    Endpoint,
-)
+from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Endpoint
 from shm.contract.tables import TableSetup
 
 ARENA = 16 * 1024 * 1024

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.contract import C_ATTACH, C_ENDPOINT
 from core.links.terminus import RMR
 from core.rmr.active.opening import LONGEST_NS
-from shm.contract.payloads import C_ATTACH, C_ENDPOINT, Attach, Endpoint
+from shm.contract.payloads import Attach, Endpoint
 from tests.model.table_site import TableSite, got
 
 TEXT = "newrt|start|t\nrte|1000|a:1,b:1\nnewrt|end|1\n"

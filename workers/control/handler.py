@@ -13,12 +13,6 @@ import msgspec
 
 from shm.contract.complaints import Complaints
 from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DENIED,
-    C_DETACH,
-    C_SEEN,
     PAYLOADS,
     Attach,
     Attached,
@@ -185,7 +179,7 @@ class Handler:
             offered=offered,
             management=passed.management,
         )
-        self._registry.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
+        self._registry.post(opened, connection=index, connection_generation=generation)
         return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
@@ -216,7 +210,7 @@ class Handler:
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             name = {"connection": index, "connection_generation": generation}
-            self._registry.post(C_CONNECTION_CLOSED, closed, **name)
+            self._registry.post(closed, **name)
 
     def certificates_due(self, number: int) -> None:
         """Load changed certificates: a client connects to a listening socket with TLS."""
@@ -241,7 +235,7 @@ class Handler:
     def _denied(self, vhost: str, what: str) -> None:
         """Tell the core of a denial, because it counts those of all workers."""
         if vhost:
-            self._registry.post(C_DENIED, Denied(vhost, what))
+            self._registry.post(Denied(vhost, what))
 
     def message_refused(self, index: int, why: str) -> None:
         """Log the rejection of a malformed message; the pump calls this once a minute for each kind."""
@@ -259,7 +253,7 @@ class Handler:
         if message.connection not in self._passed:
             self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
-        self._registry.post(C_ATTACH, message, link=message.link, link_generation=message.generation)
+        self._registry.post(message, link=message.link, link_generation=message.generation)
 
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
@@ -267,7 +261,7 @@ class Handler:
         """Tell the core that a link is gone, after its deliveries have been settled."""
         self.senders.gone(link, generation)
         message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
-        self._registry.post(C_DETACH, message, link=link, link_generation=generation)
+        self._registry.post(message, link=link, link_generation=generation)
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
         """Tell the core that a link it wanted was refused."""
@@ -309,7 +303,7 @@ class Handler:
 
     def _poll(self, message: Poll) -> None:
         seen = self._pump.links_seen(message.links, time.monotonic_ns())
-        self._registry.post(C_SEEN, Seen(message.number, seen))
+        self._registry.post(Seen(message.number, seen))
 
     def _open_link(self, opening: OpenLink) -> None:
         if opening.connection not in self._passed or not self._link_requests.open_link(opening):

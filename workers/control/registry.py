@@ -7,7 +7,7 @@ calls.
 import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
-from shm.contract.payloads import C_CONNECTOR, C_COST, C_LINK_REFUSED, ConnectorState, Cost, Error, LinkRefused
+from shm.contract.payloads import ConnectorState, Cost, Error, LinkRefused, record
 from workers.control.guard import Passed
 from workers.control.neighbours import AmqpError, Name, Pump
 from workers.control.opening import CAPABILITIES, open_properties
@@ -24,7 +24,6 @@ class Registry:
         self.peers: dict[int, str] = {}
         self.passed: dict[int, Passed] = {}  # those that the core knows
         self.dialled_by: dict[int, ConnectorSetup] = {}  # those that a connector has made
-        self._encode = msgspec.msgpack.Encoder().encode
 
     def number(self, index: int) -> int:
         """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""
@@ -50,7 +49,7 @@ class Registry:
 
     def connector_state(self, state: ConnectorState) -> None:
         """Tell the core the state of a connector."""
-        self.post(C_CONNECTOR, state)
+        self.post(state)
 
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
         """Tell the core the new cost of a connection, if it knows the connection."""
@@ -58,14 +57,15 @@ class Registry:
         self.dialled_by[index] = connector
         if index in self.passed:
             cost = Cost(index, generation, connector.cost)
-            self.post(C_COST, cost, connection=index, connection_generation=generation)
+            self.post(cost, connection=index, connection_generation=generation)
 
     # ---- the core ----
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
         """A link that the core wanted will not be."""
-        self.post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+        self.post(LinkRefused(request, Error(*error) if error else None))
 
-    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
+    def post(self, message: msgspec.Struct, **names: int) -> None:
         """Tell the core."""
-        self.pump.post(kind, self._encode(message), **names)
+        kind, payload = record(message)
+        self.pump.post(kind, payload, **names)

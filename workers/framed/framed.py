@@ -11,18 +11,7 @@ from typing import Protocol
 import msgspec
 
 from shm.contract.control import ListenerSetup
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    Attach,
-    Attached,
-    Close,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-    Trace,
-)
+from shm.contract.payloads import Attach, Attached, Close, ConnectionClosed, ConnectionOpened, Detach, Trace
 from workers.control.neighbours import Ends, Name
 from workers.control.trace import Tracing, line, quoted
 
@@ -51,7 +40,7 @@ class Owner(Protocol):
     listeners: dict[int, ListenerSetup]
 
     def number(self, index: int) -> int: ...
-    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None: ...
+    def post(self, message: msgspec.Struct, **names: int) -> None: ...
 
 
 class Peer(msgspec.Struct):
@@ -128,7 +117,7 @@ class FramedConnections:
 
     def _present(self, opened: ConnectionOpened) -> None:
         names = {"connection": opened.connection, "connection_generation": opened.generation}
-        self._owner.post(C_CONNECTION_OPENED, opened, **names)
+        self._owner.post(opened, **names)
 
     def _attach(self, index: int, peer: Peer, which: int) -> bool:
         made = self._transport.attach(index, peer.number, which)
@@ -139,7 +128,7 @@ class FramedConnections:
         attach = Attach(link, generation, index, name, which >= OUT, address, capacity=capacity)
         peer.links[link] = attach
         self._links[link, generation] = index
-        self._owner.post(C_ATTACH, attach, link=link, link_generation=generation)
+        self._owner.post(attach, link=link, link_generation=generation)
         return True
 
     def present(self, index: int, generation: int) -> None:
@@ -154,7 +143,7 @@ class FramedConnections:
         for peer in self._peers.values():
             if link in peer.links:
                 attach = msgspec.structs.replace(peer.links[link], restored=True)
-                self._owner.post(C_ATTACH, attach, link=link, link_generation=attach.generation)
+                self._owner.post(attach, link=link, link_generation=attach.generation)
 
     def gone(self, index: int, generation: int, opened: bool, why: str) -> None:
         """Forget a connection that is lost or has failed; its links have been reported lost."""
@@ -172,7 +161,7 @@ class FramedConnections:
         else:
             SERVER.info("[C%d] connection of %s closed", peer.number, peer.host)
         closed = ConnectionClosed(index, generation, why)
-        self._owner.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+        self._owner.post(closed, connection=index, connection_generation=generation)
 
     # ---- what the log wants ----
 

@@ -21,7 +21,7 @@ import msgspec
 from shm.contract.administering import granted
 from shm.contract.control import ListenerSetup, SetTables, Setup
 from shm.contract.hosts import host_of
-from shm.contract.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
+from shm.contract.payloads import ConnectionOpened, Endpoint
 from shm.contract.tables import connections
 from workers.control.neighbours import Ends, Name
 from workers.control.trace import Tracing
@@ -223,7 +223,7 @@ class Rmr(FramedConnections):
         return self._transport.dial(self._dialled[endpoint.table], fd)
 
     def _not_there(self, endpoint: Endpoint) -> None:
-        self._owner.post(C_ENDPOINT, msgspec.structs.replace(endpoint, open=False))
+        self._owner.post(msgspec.structs.replace(endpoint, open=False))
 
     def _hang_up(self, name: Name) -> None:
         self._transport.close(*name)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
-from shm.contract.payloads import C_ROUTE_COUNTS, RouteCounts, RouteReach
+from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import SourceRoutesSetup
 from workers.control.guard import Passed
 from workers.control.neighbours import Described
@@ -59,7 +59,7 @@ class Connections(Protocol):
 
     @property
     def pump(self) -> Described: ...
-    def post(self, kind: int, message: msgspec.Struct) -> None: ...
+    def post(self, message: msgspec.Struct) -> None: ...
 
 
 def peer_of(connections: Connections, index: int) -> Peer | None:
@@ -155,7 +155,7 @@ class Senders:
         if counts := self._engine.counts():
             workers = self._setup.workers
             report = RouteCounts({workers[i].identity: count for i, count in counts.items()})
-            self._connections.post(C_ROUTE_COUNTS, report)
+            self._connections.post(report)
 
 
 def _address(target: str | None) -> tuple[int, bytes] | None:

@@ -20,7 +20,7 @@ from core.links.refusals import Find
 from core.links.terminus import RMR
 from core.rmr.active.route_tables import ActiveTable, RouteTables
 from core.rmr.tables.fields import is_endpoint
-from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint
+from shm.contract.payloads import Detach, Endpoint, record
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -152,7 +152,7 @@ class Dialling(Plane):
         self._post(worker, endpoint)
 
     def _post(self, worker: int, endpoint: Endpoint) -> None:
-        self._forwarder.post_control(worker, C_ENDPOINT, msgspec.msgpack.encode(endpoint))
+        self._forwarder.post_control(worker, *record(endpoint))
 
 
 def _key(link: Link) -> Key:

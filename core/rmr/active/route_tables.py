@@ -22,7 +22,7 @@ from core.rmr.active.compiled import CompiledOwners, CompiledTable
 from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use
 from shm.contract.control import SetTables
-from shm.contract.payloads import C_DETACH, Detach, Error
+from shm.contract.payloads import Detach, Error, record
 from shm.contract.tables import TableSetup
 from shm.statistics.stats import COUNTERS
 
@@ -165,7 +165,7 @@ class RouteTables(Plane):
         for link in self._links.entries():
             if link.address is not None and link.address.handle in touched:
                 detach = Detach(link.link, link.generation, TABLES_CHANGED)
-                self._forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
+                self._forwarder.post_control(link.worker, *record(detach))
 
     def _use(self, setups: Iterable[TableSetup]) -> list[Address]:
         """Use these tables. Return the addresses that became or stopped being a table's."""

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from bench import contract
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED
 from core.links.link import Link
 from core.management.agent import Agent
 from core.management.request import request_of
@@ -13,7 +14,7 @@ from core.management.view import View
 from core.process.router import Core
 from routerd.config import parse
 from shm.contract.control import AddressSetup, Setup
-from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
+from shm.contract.payloads import Attach, ConnectionOpened
 from shm.memory import segment
 from tests.support.beds.keeper import Keeper
 

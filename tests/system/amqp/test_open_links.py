@@ -7,19 +7,9 @@ import pytest
 from proton import Condition, Endpoint, Link, int32
 
 from bench import contract as n
+from bench.contract import C_DETACH, C_OPEN_LINK, C_PRESENTED
 from shm.contract.failures import failures
-from shm.contract.payloads import (
-    C_DETACH,
-    C_OPEN_LINK,
-    C_PRESENTED,
-    Attach,
-    ConnectionOpened,
-    Cost,
-    Detach,
-    LinkRefused,
-    OpenLink,
-    Presented,
-)
+from shm.contract.payloads import Attach, ConnectionOpened, Cost, Detach, LinkRefused, OpenLink, Presented
 from shm.statistics import stats
 from tests.support.beds.stand import Stand
 from tests.support.peer import error_of, is_closed
@@ -135,7 +125,7 @@ def test_what_is_posted_between_rounds_does_not_wait_for_a_socket(stand: Stand, 
     seen: list[bytes | None] = []
     stand.handler.attach = lambda *_: seen.append(stand.actions.pop())  # type: ignore[method-assign]  # the test is the handler
     peer.begin_sender("a", peer.session())
-    stand.registry.post(C_PRESENTED, Presented())
+    stand.registry.post(Presented())
     while not seen:
         peer.flush()
         stand.pump.run(0.0)

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DETACH
 from core.management.service import Service
 from core.rmr.active.intake import Aside, Feed, Values
 from core.rmr.managers.manager_sessions import ManagerSessions
@@ -26,16 +27,7 @@ from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import Failures, failures, start_thread, watch_process
 from shm.contract.flow_setup import FlowSetup
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CLOSE,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    Attach,
-    Close,
-    ConnectionOpened,
-    Detach,
-)
+from shm.contract.payloads import Attach, Close, ConnectionOpened, Detach
 from tests.support.beds.recorder_desk import Desk
 from tests.unit.core.links.test_local import Bed
 from tests.unit.workers.test_logins import Home

@@ -6,23 +6,9 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
+from bench.contract import C_ATTACH, C_ATTACHED, C_CLOSE, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_ENDPOINT
 from shm.contract.control import ListenerSetup, Setup
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_ATTACHED,
-    C_CLOSE,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    C_ENDPOINT,
-    PAYLOADS,
-    Attach,
-    Attached,
-    Close,
-    Detach,
-    Endpoint,
-    Error,
-)
+from shm.contract.payloads import PAYLOADS, Attach, Attached, Close, Detach, Endpoint, Error
 from workers.control.guard import Passed
 from workers.control.handler import Handler
 from workers.control.policy import DENIED, DeniedError

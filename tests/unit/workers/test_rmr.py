@@ -87,7 +87,7 @@ class World:
     def number(self, index: int) -> int:
         return self.numbers.setdefault(index, 40 + index)
 
-    def post(self, kind: int, message: Any, **names: int) -> None:
+    def post(self, message: Any, **names: int) -> None:
         self.said.append(message)
 
     @property

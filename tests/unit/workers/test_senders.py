@@ -7,7 +7,7 @@ import pytest
 from core.links.link import Link
 from core.source_routes.route_workers import Count, RouteWorkers
 from shm.contract.control import ConnectorSetup, ListenerSetup, SetSourceRoutes
-from shm.contract.payloads import C_ROUTE_COUNTS, RouteCounts, RouteReach
+from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
 from workers.control.guard import Passed
 from workers.source_routes.senders import Senders
@@ -59,13 +59,13 @@ class Connections:
         self.listeners = {7: terms} if isinstance(terms, ListenerSetup) else {}
         self.passed = {1: Passed(user, True, False, "", "", 0, admission)}
         self.dialled_by = {1: terms} if isinstance(terms, ConnectorSetup) else {}
-        self.posted: list[tuple[int, Any]] = []
+        self.posted: list[Any] = []
 
     def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], list[str], int]:
         return "router2", "host", "", "", {}, [], 7
 
-    def post(self, kind: int, message: Any) -> None:
-        self.posted.append((kind, message))
+    def post(self, message: Any) -> None:
+        self.posted.append(message)
 
 
 FRONT = ListenerSetup("front", [], 7)
@@ -155,7 +155,7 @@ def test_counts_are_told_before_another_table_comes() -> None:
     senders.configure(WORKERS)
     engine.counted = {0: (2, 1, [1])}
     senders.configure(SourceRoutesSetup())
-    assert connections.posted == [(C_ROUTE_COUNTS, RouteCounts({"routeWorker/w": (2, 1, [1])}))]
+    assert connections.posted == [RouteCounts({"routeWorker/w": (2, 1, [1])})]
     assert engine.tables[-1] is None
     senders.report()
     assert len(connections.posted) == 1

@@ -6,20 +6,10 @@ import msgspec
 import pytest
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_LINK_REFUSED, C_OPEN_LINK
 from core.interior.inter_router import FORBIDDEN, SET_UP_NS
 from core.interior.network_adapter import NetworkAdapter
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CLOSE,
-    C_CONNECTION_OPENED,
-    C_LINK_REFUSED,
-    C_OPEN_LINK,
-    Attach,
-    Close,
-    ConnectionOpened,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import Attach, Close, ConnectionOpened, LinkRefused, OpenLink
 from tests.unit.core.process.test_control import Bed
 
 

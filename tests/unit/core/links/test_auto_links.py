@@ -2,23 +2,10 @@
 
 import msgspec
 
+from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED, C_OPEN_LINK
 from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS, AutoLinks
 from shm.contract.control import SetRouting
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    C_LINK_REFUSED,
-    C_OPEN_LINK,
-    Attach,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-    Error,
-    LinkRefused,
-    OpenLink,
-)
+from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 from shm.contract.routing import AutoLinkSetup, Routing
 from tests.unit.core.process.test_control import Bed
 

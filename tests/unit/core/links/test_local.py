@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED
 from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
 from core.links.terminus import OURS, denied
 from core.process.router import Core
 from shm.contract.control import Setup
-from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
+from shm.contract.payloads import Attach, ConnectionOpened
 
 ARENA = 8 * 1024 * 1024
 HANDLE = 1 << 32

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from proton import Message, symbol, ulong
 
+from bench.contract import C_CONNECTION_OPENED
 from core.management import codec
 from core.management.request import ManagementError, Request
 from shm.contract.management import PREFIX
-from shm.contract.payloads import C_CONNECTION_OPENED, ConnectionOpened
+from shm.contract.payloads import ConnectionOpened
 from shm.memory import segment
 from tests.support.beds.agent import Bed
 

@@ -9,20 +9,10 @@ import msgspec
 import pytest
 
 from bench import contract
+from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DENIED, C_DETACH
 from core.management.request import Requester, request_of
 from shm.contract.management import PREFIX
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CLOSE,
-    C_CONNECTION_OPENED,
-    C_DENIED,
-    C_DETACH,
-    Attach,
-    Close,
-    ConnectionOpened,
-    Denied,
-    Detach,
-)
+from shm.contract.payloads import Attach, Close, ConnectionOpened, Denied, Detach
 from shm.memory import segment
 from tests.support.beds.agent import Bed
 

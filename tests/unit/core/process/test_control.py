@@ -11,6 +11,7 @@ import posix_ipc
 import pytest
 
 from bench import contract as n
+from bench.contract import C_ATTACH, C_ATTACHED, C_CONNECTION_OPENED, C_DETACH
 from core.addresses.addresses import Identity
 from core.addresses.names import Names
 from core.links.terminus import decide
@@ -18,17 +19,7 @@ from core.main import run, serve
 from core.process.router import Core
 from core.process.stall import PERIOD_NS, Stalls
 from shm.contract.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_ATTACHED,
-    C_CONNECTION_OPENED,
-    C_DETACH,
-    Attach,
-    Attached,
-    ConnectionOpened,
-    Detach,
-    Error,
-)
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error
 from shm.memory import segment
 from shm.statistics.stats import COUNTERS
 

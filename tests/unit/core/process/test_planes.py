@@ -9,6 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from bench import contract as n
+from bench.contract import (
+    C_ATTACH,
+    C_CONNECTION_CLOSED,
+    C_CONNECTION_OPENED,
+    C_COST,
+    C_DETACH,
+    C_ENDPOINT,
+    C_LINK_REFUSED,
+)
 from core.forwarder.forward import ROUTED_LINK
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import NO_ROUTE, Ends
@@ -22,22 +31,7 @@ from core.rmr.active.route_tables import RouteTables
 from shm.contract.control import SetRouting, SetTables, WorkerAdded, WorkerGone
 from shm.contract.failures import failures
 from shm.contract.management import PREFIX
-from shm.contract.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_COST,
-    C_DETACH,
-    C_ENDPOINT,
-    C_LINK_REFUSED,
-    Attach,
-    ConnectionClosed,
-    ConnectionOpened,
-    Cost,
-    Detach,
-    Endpoint,
-    LinkRefused,
-)
+from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Cost, Detach, Endpoint, LinkRefused
 from shm.contract.routing import ExchangeSetup, Routing
 from shm.contract.tables import TableSetup
 from shm.memory import segment
