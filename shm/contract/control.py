@@ -27,81 +27,74 @@ class LogSetup(msgspec.Struct, frozen=True):
     format: str | None = None
 
 
-class ListenerSetup(msgspec.Struct, frozen=True):
-    """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its inherited sockets.
+class TransportSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that listeners and connectors share.
 
-    ``number`` is unique among all listeners and connectors, those of earlier configurations included.
-    ``sasl_mechanisms`` are separated by spaces; the empty text allows every mechanism of the engine. OPEN
-    tells clients ``open_properties`` and ``failover``, the hosts to connect to when this router is gone.
+    ``annotations`` is auto, section, map, skupper or none. OPEN tells peers ``open_properties``.
     """
 
-    name: str
-    fds: list[int]
-    number: int = 0
     role: str = "normal"
     max_frame_size: int = 16384
     max_sessions: int = 32768
     max_session_frames: int = 0  # 0: the worker's default
     idle_timeout_seconds: int = 16
-    initial_handshake_timeout_seconds: int = 0
     link_capacity: int = 250
-    sasl_mechanisms: str = "ANONYMOUS"
-    authenticate_peer: bool = False
     strip_annotations: str = "both"
-    metrics: bool = True
-    healthz: bool = True
-    require_encryption: bool = False
     tls: TlsSetup | None = None
-    service: ServiceSetup | None = None  # the authentication service
     policy_vhost: str = ""
     cost: int = 1
     annotations: str = "auto"
+    open_properties: dict[str, Any] = {}
+    logged_parts: list[str] = []  # the parts of messages that the message log shows
+    ockam: OckamSetup | None = None  # set: connections speak Ockam's TCP transport, not AMQP
+    management: str = ""  # management right: none, read or all; empty: the peer decides it
+
+
+class ListenerSetup(TransportSetup, frozen=True):
+    """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its inherited sockets.
+
+    ``number`` is unique among all listeners and connectors, those of earlier configurations included.
+    ``sasl_mechanisms`` are separated by spaces; the empty text allows every mechanism of the engine. OPEN also tells
+    clients ``failover``, the hosts to connect to when this router is gone.
+    """
+
+    name: str
+    fds: list[int]
+    number: int = 0
+    initial_handshake_timeout_seconds: int = 0
+    sasl_mechanisms: str = "ANONYMOUS"
+    authenticate_peer: bool = False
+    metrics: bool = True
+    healthz: bool = True
+    require_encryption: bool = False
+    service: ServiceSetup | None = None  # the authentication service
     multi_tenant: bool = False
     http_root_dir: str = ""
     allowed_hosts: list[str] = []  # host names that HTTP requests may use besides the machine's own
     allowed_origins: list[str] = []  # web origins that may open WebSockets, besides the listener's own
-    open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
-    logged_parts: list[str] = []  # the parts of messages that the message log shows
     table: str = ""  # the route table of an RMR listener; empty: the listener speaks AMQP
     advertised: str = ""  # host:port at which RMR applications reach it; a lone host gets the listener's port
     replies: bool = False  # the listener accepts only replies to messages of this router
-    ockam: OckamSetup | None = None  # set: the listener speaks Ockam's TCP transport
-    management: str = ""  # management right: none, read or all; empty: the peer decides it
     websockets: bool = False  # the last of fds is the socket pair's end that brings WebSocket connections
 
 
-class ConnectorSetup(msgspec.Struct, frozen=True):
+class ConnectorSetup(TransportSetup, frozen=True):
     """One ``connector`` entity as the worker that makes its connection needs it.
 
-    ``number`` is unique among all listeners and connectors. The worker tries ``hosts`` ([scheme://]host:port)
-    in turn: the configured one first, then its failover list. ``family`` is IPv4, IPv6 or empty,
-    ``annotations`` is auto, section, map, skupper or none, ``sasl_password`` is the configured text.
+    ``number`` is unique among all listeners and connectors. The worker tries ``hosts`` ([scheme://]host:port) in turn:
+    the configured one first, then its failover list. ``family`` is IPv4, IPv6 or empty, ``sasl_password`` is the
+    configured text.
     """
 
     name: str
     number: int
     hosts: list[str]
     family: str = ""
-    role: str = "normal"
-    cost: int = 1
-    annotations: str = "auto"
-    max_frame_size: int = 16384
-    max_sessions: int = 32768
-    max_session_frames: int = 0  # 0: the worker's default
-    idle_timeout_seconds: int = 16
-    link_capacity: int = 250
     sasl_mechanisms: str = ""
     sasl_username: str = ""
     sasl_password: str = ""
-    strip_annotations: str = "both"
     verify_hostname: bool = True
-    tls: TlsSetup | None = None
-    policy_vhost: str = ""
-    open_properties: dict[str, Any] = {}
-    logged_parts: list[str] = []
-    ockam: OckamSetup | None = None  # set: the connection speaks Ockam's TCP transport, not AMQP
-    management: str = ""  # as in ListenerSetup
 
     def __repr__(self) -> str:
         return f"ConnectorSetup({self.name!r})"  # a password must not show
