@@ -1,11 +1,13 @@
-"""The extensions: every Cython source there is; pyproject.toml says the rest."""
+"""The packages, and the extensions: every Cython source there is; pyproject.toml says the rest."""
 
 from glob import glob
 from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command import build_ext
 
-PACKAGES = ("bench", "core", "pipeline", "routerd", "shm", "workers")
+PACKAGES = ("core", "pipeline", "routerd", "shm", "workers")
+CHECKOUT = ("bench",)  # runs in a checkout alone: no wheel has it
 HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 COMPILE = ["-O2", "-g1", "-std=gnu11", "-Wno-unreachable-code", *HARDENED]
 # The loops on a message's way are short and branchy: vectorised copies only make them longer.
@@ -36,9 +38,19 @@ def extension(source: str) -> Extension:
     )
 
 
-SOURCES = [source for name in PACKAGES for source in glob(f"{name}/**/*.pyx", recursive=True)]
+class BuildExt(build_ext.build_ext):
+    """Compiles in place what the checkout runs, and elsewhere what a wheel has."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if not self.inplace:
+            self.extensions = [one for one in self.extensions if not one.name.startswith(CHECKOUT)]
+
+
+SOURCES = [source for name in (*PACKAGES, *CHECKOUT) for source in glob(f"{name}/**/*.pyx", recursive=True)]
 
 setup(
     ext_modules=[extension(source) for source in sorted(SOURCES)],
     packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
+    cmdclass={"build_ext": BuildExt},
 )
