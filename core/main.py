@@ -5,9 +5,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
-
-import msgspec
+from typing import Final
 
 from core.addresses.addresses import Identity
 from core.interior.network_adapter import Network, NetworkAdapter
@@ -15,6 +13,7 @@ from core.management.service import Service
 from core.process.display import Display
 from core.process.router import Core
 from core.process.stall import Stalls
+from shm.contract.channel import Channel
 from shm.contract.control import (
     ChangeManagement,
     ChangeReply,
@@ -33,13 +32,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 IDLE_NS: Final = 1_000_000_000  # an idle core beats its heart this often
 CONTROLS: Final = 64  # control records handled before the core polls the supervisor's socket again
-
-
-class Channel(Protocol):
-    """The non-blocking control socket. It raises when the supervisor is gone, and that ends the process."""
-
-    def receive(self) -> ToChild | None: ...
-    def send(self, message: msgspec.Struct) -> None: ...
 
 
 def run(setup: Setup, channel: Channel) -> None:

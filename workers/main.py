@@ -5,6 +5,7 @@ import os
 import time
 from typing import Protocol
 
+from shm.contract.channel import Channel
 from shm.contract.control import (
     CloseConnections,
     Closed,
@@ -12,7 +13,6 @@ from shm.contract.control import (
     CoreGone,
     Drained,
     Exit,
-    FromChild,
     ListenerSetup,
     Quiesced,
     Ready,
@@ -51,15 +51,6 @@ POLL_NS = 1_000_000_000
 WAITING_ROUND_SECONDS = 0.02  # the same while Python waits for a state that causes no event
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = "amqp:connection:forced"
-
-
-class Channel(Protocol):
-    """The part of the control socket that a worker uses."""
-
-    def fileno(self) -> int: ...
-    def send(self, message: FromChild) -> None: ...
-    def receive(self) -> ToChild | None: ...
-    def take_descriptors(self) -> list[int]: ...
 
 
 class Due(Protocol):

@@ -29,7 +29,7 @@ from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, Management
 from core.management.view import View
 from core.process.router import Core
 from shm.contract.administering import READ
-from shm.contract.control import ChangeReply, ChangeRequest
+from shm.contract.control import ChangeReply, ChangeRequest, FromChild
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
@@ -79,7 +79,7 @@ class _Command:
 class Service:
     """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
-    def __init__(self, core: Core, segments: Segments, tell: Callable[[msgspec.Struct], None]) -> None:
+    def __init__(self, core: Core, segments: Segments, tell: Callable[[FromChild], None]) -> None:
         self._core = core
         self._tell = tell  # sends to the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet

@@ -16,14 +16,17 @@ import time
 from collections import deque
 from collections.abc import Container, Iterable
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from routerd.log.journald import STDERR, STDOUT, for_stderr, is_journal, marked, priority
 from routerd.log.output import LogError, Output, SystemLog
 from shm.contract.text import printable
 from shm.memory.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
-__all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
+if TYPE_CHECKING:
+    from shm.contract.control import LogSetup
+
+__all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "configure", "event", "keep_in"]
 
 ALWAYS = "always"  # attribute of a record that is written at any level
 EARLY = 200  # lines kept until the journal exists
@@ -34,23 +37,6 @@ _INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INF
 _NOTHING = logging.CRITICAL + 1
 
 _STREAMS = {"stderr": STDERR, "stdout": STDOUT}
-
-
-class LogSetup(Protocol):
-    """The attributes of a log entity; one that is None follows the DEFAULT module."""
-
-    @property
-    def module(self) -> str: ...
-    @property
-    def enable(self) -> str | None: ...
-    @property
-    def include_timestamp(self) -> bool | None: ...
-    @property
-    def include_source(self) -> bool | None: ...
-    @property
-    def output_file(self) -> str | None: ...
-    @property
-    def format(self) -> str | None: ...
 
 
 def parse_enable(text: str) -> frozenset[int] | None:
@@ -88,7 +74,7 @@ def event(logger: logging.Logger, level: int, text: str, **fields: object) -> No
         logger.log(level, "%s", " ".join(words), stacklevel=2, extra={"event": text, "fields": fields})
 
 
-def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False) -> list[LogError]:
+def configure(logs: "Iterable[LogSetup]", process: str, *, starting: bool = False) -> list[LogError]:
     """Set up this process's log from log entities; `process` stands at the end of every line.
 
     A later call replaces the set-up. Raises LogError if a new file cannot be opened, and then keeps the old
@@ -272,7 +258,7 @@ def _missing(gap: int, why: str) -> logging.LogRecord:
     return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
 
 
-def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs: _Outputs) -> _Handler:
+def _handler(by_module: "dict[str, LogSetup]", module: str, process: str, outputs: _Outputs) -> _Handler:
     setups = [by_module[name] for name in (module, "DEFAULT") if name in by_module]
     levels = (parse_enable(setup.enable) for setup in setups if setup.enable is not None)
     enabled = next((named for named in levels if named is not None), _INFO_AND_ABOVE)

@@ -17,7 +17,7 @@ from shm.contract.tables import TableSetup
 
 
 class LogSetup(msgspec.Struct, frozen=True):
-    """One ``log`` entity; the attributes are those of qpid-dispatch's ``log`` entity."""
+    """One ``log`` entity of qpid-dispatch; an attribute that is None follows the DEFAULT module."""
 
     module: str = "DEFAULT"
     enable: str | None = None
