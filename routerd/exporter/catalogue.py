@@ -4,7 +4,6 @@ Names follow Prometheus: base units, `_total` for counters, labels in place of n
 `shm.statistics.stats` that is not listed here is exported under its own name, so none is ever missing.
 """
 
-import re
 from typing import Final
 
 import msgspec
@@ -51,47 +50,49 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
     return _family("gauge", name, text, "process", *labels)
 
 
-SETTLED: Final = _counter(
-    "settled_deliveries", "Unsettled deliveries that ended, by the outcome for their sender", "outcome"
+# Metrics of several numbers of statistics pages, which the last label tells apart.
+_SEVERAL: Final[tuple[tuple[Metric, dict[str, str]], ...]] = (
+    (
+        _counter("settled_deliveries", "Unsettled deliveries that ended, by the outcome for their sender", "outcome"),
+        {one: one for one in ("accepted", "rejected", "released", "modified")},
+    ),
+    (
+        _counter("dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"),
+        {"dropped_presettled_out": "slow_receiver", "dropped_presettled": "undeliverable"},
+    ),
+    (
+        _counter(
+            "delayed_deliveries", "Deliveries that took long to settle, by seconds: from 1 to 10, or more", "least"
+        ),
+        {"delayed_1s": "1", "delayed_10s": "10"},
+    ),
+    (
+        _counter("ignored_records", "Records in shared memory that were dropped, by reason", "reason"),
+        {"bad_records": "nonsense", "stale_records": "stale"},
+    ),
+    (
+        _counter("rmr_malformed_connections", "RMR connections closed for a malformed frame, by reason", "reason"),
+        {"rmr_bad_length": "length", "rmr_bad_header": "header"},
+    ),
+    (
+        _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason"),
+        {"rmr_reserved": "reserved_type", "rmr_undelivered": "undelivered"},
+    ),
+    (
+        _counter("route_refused_messages", "Messages that route workers refused, by reason", "reason"),
+        {name: name.removeprefix("route_refused_") for name in COUNTERS if name.startswith("route_refused_")},
+    ),
+    (
+        _counter("flow_dropped_records", "Records of deliveries that are not in the flow log, by reason", "reason"),
+        {"flow_dropped": "ring_full", "flow_lost_no_space": "no_space", "flow_lost_io": "io"},
+    ),
+    (
+        _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size"),
+        {"small_free": "small", "large_free": "large"},
+    ),
 )
-DROPPED: Final = _counter("dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason")
-DELAYED: Final = _counter(
-    "delayed_deliveries", "Deliveries that took long to settle, by seconds: from 1 to 10, or more", "least"
-)
-IGNORED: Final = _counter("ignored_records", "Records in shared memory that were dropped, by reason", "reason")
-RMR_CLOSED: Final = _counter(
-    "rmr_malformed_connections", "RMR connections closed for a malformed frame, by reason", "reason"
-)
-RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason")
-ROUTE_REFUSED: Final = _counter("route_refused_messages", "Messages that route workers refused, by reason", "reason")
-FLOW_LOST: Final = _counter(
-    "flow_dropped_records", "Records of deliveries that are not in the flow log, by reason", "reason"
-)
-FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
-
-# Metrics of several numbers, which a label tells apart.
-LABELLED: Final[dict[str, tuple[Metric, dict[str, str]]]] = {
-    "small_free": (FREE_BLOCKS, {"size": "small"}),
-    "large_free": (FREE_BLOCKS, {"size": "large"}),
-    "dropped_presettled_out": (DROPPED, {"reason": "slow_receiver"}),
-    "dropped_presettled": (DROPPED, {"reason": "undeliverable"}),
-    "bad_records": (IGNORED, {"reason": "nonsense"}),
-    "stale_records": (IGNORED, {"reason": "stale"}),
-    "rmr_bad_length": (RMR_CLOSED, {"reason": "length"}),
-    "rmr_bad_header": (RMR_CLOSED, {"reason": "header"}),
-    "rmr_reserved": (RMR_DROPPED, {"reason": "reserved_type"}),
-    "rmr_undelivered": (RMR_DROPPED, {"reason": "undelivered"}),
-    "flow_dropped": (FLOW_LOST, {"reason": "ring_full"}),
-    "flow_lost_no_space": (FLOW_LOST, {"reason": "no_space"}),
-    "flow_lost_io": (FLOW_LOST, {"reason": "io"}),
-    **{one: (SETTLED, {"outcome": one}) for one in ("accepted", "rejected", "released", "modified")},
-    **{
-        name: (ROUTE_REFUSED, {"reason": name.removeprefix("route_refused_")})
-        for name in COUNTERS
-        if name.startswith("route_refused_")
-    },
-    "delayed_1s": (DELAYED, {"least": "1"}),
-    "delayed_10s": (DELAYED, {"least": "10"}),
+_LABELLED: Final = {
+    name: (metric, {metric.labels[-1]: value}) for metric, numbers in _SEVERAL for name, value in numbers.items()
 }
 
 # Numbers that are exported under another name than their own.
@@ -138,23 +139,16 @@ RENAMED: Final = {
 }
 _SINCE_BOOT: Final = frozenset(("topology_changed", "config_time"))
 
-_UNITS: Final = {
-    "_ns": ("_seconds", NS),
-    "_us": ("_seconds", 1e-6),
-    "_ms": ("_seconds", 1e-3),
-    "_kib": ("_bytes", 1024),
-}
-
 
 def number(name: str) -> Number:
     """Return how a number of `shm.statistics.stats.COUNTERS` is exported."""
-    if name in LABELLED:
-        return Number(*LABELLED[name])
+    if name in _LABELLED:
+        return Number(*_LABELLED[name])
     counter, shown = COUNTERS[name], RENAMED.get(name, name)
-    unit, scale = next((to for end, to in _UNITS.items() if name.endswith(end)), ("", 1))
-    made = re.sub("_(?:ns|us|ms|kib)$", unit, shown) if unit else shown.removesuffix("_total")
+    in_ns = name.endswith("_ns")
+    made = shown.removesuffix("_ns") + "_seconds" if in_ns else shown.removesuffix("_total")
     metric = (_counter if counter.kind == "counter" else _gauge)(made, counter.text)
-    return Number(metric, {}, scale, name in _SINCE_BOOT)
+    return Number(metric, {}, NS if in_ns else 1, name in _SINCE_BOOT)
 
 
 def is_written_by(name: str, process: str) -> bool:
@@ -184,42 +178,36 @@ BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size",
 LATENCY: Final = _family("histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement")
 SIZE: Final = _family("histogram", "message_size_bytes", "Size of messages")
 ADDRESS_DELIVERIES: Final = _family(
-    "counter",
-    "address_deliveries",
-    "Copies forwarded to receivers of one of the busiest addresses; all others: (other)",
-    "address",
+    "counter", "address_deliveries", "Copies forwarded to receivers of a busy address; all others: (other)", "address"
 )
 ADDRESS_RECEIVERS: Final = _family("gauge", "address_receivers", "Receivers of one of the busiest addresses", "address")
 ADDRESS_SENDERS: Final = _family("gauge", "address_senders", "Senders to one of the busiest addresses", "address")
+_WORKER: Final = ("address", "kind")
 WORKER_IN: Final = _family(
-    "counter", "route_worker_received_messages", "Messages that came to one of the busiest route workers",
-    "address", "kind",
-)  # fmt: skip
+    "counter", "route_worker_received_messages", "Messages that came to one of the busiest route workers", *_WORKER
+)
 WORKER_OUT: Final = _family(
-    "counter", "route_worker_sent_messages", "Messages that one of the busiest route workers sent on",
-    "address", "kind",
-)  # fmt: skip
+    "counter", "route_worker_sent_messages", "Messages that one of the busiest route workers sent on", *_WORKER
+)
 WORKER_REFUSED: Final = _family(
-    "counter", "route_worker_refused_messages", "Messages refused at one of the busiest route workers",
-    "address", "kind", "reason",
-)  # fmt: skip
+    "counter", "route_worker_refused_messages", "Messages refused at a busy route worker", *_WORKER, "reason"
+)
+_ENTRY: Final = ("table", "message_type", "subscription")
 ENTRY_MESSAGES: Final = _family(
-    "counter", "route_table_entry_messages", "Messages by one of the busiest entries of route tables",
-    "table", "message_type", "subscription",
-)  # fmt: skip
+    "counter", "route_table_entry_messages", "Messages by one of the busiest entries of route tables", *_ENTRY
+)
+_ENDPOINT: Final = ("table", "endpoint")
 ENDPOINT_MESSAGES: Final = _family(
-    "counter", "route_table_endpoint_messages", "Messages to one of the busiest endpoints of route tables",
-    "table", "endpoint",
-)  # fmt: skip
+    "counter", "route_table_endpoint_messages", "Messages to one of the busiest endpoints of route tables", *_ENDPOINT
+)
 ENDPOINT_MISSED: Final = _family(
-    "counter", "route_table_endpoint_missed_messages", "Messages whose turn at one of the busiest "
-                                                       "endpoints found no receiver",
-    "table", "endpoint",
+    "counter", "route_table_endpoint_missed_messages", "Messages whose turn at a busy endpoint found no receiver",
+    *_ENDPOINT,
 )  # fmt: skip
+_CONNECTION: Final = ("process", "container", "host", "role", "user")
 CONNECTION: Final = _family(
-    "info", "connection", "One of the newest connections; only with ?connections=1",
-    "process", "container", "host", "role", "user",
-)  # fmt: skip
+    "info", "connection", "One of the newest connections; only with ?connections=1", *_CONNECTION
+)
 HTTP_ANSWERS: Final = _family("counter", "http_responses", "Answers of the exporter, by HTTP status", "code")
 HTTP_REFUSED: Final = _family("counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason")
 

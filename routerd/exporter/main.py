@@ -7,7 +7,6 @@ import platform
 import socket
 import time
 from itertools import islice
-from typing import Protocol
 
 from routerd.exporter.collector import Identity
 from routerd.exporter.gate import Gate
@@ -15,31 +14,13 @@ from routerd.exporter.observer import TICK_SECONDS, Observer
 from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
 from routerd.exporter.tls import Secured
-from shm.contract.control import (
-    Alive,
-    Exit,
-    FromChild,
-    ListenerSetup,
-    Ready,
-    SetListeners,
-    Setup,
-    StopAccepting,
-    ToChild,
-)
+from shm.contract.channel import Channel
+from shm.contract.control import Alive, Exit, ListenerSetup, Ready, SetListeners, Setup, StopAccepting
 from shm.memory.observer import SharedView
 from shm.memory.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
 NICENESS = 10  # requests get only the CPU time that the router leaves
-
-
-class Channel(Protocol):
-    """The control socket; it never blocks, and raises when the supervisor is gone, which ends the process."""
-
-    def fileno(self) -> int: ...
-    def send(self, message: FromChild) -> None: ...
-    def receive(self) -> ToChild | None: ...
-    def take_descriptors(self) -> list[int]: ...
 
 
 def run(setup: Setup, channel: Channel) -> None:

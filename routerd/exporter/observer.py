@@ -165,31 +165,26 @@ class Observer:
 
     def address_rate(self, address: str, seconds: float = 5.0) -> float:
         """Return recent deliveries per second to one of the busiest addresses."""
-        if not self.history or address not in self._before(seconds).addresses:
+        if address not in self._span(seconds)[0].addresses:
             return 0.0
         return self._growth(seconds, lambda tick: tick.addresses.get(address, 0))
 
     def recently(self, name: str, seconds: float = 60.0) -> int:
         """Return the recent growth of a counter."""
-        if not self.history:
-            return 0
-        before = self._before(seconds)
-        return max(0, self.history[-1].counters.get(name, 0) - before.counters.get(name, 0))
+        before, last = self._span(seconds)
+        return max(0, last.counters.get(name, 0) - before.counters.get(name, 0))
 
     def restarts_before(self, process: str, seconds: float) -> int:
         """Return how often a process had been restarted that many seconds ago, as far as the history goes."""
-        if not self.history:
-            return 0
-        return max(0, self._before(seconds).generations.get(process, 0) - 1)
+        return max(0, self._span(seconds)[0].generations.get(process, 0) - 1)
 
-    def _before(self, seconds: float) -> Tick:
-        last = self.history[-1].time
-        return next((tick for tick in self.history if tick.time >= last - seconds), self.history[-1])
+    def _span(self, seconds: float) -> tuple[Tick, Tick]:
+        """Return the first tick of the last so many seconds, and the last one."""
+        last = self.history[-1] if self.history else Tick(0, {}, {}, {}, {})
+        return next((tick for tick in self.history if tick.time >= last.time - seconds), last), last
 
     def _growth(self, seconds: float, value: Callable[[Tick], float]) -> float:
-        if not self.history:
-            return 0.0
-        before, last = self._before(seconds), self.history[-1]
+        before, last = self._span(seconds)
         return max(0.0, (value(last) - value(before)) / (last.time - before.time)) if last.time > before.time else 0.0
 
 

@@ -1,5 +1,7 @@
 """An HTTP server for a few small answers: one thread, bounded connections, no patience.
 
+A connection is a conversation: a generator that yields the events that its socket waits for.
+
     accepted --first byte--> shaking hands --done--> reading      with TLS; without it, reading at once
     reading --whole head--> answering --all sent--> closing --peer closes, or time--> gone
     reading --deadline, bad or long head--> answering (an error) or gone
@@ -15,11 +17,12 @@ import selectors
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -41,7 +44,10 @@ CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when the table is full, a connection of this age makes room
 TELL_SECONDS = 1.0  # between two log lines about clients
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
-_NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+Result = TypeVar("Result")
+Waiting = Generator[int, None, Result]  # yields events, returns a result
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -60,6 +66,20 @@ class Answer(msgspec.Struct, frozen=True):
     status: int = 200
     headers: dict[str, str] = {}
 
+    def octets(self, with_body: bool) -> bytes:
+        """Return the answer as it is sent."""
+        lines = [
+            f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {len(self.body)}",
+            "Connection: close",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in self.headers.items()),
+        ]
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        return head + (self.body if with_body else b"")
+
 
 Site = Callable[[Request], Answer]
 
@@ -74,42 +94,40 @@ class Door(msgspec.Struct, frozen=True):
 
 
 class _Head(BaseHTTPRequestHandler):
-    """The library's parser for a head that has already arrived."""
+    """The library's parser for a head that has already arrived. Raises ShutError."""
 
     def __init__(self, head: bytes) -> None:
-        self.error = 0
         self.rfile = BytesIO(head)
         self.raw_requestline = self.rfile.readline(HEAD_BYTES + 1)
         if not self.parse_request():
-            self.error = self.error or HTTPStatus.BAD_REQUEST
+            raise _malformed(HTTPStatus.BAD_REQUEST)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self.error = code
+        raise _malformed(code)
+
+
+def _malformed(status: int) -> ShutError:
+    return ShutError(HTTPStatus(status), "malformed", HTTPStatus(status).phrase)
 
 
 class Connection:
-    """A client's connection: what has arrived, and what is still to be sent."""
+    """A client's connection. Nobody is blamed for how one ends that is ``closing``: it has its answer."""
 
-    def __init__(self, sock: socket.socket, door: Door, now: float) -> None:
+    def __init__(self, sock: socket.socket, peer: str, door: Door, now: float) -> None:
         self.sock = sock
-        self.site = door.site
-        self.gate = door.gate
-        self.workers = door.workers
-        self.tls = door.tls  # None without TLS, or when its handshake is done
+        self.peer = peer  # address:port
+        self.door = door
         self.born = now
         self.deadline = now + HEAD_SECONDS
-        self.head = b""
-        self.rest: memoryview | None = None  # the unsent rest of the answer
         self.closing = False
-        self.peer = ""  # address:port
 
 
 class Server:
     """Serves sites on listening sockets; the caller calls ``turn`` repeatedly. Time is an argument."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._connections: dict[socket.socket, Connection] = {}  # oldest first
+        self._selector = selectors.DefaultSelector()  # the data of a descriptor: what to do when it is ready
+        self._connections: dict[Connection, Waiting[None]] = {}  # and their conversations, oldest first
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
@@ -141,22 +159,16 @@ class Server:
     def turn(self, now: float, seconds: float) -> None:
         """Serve clients that are ready; wait at most `seconds` if none is."""
         self._now = now
-        self._expire(now)
-        due = min((c.deadline for c in self._connections.values()), default=now + seconds)
+        self._expire()
+        due = min((c.deadline for c in self._connections), default=now + seconds)
         wait = min(seconds, max(0.0, due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
         for key, _ in self._selector.select(wait):
-            if isinstance(key.fileobj, int):
-                continue
-            if key.fileobj in self._listening:
-                self._accept(key.fileobj, now)
-            elif key.fileobj in self._relays:
-                self._relays.serve(key.fileobj)  # type: ignore[arg-type]  # a socket, as it is one of theirs
-            elif connection := self._connections.get(key.fileobj):  # type: ignore[call-overload]  # likewise
-                self._serve(connection, now)
+            if key.data is not None:
+                key.data()
 
     def close(self) -> None:
         """Drop all connections and stop listening."""
-        for connection in list(self._connections.values()):
+        for connection in list(self._connections):
             self._drop(connection)
         self._relays.close()
         self.listen({})
@@ -166,13 +178,13 @@ class Server:
         if accepting == self._accepting:
             return
         self._accepting = accepting
-        for sock in self._listening:
+        for sock, door in self._listening.items():
             if accepting:
-                self._selector.register(sock, selectors.EVENT_READ)
+                self._selector.register(sock, READ, partial(self._accept, sock, door))
             else:
                 self._selector.unregister(sock)
 
-    def _accept(self, listening: socket.socket, now: float) -> None:
+    def _accept(self, listening: socket.socket, door: Door) -> None:
         for _ in range(AT_ONCE):
             if len(self._connections) >= MOST:
                 self._accept_from_all(False)
@@ -182,173 +194,96 @@ class Server:
             except OSError:  # none left, or it is gone already, or there are no descriptors: the next turn tells
                 return
             sock.setblocking(False)
-            connection = Connection(sock, self._listening[listening], now)
-            connection.peer = f"{address[0]}:{address[1]}"
-            self._connections[sock] = connection
-            self._selector.register(sock, selectors.EVENT_READ)
+            connection = Connection(sock, f"{address[0]}:{address[1]}", door, self._now)
+            self._connections[connection] = self._converse(connection)
+            self._selector.register(sock, READ, partial(self._serve, connection))
 
-    def _expire(self, now: float) -> None:
-        for connection in [c for c in self._connections.values() if now >= c.deadline]:
-            self._drop(connection, None if connection.closing else "slow")
+    def _expire(self) -> None:
+        for connection in [c for c in self._connections if self._now >= c.deadline]:
+            self._drop(connection, "slow")
         if not self._accepting and len(self._connections) >= MOST:
-            oldest = next(iter(self._connections.values()))
-            if now - oldest.born >= CROWDED_SECONDS:
-                self._drop(oldest, None if oldest.closing else "crowded")
+            oldest = next(iter(self._connections))
+            if self._now - oldest.born >= CROWDED_SECONDS:
+                self._drop(oldest, "crowded")
         if len(self._connections) < MOST:
             self._accept_from_all(True)
 
-    def _serve(self, connection: Connection, now: float) -> None:
+    def _serve(self, connection: Connection) -> None:
+        """Continue a connection's conversation until it waits again."""
         try:
-            if connection.tls is not None:
-                self._shake_hands(connection)
-            elif connection.rest is None:
-                self._read(connection, now)
-            elif connection.closing:
-                if not connection.sock.recv(HEAD_BYTES):
-                    self._drop(connection)
-            else:
-                self._write(connection, now)
-        except _NOT_YET as wait:
-            self._selector.modify(connection.sock, self._awaited(connection, wait))
+            events = next(self._connections[connection])
+            self._selector.modify(connection.sock, events, partial(self._serve, connection))
+        except StopIteration:
+            self._drop(connection)
         except ssl.SSLError as error:
-            reason = str(error.reason or error)
-            self._drop(connection, None if connection.closing else "tls", reason)
+            self._drop(connection, "tls", getattr(error, "reason", None) or str(error))
         except OSError:
-            self._drop(connection, None if connection.closing else "reset")
+            self._drop(connection, "reset")
         except Exception as error:  # one client must not end the service of others
             failures.tell(f"answering HTTP client {connection.peer}", error, "its connection is closed")
             self._drop(connection)
 
-    @staticmethod
-    def _awaited(connection: Connection, wait: OSError) -> int:
-        """Return the events that the socket waits for."""
-        if isinstance(wait, ssl.SSLWantReadError):
-            return selectors.EVENT_READ
-        writes = isinstance(wait, ssl.SSLWantWriteError) or (connection.rest is not None and not connection.closing)
-        return selectors.EVENT_WRITE if writes else selectors.EVENT_READ
-
-    def _shake_hands(self, connection: Connection) -> None:
-        """Begin or continue the TLS handshake; serve clear text if the listener allows it."""
-        assert connection.tls is not None
-        if not isinstance(connection.sock, ssl.SSLSocket):
-            first = connection.sock.recv(1, socket.MSG_PEEK)
-            if not first:
-                self._drop(connection)
-                return
-            if first != TLS_RECORD:
-                if connection.tls.required:
-                    self._drop(connection, "tls", "no TLS")
-                connection.tls = None
-                return  # the socket still holds the bytes and is readable
-            plain = connection.sock
-            self._selector.unregister(plain)
-            del self._connections[plain]
-            connection.sock = connection.tls.accept(plain)
-            self._connections[connection.sock] = connection
-            self._selector.register(connection.sock, selectors.EVENT_READ)
-        connection.sock.do_handshake()
-        connection.tls = None
-        self._selector.modify(connection.sock, selectors.EVENT_READ)
-
-    def _read(self, connection: Connection, now: float) -> None:
-        part = connection.sock.recv(HEAD_BYTES + 1)  # one read returns a whole head, also from TLS
-        connection.head += part
-        if b"\r\n\r\n" in connection.head or b"\n\n" in connection.head:
-            self._answer(connection, now)
-        elif len(connection.head) > HEAD_BYTES:
-            self._refuse(connection, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, now)
-        elif not part:
-            self._drop(connection, "reset" if connection.head else None)
-
-    def _answer(self, connection: Connection, now: float) -> None:
-        head = _Head(connection.head)
-        if head.error:
-            self._refuse(connection, head.error, now)
-            return
+    def _converse(self, connection: Connection) -> Waiting[None]:
+        """Shake hands, read a request, answer it, and wait until the peer closes."""
+        with_body = True
         try:
-            host = connection.gate.host(head.headers, head.path, head.request_version)
-            if connection.workers is not None and websocket.wanted(head.headers):
-                connection.gate.page(head.headers, host, isinstance(connection.sock, ssl.SSLSocket))
-                self._upgrade(connection, connection.workers, head, now)
+            if connection.door.tls is not None:
+                yield from _shake_hands(connection, connection.door.tls)
+            octets = yield from _read(connection)
+            if octets is None:
                 return
+            head = _Head(octets)
+            with_body = head.command != "HEAD"
+            host = connection.door.gate.host(head.headers, head.path, head.request_version)
+            if connection.door.workers is not None and websocket.wanted(head.headers):
+                connection.door.gate.page(head.headers, host, isinstance(connection.sock, ssl.SSLSocket))
+                self._upgrade(connection, connection.door.workers, head, octets)
+                return
+            answer = self._answer(connection.door.site, head)
         except ShutError as shut:
-            self._refused(connection, shut.counter, str(shut))
+            if shut.counter:
+                self._refused(connection, shut.counter, str(shut))
             answer = Answer(f"{shut}\n".encode(), status=shut.status)
-            self._send(connection, answer, head.command != "HEAD", now)
-            return
-        if head.command not in ("GET", "HEAD"):
-            answer = Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})
-        else:
-            try:
-                url = urlsplit(head.path)
-            except ValueError:
-                self._refuse(connection, HTTPStatus.BAD_REQUEST, now)
-                return
-            answer = self._made(connection.site, Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
-        self._send(connection, answer, head.command != "HEAD", now)
+        self.answered[answer.status] += 1
+        connection.deadline = self._now + ANSWER_SECONDS
+        yield from _send(connection.sock, answer.octets(with_body))
+        connection.closing = True
+        connection.deadline = self._now + CLOSING_SECONDS
+        while (yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES), READ)):
+            yield READ
 
-    def _made(self, site: Site, request: Request) -> Answer:
-        """Return a page, or status 500 if making it fails; other pages stay available."""
+    def _answer(self, site: Site, head: _Head) -> Answer:
+        """Return a page, or status 500 if making it fails; other pages stay available. Raises ShutError."""
+        if head.command not in ("GET", "HEAD"):
+            return Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})
         try:
-            return site(request)
+            url = urlsplit(head.path)
+        except ValueError:
+            raise _malformed(HTTPStatus.BAD_REQUEST) from None
+        try:
+            return site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
         except Exception as error:
             text = "%s could not be made, and is answered with 500"
-            self._pages.tell(self._now, LOGGER, logging.ERROR, text, request.path, error=error)
+            self._pages.tell(self._now, LOGGER, logging.ERROR, text, url.path, error=error)
             return Answer(b"this page could not be made; the router's log says why\n", status=500)
 
-    def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, now: float) -> None:
-        """Hand the connection to a worker, through a relay if it has TLS."""
-        try:
-            answer = websocket.granted(head.headers)
-            if head.command != "GET" or not connection.head.endswith(b"\n"):
-                raise websocket.RefusedError("ask by GET, and wait for the answer")
-        except websocket.RefusedError as error:
-            self._send(connection, Answer(f"{error}\n".encode(), status=400), True, now)
-            return
+    def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, octets: bytes) -> None:
+        """Hand the connection to a worker, through a relay if it has TLS. Raises ShutError."""
+        answer = websocket.granted(head.headers)
+        if head.command != "GET" or not octets.endswith(b"\n"):
+            raise ShutError(HTTPStatus.BAD_REQUEST, "", "ask by GET, and wait for the answer")
         sock, peer = connection.sock, websocket.address_of(connection.sock)
         sock.send(answer)  # the first write has room for all of it
         self.answered[HTTPStatus.SWITCHING_PROTOCOLS] += 1
-        self._selector.unregister(sock)
-        del self._connections[sock]
-        secured = isinstance(sock, ssl.SSLSocket)
-        taken = self._relays.begin(sock, workers, peer) if secured else websocket.hand_over(workers, sock, peer)
+        if isinstance(sock, ssl.SSLSocket):
+            self._selector.unregister(sock)
+            taken = self._relays.begin(sock, workers, peer)
+            if taken:
+                del self._connections[connection]
+        else:
+            taken = websocket.hand_over(workers, sock, peer)
         if not taken:
             self._refused(connection, "crowded", "no worker takes another WebSocket")
-        if not (secured and taken):
-            sock.close()
-
-    def _refuse(self, connection: Connection, status: int, now: float) -> None:
-        self._refused(connection, "malformed", HTTPStatus(status).phrase)
-        self._send(connection, Answer(f"{HTTPStatus(status).phrase}\n".encode(), status=status), True, now)
-
-    def _send(self, connection: Connection, answer: Answer, with_body: bool, now: float) -> None:
-        self.answered[answer.status] += 1
-        lines = [
-            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
-            f"Content-Type: {answer.content_type}",
-            f"Content-Length: {len(answer.body)}",
-            "Connection: close",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            *(f"{name}: {value}" for name, value in answer.headers.items()),
-        ]
-        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
-        connection.rest = memoryview(head + (answer.body if with_body else b""))
-        connection.deadline = now + ANSWER_SECONDS
-        self._selector.modify(connection.sock, selectors.EVENT_WRITE)
-        self._write(connection, now)
-
-    def _write(self, connection: Connection, now: float) -> None:
-        assert connection.rest is not None
-        connection.rest = connection.rest[connection.sock.send(connection.rest) :]
-        if not connection.rest:
-            if isinstance(connection.sock, ssl.SSLSocket):
-                with contextlib.suppress(ssl.SSLError):  # do not wait for the peer's close_notify
-                    connection.sock.unwrap()
-            connection.sock.shutdown(socket.SHUT_WR)  # closing with unread bytes would reset the connection
-            connection.closing = True
-            connection.deadline = now + CLOSING_SECONDS
-            self._selector.modify(connection.sock, selectors.EVENT_READ)
 
     def _refused(self, connection: Connection, why: str, detail: str = "") -> None:
         self.refused[why] += 1
@@ -357,9 +292,59 @@ class Server:
         self._clients.tell(self._now, LOGGER, logging.INFO, text, connection.peer, said)
 
     def _drop(self, connection: Connection, why: str | None = None, detail: str = "") -> None:
-        if why is not None:
+        if self._connections.pop(connection, None) is None:
+            return  # a relay has its socket
+        if why is not None and not connection.closing:
             self._refused(connection, why, detail)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.sock)
         connection.sock.close()
-        self._connections.pop(connection.sock, None)
+
+
+def _when_ready(call: Callable[[], Result], events: int) -> Waiting[Result]:
+    """Make a call on a socket that does not block; yield what it waits for, `events` without TLS."""
+    while True:
+        try:
+            return call()
+        except ssl.SSLWantReadError:
+            yield READ
+        except ssl.SSLWantWriteError:
+            yield WRITE
+        except BlockingIOError:
+            yield events
+
+
+def _shake_hands(connection: Connection, tls: Secured) -> Waiting[None]:
+    """Shake hands for TLS; go on in clear text if the listener allows it. Raises ShutError."""
+    first = yield from _when_ready(partial(connection.sock.recv, 1, socket.MSG_PEEK), READ)
+    if first == TLS_RECORD:
+        connection.sock = tls.accept(connection.sock)
+        yield from _when_ready(connection.sock.do_handshake, READ)
+    elif first and tls.required:
+        raise ssl.SSLError(0, "no TLS")
+
+
+def _read(connection: Connection) -> Waiting[bytes | None]:
+    """Return the octets of a request's head; None if the peer closes instead. Raises ShutError."""
+    head = b""
+    while b"\r\n\r\n" not in head and b"\n\n" not in head:
+        if len(head) > HEAD_BYTES:
+            raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        part = yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES + 1), READ)
+        if not part and head:
+            raise ConnectionResetError
+        if not part:
+            return None
+        head += part
+    return head
+
+
+def _send(sock: socket.socket, octets: bytes) -> Waiting[None]:
+    """Send all octets, and then the end; a turn sends what the socket takes at once."""
+    rest = memoryview(octets)
+    while rest := rest[(yield from _when_ready(partial(sock.send, rest), WRITE)) :]:
+        yield WRITE
+    if isinstance(sock, ssl.SSLSocket):
+        with contextlib.suppress(ssl.SSLError):  # do not wait for the peer's close_notify
+            sock.unwrap()
+    sock.shutdown(socket.SHUT_WR)  # closing with unread bytes would reset the connection

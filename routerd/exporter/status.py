@@ -55,9 +55,9 @@ class Address(msgspec.Struct, rename="camel"):
     address: str
     distribution: str
     deliveries: int
-    rate: float
     receivers: int
     senders: int
+    rate: float
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -72,7 +72,7 @@ class Status(msgspec.Struct, rename="camel"):
     alarms: list[str]
     processes: list[Process]
     rates: dict[str, float]
-    history: list[tuple[int, int]]
+    history: list[tuple[int, ...]]
     addresses: list[Address]
     other_deliveries: int
     address_count: int
@@ -101,14 +101,7 @@ def status(observer: Observer, identity: Identity) -> Status:
         rates={name: round(observer.rate(name), 1) for name in _RATES},
         history=_history(observer),
         addresses=[
-            Address(
-                row.address,
-                row.distribution,
-                row.deliveries,
-                round(observer.address_rate(row.address), 1),
-                row.receivers,
-                row.senders,
-            )
+            Address(**msgspec.structs.asdict(row), rate=round(observer.address_rate(row.address), 1))
             for row in board.addresses
         ],
         other_deliveries=board.other,
@@ -150,15 +143,10 @@ def _processes(observer: Observer, states: list[State]) -> list[Process]:
     return processes
 
 
-def _history(observer: Observer) -> list[tuple[int, int]]:
+def _history(observer: Observer) -> list[tuple[int, ...]]:
+    names = ("deliveries_in", "deliveries_out")
     ticks = [tick.counters for tick in observer.history]
-    return [
-        (
-            max(0, after["deliveries_in"] - before["deliveries_in"]),
-            max(0, after["deliveries_out"] - before["deliveries_out"]),
-        )
-        for before, after in pairwise(ticks)
-    ]
+    return [tuple(max(0, after[name] - before[name]) for name in names) for before, after in pairwise(ticks)]
 
 
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:

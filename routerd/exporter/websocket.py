@@ -15,8 +15,13 @@ import selectors
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from email.message import Message
+from functools import partial
+from http import HTTPStatus
 from typing import Final
+
+from routerd.exporter.gate import ShutError
 
 PROTOCOLS: Final = ("amqp", "AMQPWSB10", "binary")  # the first one that the client offers wins
 MOST_RELAYS: Final = 512
@@ -25,30 +30,28 @@ _KEY: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class RefusedError(Exception):
-    """A WebSocket is refused; the text says why and what to ask for instead."""
-
-
 def wanted(headers: "Message[str, str]") -> bool:
     """Whether a request asks for a WebSocket (RFC 6455, 4.2.1)."""
     return headers.get("Upgrade", "").strip().lower() == "websocket"
 
 
 def granted(headers: "Message[str, str]") -> bytes:
-    """Return the answer to a request for a WebSocket (RFC 6455, 4.2.2). Raises RefusedError."""
+    """Return the answer to a request for a WebSocket (RFC 6455, 4.2.2). Raises ShutError."""
     if headers.get("Sec-WebSocket-Version", "").strip() != "13":
-        raise RefusedError("only version 13 of WebSockets is spoken here")
+        raise ShutError(HTTPStatus.BAD_REQUEST, "", "only version 13 of WebSockets is spoken here")
     key = headers.get("Sec-WebSocket-Key", "").strip()
     try:
         right = len(base64.b64decode(key, validate=True)) == 16
     except ValueError:
         right = False
     if not right:
-        raise RefusedError("Sec-WebSocket-Key must be 16 bytes in base64")
+        raise ShutError(HTTPStatus.BAD_REQUEST, "", "Sec-WebSocket-Key must be 16 bytes in base64")
     offered = [one.strip() for one in headers.get("Sec-WebSocket-Protocol", "").split(",")]
     protocol = next((one for one in offered if one in PROTOCOLS), None)
     if protocol is None:
-        raise RefusedError("the subprotocol amqp is spoken here; offer it in Sec-WebSocket-Protocol")
+        raise ShutError(
+            HTTPStatus.BAD_REQUEST, "", "the subprotocol amqp is spoken here; offer it in Sec-WebSocket-Protocol"
+        )
     digest = hashlib.sha1((key + _KEY).encode(), usedforsecurity=False).digest()
     lines = (
         "HTTP/1.1 101 Switching Protocols",
@@ -107,7 +110,6 @@ class Relay:
     """A client's connection with TLS, and the worker's end."""
 
     def __init__(self, client: socket.socket, worker: socket.socket) -> None:
-        worker.setblocking(False)
         self.client, self.worker = client, worker
         self._ways = (_Way(client, worker), _Way(worker, client))
 
@@ -121,18 +123,14 @@ class Relay:
             return False
         return not any(way.closed for way in self._ways)
 
-    def awaited(self) -> tuple[int, int]:
+    def awaited(self) -> dict[socket.socket, int]:
         """Return the events to wait for at client and worker."""
         to_worker, to_client = self._ways
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
-        client = (write if to_client.rest else 0) | (0 if to_worker.rest else read)
-        worker = (write if to_worker.rest else 0) | (0 if to_client.rest else read)
-        return client, worker
-
-    def close(self) -> None:
-        """Close both ends."""
-        self.client.close()
-        self.worker.close()
+        return {
+            self.client: (write if to_client.rest else 0) | (0 if to_worker.rest else read),
+            self.worker: (write if to_worker.rest else 0) | (0 if to_client.rest else read),
+        }
 
 
 class Relays:
@@ -140,56 +138,49 @@ class Relays:
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
-        self._by_socket: dict[socket.socket, Relay] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_socket) // 2
-
-    def __contains__(self, sock: object) -> bool:
-        return sock in self._by_socket
+        self._relays: set[Relay] = set()
 
     def begin(self, client: socket.socket, door: socket.socket, peer: bytes) -> bool:
         """Relay for a client. Return False if there are too many relays or no worker takes it."""
-        if len(self) >= MOST_RELAYS:
+        if len(self._relays) >= MOST_RELAYS:
             return False
         ours, theirs = socket.socketpair()
+        ours.setblocking(False)
         theirs.setblocking(False)
         with theirs:
             if not hand_over(door, theirs, peer):
                 ours.close()
                 return False
         relay = Relay(client, ours)
-        for sock in (client, ours):
-            self._by_socket[sock] = relay
-            self._selector.register(sock, selectors.EVENT_READ)
-        self.serve(client)
+        self._relays.add(relay)
+        self._serve(relay)
         return True
-
-    def serve(self, sock: socket.socket) -> None:
-        """Serve a relay of which one side is ready."""
-        relay = self._by_socket[sock]
-        if not relay.serve():
-            self._end(relay)
-            return
-        for one, events in zip((relay.client, relay.worker), relay.awaited(), strict=True):
-            self._watch(one, events)
 
     def close(self) -> None:
         """End all relays."""
-        for relay in set(self._by_socket.values()):
+        for relay in list(self._relays):
             self._end(relay)
 
-    def _watch(self, sock: socket.socket, events: int) -> None:
+    def _serve(self, relay: Relay) -> None:
+        if relay not in self._relays:
+            return  # its other side has just ended it
+        if not relay.serve():
+            self._end(relay)
+            return
+        for sock, events in relay.awaited().items():
+            self._watch(sock, events, partial(self._serve, relay))
+
+    def _watch(self, sock: socket.socket, events: int, ready: Callable[[], None] | None = None) -> None:
         known = sock in self._selector.get_map()
         if events and known:
-            self._selector.modify(sock, events)
+            self._selector.modify(sock, events, ready)
         elif events:
-            self._selector.register(sock, events)
+            self._selector.register(sock, events, ready)
         elif known:
             self._selector.unregister(sock)
 
     def _end(self, relay: Relay) -> None:
+        self._relays.remove(relay)
         for sock in (relay.client, relay.worker):
             self._watch(sock, 0)
-            del self._by_socket[sock]
-        relay.close()
+            sock.close()

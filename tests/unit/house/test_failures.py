@@ -324,10 +324,10 @@ def test_a_page_that_fails_ends_one_http_connection() -> None:
     here, there = socket.socketpair()
     with here, there:
         door: Any = SimpleNamespace(site=fail, gate=None, workers=None, tls=None)
-        connection = Connection(here, door, 0.0)
-        server._connections[here] = connection
+        connection = Connection(here, "peer:1", door, 0.0)
+        server._connections[connection] = server._converse(connection)
         there.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        server._serve(connection, 0.0)
+        server._serve(connection)
         assert there.recv(1) == b""
     assert failures.number == before + 1
     assert len(server) == 0

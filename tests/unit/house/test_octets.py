@@ -193,11 +193,13 @@ def http(octets: bytes, _: Path) -> None:
         here, there = socket.socketpair()
         with here, there:
             server = Server()
-            server._connections[here] = connection = Connection(here, door, 0.0)
+            here.setblocking(False)
+            connection = Connection(here, "peer:1", door, 0.0)
+            server._connections[connection] = server._converse(connection)
             server._selector.register(here, 1)
             there.sendall(head.replace(b"%b", line) + b"\r\n\r\n")
             before = failures.number
-            server._serve(connection, 0.0)
+            server._serve(connection)
             assert failures.number == before
             server.close()
 

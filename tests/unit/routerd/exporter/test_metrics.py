@@ -151,10 +151,10 @@ def test_names_follow_prometheus(metric: catalogue.Metric) -> None:
 
 def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is added to shm.statistics.stats is exported, with its unit converted."""
-    monkeypatch.setitem(stats.COUNTERS, "waited_us", stats.Counter(30, "counter", (), "Time waited"))
+    monkeypatch.setitem(stats.COUNTERS, "waited_ns", stats.Counter(30, "counter", (), "Time waited"))
     monkeypatch.setitem(stats.COUNTERS, "rejects", stats.Counter(31, "gauge", (), "Rejects now"))
-    waited, rejects = catalogue.number("waited_us"), catalogue.number("rejects")
-    assert (waited.metric.shown, waited.scale) == ("routerd_waited_seconds_total", 1e-6)
+    waited, rejects = catalogue.number("waited_ns"), catalogue.number("rejects")
+    assert (waited.metric.shown, waited.scale) == ("routerd_waited_seconds_total", 1e-9)
     assert (waited.metric.help, waited.metric.labels) == ("Time waited", ("process",))
     assert rejects.metric.shown == "routerd_rejects"
     assert {waited.metric, rejects.metric} <= set(catalogue.catalogue())
