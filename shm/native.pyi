@@ -1,6 +1,6 @@
 """The types of shm.native; native.pyx and the C11 headers document the names."""
 
-from typing import Final
+from typing import Final, Self
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -116,7 +116,7 @@ class FlowColumns:
 
 @disjoint_base
 class FlowReader:
-    def __new__(cls, memory: Buffer) -> FlowReader: ...
+    def __new__(cls, memory: Buffer) -> Self: ...
     @property
     def generation(self) -> int: ...
     @property

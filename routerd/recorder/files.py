@@ -9,13 +9,13 @@ makes the file (`recovery`).
 import contextlib
 import json
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
 from routerd.recorder.rows import ROOM
+from routerd.recorder.spool import Head
 from shm.contract.flow import COLUMNS, VERSION, file_name, folder
 from shm.contract.flow_arrow import SCHEMA
 
@@ -40,15 +40,14 @@ FORMAT: Final = {
 class File:
     """A file being written. Every method may raise OSError; after that only ``abandon`` may be called."""
 
-    def __init__(self, root: Path, router: str, boot: str, number: int, begun: datetime, sampling: int) -> None:
-        self.begun = begun
-        self.boot = boot
+    def __init__(self, root: Path, head: Head) -> None:
+        self.begun = head.begun
         self.rows = 0
-        self._path = path_of(root, router, boot, number, begun)
+        self._path = path_of(root, head)
         self._hidden = self._path.with_name(f".{self._path.name}.tmp")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._sequences: dict[str, list[int]] = {}
-        self._told = {"schema": VERSION, "router": router, "boot": boot, "sampling": str(sampling)}
+        self._told = {"schema": VERSION, "router": head.router, "boot": head.boot, "sampling": str(head.sampling)}
         self._file = self._hidden.open("wb")
         self._writer = pq.ParquetWriter(self._file, SCHEMA, **FORMAT)
 
@@ -56,10 +55,6 @@ class File:
     def size(self) -> int:
         """Bytes written so far."""
         return self._file.tell()
-
-    @property
-    def hour(self) -> str:
-        return folder(self.begun)
 
     def write(self, table: "pa.Table", sequences: dict[str, list[int]]) -> None:
         """Write one row group."""
@@ -90,9 +85,9 @@ class File:
             self._hidden.unlink()
 
 
-def path_of(root: Path, router: str, boot: str, number: int, begun: datetime) -> Path:
+def path_of(root: Path, head: Head) -> Path:
     """Return the path of a complete file."""
-    return root / folder(begun) / file_name(router, boot, number)
+    return root / folder(head.begun) / file_name(head.router, head.boot, head.number)
 
 
 def publish(hidden: Path, path: Path) -> None:

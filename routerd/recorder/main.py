@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from select import select
-from typing import Final, Protocol
+from typing import Final
 
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.record import Recorder
-from shm.contract.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
+from shm.contract.channel import Channel
+from shm.contract.control import Exit, Ready, Setup, StopAccepting
 from shm.contract.failures import failures, start_thread
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.memory import segment
-from shm.native import FlowReader, StatsPage
+from shm.native import StatsPage
 from shm.statistics import stats
 from shm.statistics.stats import COUNTERS
 
@@ -27,21 +28,13 @@ LAST_SECONDS: Final = 0.1  # after Exit, for records of the exiting core
 _LAZY: Final = 19  # niceness of the maintenance thread
 
 
-class Channel(Protocol):
-    """The control socket; it never blocks, and raises when the supervisor is gone, which ends the process."""
-
-    def fileno(self) -> int: ...
-    def send(self, message: FromChild) -> None: ...
-    def receive(self) -> ToChild | None: ...
-
-
 def run(setup: Setup, channel: Channel) -> None:
     """Serve until the supervisor sends Exit."""
     segments = segment.attach(setup.segments)
     page = segments.recorder_stats()
     stats.own(page, os.getpid(), setup.generation)
     failures.count_in(page)
-    recorder = Recorder(FlowReader(segments.flow), page, setup.router_id, _utc, _offset)
+    recorder = Recorder(segments.flow, page, setup.router_id, _utc, _offset)
     recorder.configure(setup.flow, time.monotonic())
     keeping = Keeping(setup.router_id, page, _utc)
     keeping.configure(setup.flow)

@@ -12,17 +12,18 @@ import errno
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from mmap import mmap
 from pathlib import Path
 from typing import Final
 
 from routerd.recorder.files import File, next_number, path_of, remove_unfinished
 from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
-from routerd.recorder.spool import ENOUGH, Head, Noting, Spool
+from routerd.recorder.spool import ENOUGH, Head, NotingReader, Spool
 from shm.contract.complaints import Complaints
 from shm.contract.flow import RAW, folder
 from shm.contract.flow_setup import FlowSetup
-from shm.native import FlowReader, StatsPage
+from shm.native import StatsPage
 from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER")
@@ -36,25 +37,24 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Recorder:
-    """Writes a reader's records. ``wall`` is the time of day in UTC, ``offset`` that of monotonic 0 in ns."""
+    """Writes the records of ``flow``. ``wall`` is the time of day in UTC, ``offset`` that of monotonic 0 in ns."""
 
     def __init__(
         self,
-        reader: FlowReader,
+        flow: mmap,
         page: StatsPage,
         router: str,
         wall: Callable[[], datetime],
         offset: Callable[[], int],
         room: int = ROOM,
     ) -> None:
-        self._reader = reader
+        self._reader = NotingReader(flow)
         self._page = page
         self._router = router
         self._wall = wall
         self._offset = offset
         self._setup = FlowSetup()
-        self._noting = Noting(reader)
-        self._rows = Rows(self._noting, room)
+        self._rows = Rows(self._reader, room)
         self._file: File | None = None
         self._spool: Spool | None = None  # the spool of the current file, or of the next one
         self._spooled = True  # False: the current file has no spool
@@ -169,7 +169,8 @@ class Recorder:
         begun, self._begun = self._begun or self._wall(), None
         try:
             if self._file is None:
-                self._file = self._open(begun)
+                self._file = File(self.root, self._head(begun))
+                self._number += 1
             self._file.write(table, sequences)
         except OSError as error:
             rows = self._file.rows if self._file else 0
@@ -180,16 +181,13 @@ class Recorder:
         finally:
             self._rows.clear()
 
-    def _open(self, begun: datetime) -> File:
-        number = self._next()
-        self._number = number + 1
-        return File(self.root, self._router, self._boot, number, begun, self._setup.sampling)
-
-    def _next(self) -> int:
-        """Return the number of the next file."""
+    def _head(self, begun: datetime) -> Head:
+        """Return what names the next file."""
+        boot = self._boot
         if not self._number:
-            self._number = next_number(self.root, self._router, self._boot)
-        return self._number
+            self._number = next_number(self.root, self._router, boot)
+        started, sampling = self._reader.started, self._setup.sampling
+        return Head(self._router, boot, started, self._generation, self._number, begun, sampling)
 
     # ---- the spool ----
 
@@ -203,9 +201,10 @@ class Recorder:
         """Add the records from ``first`` on to the spool, for a successor if this process is killed."""
         try:
             if self._spool is None:
-                self._spool = self._begin_spool()
-            self._spool.write(self._reader, self._noting.fresh, first, offset)
-            self._noting.noted()
+                head = self._head(self._begun or self._wall())
+                self._spool = Spool(path_of(self.root, head), head)
+            self._spool.write(self._reader, self._reader.fresh, first, offset)
+            self._reader.noted()
         except OSError as error:
             self._end_spool()
             self._spooled = False
@@ -217,15 +216,10 @@ class Recorder:
                 key=("spool", text),
             )  # fmt: skip
 
-    def _begin_spool(self) -> Spool:
-        begun, number, boot = self._begun or self._wall(), self._next(), self._boot
-        head = Head(self._router, boot, self._reader.started, self._generation, number, begun, self._setup.sampling)
-        return Spool(path_of(self.root, self._router, boot, number, begun), head)
-
     def _end_spool(self) -> None:
         """Remove the spool: a file holds its records, or they are lost."""
         spool, self._spool, self._spooled = self._spool, None, True
-        self._noting.forget()
+        self._reader.forget()
         with contextlib.suppress(OSError):  # the next recorder finds the complete file
             if spool is not None:
                 spool.remove()

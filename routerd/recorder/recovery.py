@@ -8,49 +8,35 @@ import contextlib
 import logging
 import mmap
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 from routerd.recorder import spool
 from routerd.recorder.files import File, own
 from routerd.recorder.rows import ROOM, Rows
-from shm.native import TELEMETRY_BYTES, TELEMETRY_RECORD, FlowColumns, FlowReader, format_telemetry
+from shm.native import TELEMETRY_BYTES, TELEMETRY_RECORD, FlowReader, format_telemetry
 
 LOGGER = logging.getLogger("ROUTER")
 
 _CHUNK: Final = ROOM * TELEMETRY_RECORD
 
 
-class _Replayed:
-    """A reader for `Rows` of records from a spool."""
+class _SpoolReader(FlowReader):
+    """A reader of a spool's records, in a ring of its own, and of the spool's notes."""
 
-    def __init__(self, started: int) -> None:
+    notes: spool.Notes
+
+    def __new__(cls, started: int) -> Self:
         memory = mmap.mmap(-1, TELEMETRY_BYTES)
         format_telemetry(memory, started)
-        self._reader = FlowReader(memory)
-        self._notes = spool.Notes({}, {})
+        made = super().__new__(cls, memory)
+        made.notes = spool.Notes({}, {})
+        return made
 
-    def give(self, notes: spool.Notes) -> None:
-        self._notes.names.update(notes.names)
-        self._notes.links.update(notes.links)
+    def name(self, id: int) -> bytes | None:
+        return self.notes.names.get(id)
 
-    def replay(self, records: bytes) -> None:
-        """Provide records as if the core had just recorded them."""
-        self._reader.replay(records)
-
-    def next_generation(self) -> int:
-        return self._reader.next_generation()
-
-    def read(self, columns: FlowColumns, offset: int) -> int:
-        return self._reader.read(columns, offset)
-
-    def waiting(self) -> int:
-        return self._reader.waiting()
-
-    def name(self, number: int) -> bytes | None:
-        return self._notes.names.get(number)
-
-    def link(self, number: int) -> spool.Link | None:
-        return self._notes.links.get(number)
+    def link(self, id: int) -> spool.Link | None:
+        return self.notes.links.get(id)
 
 
 def left_behind(root: Path, router: str) -> list[Path]:
@@ -109,13 +95,13 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
 
 def _make_file(root: Path, head: spool.Head, file: BinaryIO) -> int:
     """Make the file that the recorder would have made. Return the number of rows."""
-    reader = _Replayed(head.started)
+    reader = _SpoolReader(head.started)
     rows = Rows(reader)
-    made = File(root, head.router, head.boot, head.number, head.begun, head.sampling)
+    made = File(root, head)
     dropped = 0
     try:
         for entry in spool.entries(file):
-            reader.give(entry.notes)
+            reader.notes.add(entry.notes)
             dropped = entry.dropped
             if not _take(entry, head, reader, rows, made):
                 break
@@ -130,7 +116,7 @@ def _make_file(root: Path, head: spool.Head, file: BinaryIO) -> int:
     return made.rows
 
 
-def _take(entry: spool.Entry, head: spool.Head, reader: _Replayed, rows: Rows, made: File) -> bool:
+def _take(entry: spool.Entry, head: spool.Head, reader: _SpoolReader, rows: Rows, made: File) -> bool:
     """Add all records of an entry. Return whether one core recorded them, as it does in an intact spool."""
     for at in range(0, len(entry.records), _CHUNK):
         reader.replay(entry.records[at : at + _CHUNK])

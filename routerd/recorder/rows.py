@@ -1,13 +1,13 @@
 """Turns records in shared memory into Arrow tables: numbers are columns already, ids become texts."""
 
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shm.contract.flow import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES
 from shm.contract.flow_arrow import SCHEMA
-from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
+from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns, FlowReader
 
 ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write
 _NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
@@ -28,21 +28,13 @@ class Link(NamedTuple):
     container: str | None
 
 
-class Reader(Protocol):
-    """The interface of `FlowReader`, which a spool offers as well."""
-
-    def read(self, columns: FlowColumns, offset: int) -> int: ...
-    def name(self, id: int) -> bytes | None: ...
-    def link(self, id: int) -> tuple[int, int, int, int] | None: ...
-
-
 class Rows:
     """Records of one core that are read and not yet written.
 
     Their names are looked up when they are read, as the core may reuse an id later.
     """
 
-    def __init__(self, reader: Reader, room: int = ROOM) -> None:
+    def __init__(self, reader: FlowReader, room: int = ROOM) -> None:
         self._reader = reader
         self._columns = FlowColumns(room)
         self._forget()

@@ -14,6 +14,7 @@ import os
 import struct
 from collections.abc import Iterator
 from datetime import datetime
+from mmap import mmap
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -52,6 +53,10 @@ class Notes(msgspec.Struct):
     names: dict[int, bytes] = {}
     links: dict[int, Link] = {}
 
+    def add(self, more: "Notes") -> None:
+        self.names |= more.names
+        self.links |= more.links
+
 
 class Entry(NamedTuple):
     """The records of a turn.
@@ -67,38 +72,37 @@ class Entry(NamedTuple):
     dropped: int
 
 
-class Noting:
-    """A reader for `Rows` that notes names and links, and leaves its records in the ring."""
+class NotingReader(FlowReader):
+    """A reader that notes names and links, and leaves its records in the ring."""
 
-    def __init__(self, reader: FlowReader) -> None:
-        self._reader = reader
-        self._known: set[tuple[str, int]] = set()
-        self.fresh = Notes({}, {})
+    fresh: Notes  # not in the spool yet
 
-    def read(self, columns: FlowColumns, offset: int) -> int:
-        return self._reader.read(columns, offset, keep=True)
+    def __init__(self, memory: mmap) -> None:
+        self.forget()
 
-    def name(self, number: int) -> bytes | None:
-        found = self._reader.name(number)
-        if found is not None and ("name", number) not in self._known:
-            self.fresh.names[number] = found
+    def read(self, columns: FlowColumns, offset: int, keep: bool = True) -> int:
+        return super().read(columns, offset, keep)
+
+    def name(self, id: int) -> bytes | None:
+        found = super().name(id)
+        if found is not None and id not in self._noted.names:
+            self.fresh.names[id] = found
         return found
 
-    def link(self, number: int) -> Link | None:
-        found = self._reader.link(number)
-        if found is not None and ("link", number) not in self._known:
-            self.fresh.links[number] = found
+    def link(self, id: int) -> Link | None:
+        found = super().link(id)
+        if found is not None and id not in self._noted.links:
+            self.fresh.links[id] = found
         return found
 
     def noted(self) -> None:
         """Mark all notes as written to the spool."""
-        self._known |= {("name", number) for number in self.fresh.names}
-        self._known |= {("link", number) for number in self.fresh.links}
+        self._noted.add(self.fresh)
         self.fresh = Notes({}, {})
 
     def forget(self) -> None:
         """Forget all notes: the next spool begins empty."""
-        self._known.clear()
+        self._noted = Notes({}, {})
         self.fresh = Notes({}, {})
 
 

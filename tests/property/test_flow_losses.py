@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pipeline.flow_log.survey import LogFile, survey
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
+from routerd.recorder.spool import Head
 from shm.contract.flow_arrow import SCHEMA
 from shm.contract.flow_numbers import Range, joined
 from shm.contract.flow_setup import FlowSetup
@@ -61,7 +62,7 @@ class Log:
         if keys:
             self.number += 1
             begun = START + timedelta(hours=self.hour)
-            file = File(self.root / "raw", "me", boot, self.number, begun, 1)
+            file = File(self.root / "raw", Head("me", boot, 0, self.boot, self.number, begun, 1))
             for at in range(0, len(keys), 7):
                 file.write(table(keys[at : at + 7]), {})
             file._sequences = sequences

@@ -25,7 +25,7 @@ class Desk:
         self.recorder = self.make()
 
     def make(self, room: int = 16) -> Recorder:
-        self.recorder = Recorder(self.bed.reader(), self.bed.recorder, "me", lambda: self.wall, lambda: 10**18, room)
+        self.recorder = Recorder(self.bed.flow, self.bed.recorder, "me", lambda: self.wall, lambda: 10**18, room)
         self.recorder.configure(self.setup, self.now)
         return self.recorder
 

@@ -315,7 +315,7 @@ def test_a_turn_ends_however_fast_records_come(desk: Desk) -> None:
             desk.bed.pass_on()
         return 10**18
 
-    desk.recorder = Recorder(desk.bed.reader(), desk.bed.recorder, "me", lambda: desk.wall, feeding, 16)
+    desk.recorder = Recorder(desk.bed.flow, desk.bed.recorder, "me", lambda: desk.wall, feeding, 16)
     desk.recorder.configure(desk.setup, 0)
     assert desk.recorder.turn(0) == 0
     assert fed < 20
