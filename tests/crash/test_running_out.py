@@ -1,4 +1,4 @@
-"""Disks, descriptors and memory run out, outputs vanish, onlookers hang: what happens, and what does not."""
+"""Disks, descriptors and memory run out, outputs vanish, readers hang: what happens, and what does not."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-/* Broken twins of the headers under test, made by redefining what they are built on.  ThreadSanitizer must object. */
+/* Broken copies of the headers under test, made by redefining what they are built on.  ThreadSanitizer must object. */
 #ifndef ROUTERD_TESTS_BROKEN_H
 #define ROUTERD_TESTS_BROKEN_H
 

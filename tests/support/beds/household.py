@@ -1,4 +1,4 @@
-"""A family of fake children, with short names for what tests do to it."""
+"""Fake children, with short names for what tests do to it."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import msgspec
 from routerd.config import Address, Log, Router
 from routerd.machine.listeners import Listening
 from routerd.machine.pinning import Pinning
-from routerd.supervise import children as family_module
+from routerd.supervise import children as children_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import Children
 from routerd.translate.setup import Blueprint, address_setup, log_setups
@@ -81,7 +81,7 @@ def blueprint(
 
 
 class Home:
-    """A family with short names for what tests do to it."""
+    """The children of a supervisor, with short names for what tests do to it."""
 
     def __init__(self) -> None:
         self.memory = FakeMemory()
@@ -91,11 +91,11 @@ class Home:
         self.children.spares._state = lambda _: "sleeping"  # whatever process has that number
         self.core, self.workers = self.children.core, self.children.workers
 
-    def child(self, place: family_module.Place) -> FakeChild:
+    def child(self, place: children_module.Place) -> FakeChild:
         assert isinstance(place.child, FakeChild)
         return place.child
 
-    def ready(self, place: family_module.Place, now: float) -> None:
+    def ready(self, place: children_module.Place, now: float) -> None:
         self.children.said(place, Ready(self.child(place).pid), now)
 
     def up(self, now: float = 0.0) -> None:

@@ -66,8 +66,8 @@ class Member:
     ) -> None:
         self.network, self.name, self.kind, self.costs = network, name, kind, costs
         self.mode = mode
-        self.port, self.trunk_port, self.edge_port = free_port(), free_port(), free_port()
-        self.host = self.trunk_host = "127.0.0.1"  # where clients and routers connect to
+        self.port, self.inter_router_port, self.edge_port = free_port(), free_port(), free_port()
+        self.host = self.inter_router_host = "127.0.0.1"  # where clients and routers connect to
         self.inter_router = ""  # attributes of its listener and connectors for routers
         self.router, self.more = router, more
         self.folder = network.folder / name
@@ -82,14 +82,14 @@ class Member:
         text += section("listener", f"host: {self.host}", f"port: {self.port}", *anybody)
         role = "edge" if self.mode == "edge" else "inter-router"
         if self.mode == "interior":
-            place = f"host: {self.trunk_host}", f"port: {self.trunk_port}"
+            place = f"host: {self.inter_router_host}", f"port: {self.inter_router_port}"
             text += section("listener", *place, "role: inter-router", *anybody, self.inter_router)
-            place = f"host: {self.trunk_host}", f"port: {self.edge_port}"
+            place = f"host: {self.inter_router_host}", f"port: {self.edge_port}"
             text += section("listener", *place, "role: edge", *anybody)
         for name, cost in self.costs.items():
             far = self.network.members[name]
-            port = far.edge_port if self.mode == "edge" else far.trunk_port
-            place = f"host: {far.trunk_host}", f"port: {port}", f"cost: {cost}"
+            port = far.edge_port if self.mode == "edge" else far.inter_router_port
+            place = f"host: {far.inter_router_host}", f"port: {port}", f"cost: {cost}"
             text += section("connector", f"name: {name}", *place, f"role: {role}", self.inter_router)
         return text + TREATMENTS + self.more
 

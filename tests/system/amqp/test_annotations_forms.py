@@ -7,7 +7,7 @@ import pytest
 from proton import Described, Message, symbol, ulong
 
 from tests.support.clients.arrival import Arrived
-from tests.support.clients.trunk_links import open_trunk
+from tests.support.clients.inter_router_links import open_inter_router
 from tests.support.clients.wire import encode
 from tests.support.peer import ACCEPTED, REJECTED, Net, Peer
 from tests.support.running import Configuration, RunningRouter, address_of, until
@@ -99,7 +99,7 @@ class Neighbour:
         net.peers.append(self.peer)
         self.peer.connection.properties = {symbol(key): value for key, value in properties.items()}
         self.peer.open()
-        self.control, self.data = open_trunk(self.peer)
+        self.control, self.data = open_inter_router(self.peer)
         net.until(lambda: self.control.credit > 0 and self.data.credit > 0, "credit")
         body = {"id": self.name, "pv": 1, "area": "0", "instance": 1, "seen": [router.id]}
         hello = Message(address="amqp:/_local/qdhello", properties={"opcode": "HELLO"}, body=body)

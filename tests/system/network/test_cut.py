@@ -50,7 +50,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         lay("rc", CLIENTS)
         assert ip("-n", SPACE, "link", "set", "lo", "up")
         far = network.add("far")
-        far.host, far.trunk_host = f"{CLIENTS}.{PART + 2}", f"{CABLE}.{PART + 2}"
+        far.host, far.inter_router_host = f"{CLIENTS}.{PART + 2}", f"{CABLE}.{PART + 2}"
         far.command[:0] = [str(IP), "netns", "exec", SPACE]
         far.inter_router = network.add("near", costs={"far": 1}).inter_router = f"idleTimeoutSeconds: {IDLE}"
         network.start()

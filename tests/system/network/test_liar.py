@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from proton import Message, symbol
 
-from tests.support.clients.trunk_links import open_trunk
+from tests.support.clients.inter_router_links import open_inter_router
 from tests.support.peer import ACCEPTED, REJECTED, Net, Peer
 from tests.support.routers.members import Network, nodes
 from tests.support.running import until
@@ -42,8 +42,8 @@ class Liar:
     def __init__(self, net: Net, network: Network, name: str) -> None:
         self.net, self.name = net, name
         member = network["near"]
-        self.peer: Peer = net.peer((member.trunk_host, member.trunk_port))
-        self.control, self.data = open_trunk(self.peer)
+        self.peer: Peer = net.peer((member.inter_router_host, member.inter_router_port))
+        self.control, self.data = open_inter_router(self.peer)
         net.until(lambda: self.control.credit > 0, "credit for what routers say")
         self.hello()
 

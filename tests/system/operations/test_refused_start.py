@@ -61,8 +61,8 @@ def refused(file: Path) -> str:
     out, err = process.communicate(timeout=LONG)
     assert (process.returncode, out) == (1, "")
     assert [pid for pid in psutil.pids() if session(pid) == process.pid] == []
-    family = f"-{process.pid}-"
-    assert [name for name in set(os.listdir(DIRECTORY)) - before if family in name] == []
+    segments = f"-{process.pid}-"
+    assert [name for name in set(os.listdir(DIRECTORY)) - before if segments in name] == []
     (line,) = own_lines(err)
     return line
 

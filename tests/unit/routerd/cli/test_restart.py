@@ -61,7 +61,7 @@ def test_a_worker_that_is_removed_meanwhile_is_not_waited_for() -> None:
 
 
 def test_a_recorder_is_replaced_too_and_waited_for_while_there_is_none() -> None:
-    """It accepts nobody, and an onlooker lists none between the end of one and the start of the next."""
+    """It accepts nobody, and shared memory shows none between the end of one and the start of the next."""
     router = Router("recorder")
     assert router.follower.total == 4
     router.generations["worker-0"] = router.generations["worker-1"] = router.generations["core"] = 2

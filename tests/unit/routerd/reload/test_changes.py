@@ -219,7 +219,7 @@ def test_identities_stay(running: Running) -> None:
     assert a not in running.identity("address")
 
 
-def test_twins_have_identities_of_their_own() -> None:
+def test_entities_of_equal_content_have_identities_of_their_own() -> None:
     """Two listeners on any free port."""
     one = "listener {\n host: 127.0.0.1\n port: 0\n}\n"
     config: Config = parse(one + one, "router.conf")

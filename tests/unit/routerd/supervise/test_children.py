@@ -7,7 +7,7 @@ import pytest
 
 from routerd.config import Address, Listener, Log
 from routerd.machine.listeners import Listening
-from routerd.supervise import children as family_module
+from routerd.supervise import children as children_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import RECLAIM_SECONDS
 from shm.contract.control import (
@@ -83,7 +83,7 @@ def test_only_the_core_reclaims(home: Home) -> None:
 
 
 def test_a_worker_that_dies_at_start_is_throttled(home: Home) -> None:
-    """The second failure in a row waits for 0.1 s, and the family says when it has something to do."""
+    """The second failure in a row waits for 0.1 s, and the children say when it has something to do."""
     home.up()
     for generation in (1, 2):
         home.children.died(home.workers[0], 0.0)
@@ -116,7 +116,7 @@ def test_a_first_start_that_fails_says_why(home: Home) -> None:
 
 
 def test_a_child_that_does_not_get_ready_is_killed_in_time(home: Home) -> None:
-    """The reason is kept for its death report, and the family knows when to look."""
+    """The reason is kept for its death report, and the children know when to look."""
     home.children.step(0.0)
     child = home.child(home.core)
     child.kill_at, child.why = 20.0, "not ready after 20 s"
@@ -146,10 +146,10 @@ def test_a_child_that_cannot_be_created_is_tried_again(home: Home, monkeypatch: 
     def fail(*_: object) -> None:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(family_module, "Child", fail)
+    monkeypatch.setattr(children_module, "Child", fail)
     home.children.step(1.0)
     assert home.workers[0].child is None
-    monkeypatch.setattr(family_module, "Child", FakeChild)
+    monkeypatch.setattr(children_module, "Child", FakeChild)
     home.children.step(1.2)
     assert home.workers[0].child is not None
 

@@ -9,7 +9,7 @@ import pytest
 from routerd.config import Listener, Router
 from routerd.machine.listeners import Listening
 from routerd.machine.pinning import Pinning
-from routerd.supervise import children as family_module
+from routerd.supervise import children as children_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.child import Death
 from routerd.supervise.children import Children
@@ -72,7 +72,7 @@ class Home:
             for place in places:
                 self.children.said(place, Ready(1), now)
 
-    def child(self, place: family_module.Place) -> FakeChild:
+    def child(self, place: children_module.Place) -> FakeChild:
         assert isinstance(place.child, FakeChild)
         return place.child
 
@@ -83,7 +83,7 @@ class Home:
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    for module in (family_module, spares_module):
+    for module in (children_module, spares_module):
         monkeypatch.setattr(module, "Child", FakeChild)
     with socket.socket() as one, socket.socket() as two:
         yield Home(Listening(Listener(), [one]), Listening(Listener(http=True, metrics=False), [two]))
@@ -170,7 +170,7 @@ class Failing(FakeChild):
 def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The status line says that there is no http, and why; its starts become rare, and its traceback stands
     in the log once a minute."""
-    monkeypatch.setattr(family_module, "Child", Failing)
+    monkeypatch.setattr(children_module, "Child", Failing)
     home.up()
     now, exporter, starts, full = 0.0, home.children.exporter, 0, 0
 
@@ -209,7 +209,7 @@ def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: 
 
 def test_tracebacks_are_rare_also_when_kinds_of_death_take_turns() -> None:
     """Each kind is told in full once a minute, whatever came in between."""
-    place, full = family_module.Place("worker", 0, []), 0
+    place, full = children_module.Place("worker", 0, []), 0
     for number in range(1000):
         born = number * 0.25
         kind = ("KeyError", "ValueError", "SIGSEGV")[number % 3]

@@ -3,7 +3,7 @@
 import pytest
 
 from routerd.machine.pinning import Pinning
-from routerd.supervise import children as family_module
+from routerd.supervise import children as children_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.stopping import EXIT_SECONDS
 from routerd.supervise.worker_slots import PAUSE, RECLAIM_SECONDS, REMOVED
@@ -24,7 +24,7 @@ from tests.support.beds.household import FakeChild, Home, blueprint
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Home:
     """Two workers and the core, all serving."""
-    for module in (family_module, spares_module):
+    for module in (children_module, spares_module):
         monkeypatch.setattr(module, "Child", FakeChild)
     home = Home()
     home.up()

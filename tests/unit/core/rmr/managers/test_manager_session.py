@@ -37,7 +37,7 @@ def content(kind: int, payload: bytes, source: str = "rm:1", call: int = 0, xact
 
 
 class World:
-    """A liaison with what is around it."""
+    """A manager session with what is around it."""
 
     def __init__(self, use: Use | None = None, **settings: object) -> None:
         self.use = use or Use()

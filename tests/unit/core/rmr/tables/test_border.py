@@ -59,7 +59,7 @@ def test_a_table_with_a_name_that_is_no_text_is_refused_by_its_id(text: bytes, r
 
 @pytest.mark.parametrize("number", [LONG, b"-" + LONG, b"1" * 65, "\u0661".encode()], ids=str)
 @pytest.mark.parametrize("record", [b"mse|%b|-1|a:1", b"mse|1|%b|a:1", b"rte|1|a:1|%b", b"del|%b|1"])
-def test_a_number_of_any_length_is_an_oddity(record: bytes, number: bytes) -> None:
+def test_a_number_of_any_length_is_a_warning(record: bytes, number: bytes) -> None:
     """Read strictly the table is refused; as the library does, the nearest number stands for it."""
     text = b"newrt|start|a\n" + record % number + b"\nnewrt|end|1\n"
     (said,) = Bed().send(text)

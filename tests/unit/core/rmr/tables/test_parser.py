@@ -217,7 +217,7 @@ def test_an_entry_that_leads_nowhere_has_no_other_in_its_place():
         ("mse|1|2|a:1|b:1", "surplus fields"),
     ],
 )
-def test_each_oddity_is_said_with_its_line(record, reason):
+def test_each_warning_is_said_with_its_line(record, reason):
     bad = refused(wrap(record).replace("newrt|end|1", "newrt|end"))
     assert reason in bad.warnings[0].reason
     assert bad.warnings[0].line == 2

@@ -9,7 +9,7 @@ CREDIT = 250
 USUAL = 4  # the priority of a message that says none
 
 
-def open_trunk(peer: Peer) -> tuple[Sender, Sender]:
+def open_inter_router(peer: Peer) -> tuple[Sender, Sender]:
     """Links of control and of each priority, both ways; to send on: control, and that of usual messages."""
     control = _pair(peer, "qd.router")
     return control, [_pair(peer, "qd.router-data") for _ in range(PRIORITIES)][USUAL]
