@@ -1,8 +1,9 @@
-# make build   a virtual environment in .venv with everything in it, extensions compiled
-# make run     build, then a router on amqp://127.0.0.1:5672; CONFIG=FILE for another configuration
-# make test    build, lint, and all tests; installs PySpark, too, of 500 MB
-# make bench   build, then where the time goes; ARGS="…" for the runner
-# make clean   remove what was compiled; clean-all removes .venv, too
+# make build   compile everything into a virtual environment, .venv
+# make run     build, then run a router on amqp://127.0.0.1:5672; CONFIG=FILE names another configuration
+# make lint    build, then run ruff and mypy
+# make test    build, then run the linters and all tests; installs PySpark, which takes 500 MB
+# make bench   build, then measure; ARGS="…" go to the runner
+# make clean   remove compiled files; make clean-all removes .venv, too
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,10 +11,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RHEA := rhea@3.0.5 ws@8.18.0
 
-# A container may say otherwise, and then each of the processes of each router that is started compiles its modules anew.
+# A container may set this variable; every process of every router would then compile its Python modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# How whatever is compiled here is: docs/security.md says what for.
+# The compiler flags of all native code; docs/security.md gives the reasons.
 HARDENED := CFLAGS="$$(.ci/hardening cflags $(BIN)/python)" LDFLAGS="$$(.ci/hardening ldflags)"
 
 NATIVE := $(shell find bench core shm workers -name '*.pyx' -o -name '*.p[xy][dix]' -o -name '*.[ch]')
@@ -36,7 +37,7 @@ lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Three at once on two CPUs, too: most tests wait most of the time. So types are checked beside them, and told of behind them.
+# Three tests run at once, also on two CPUs, because most tests mostly wait. mypy runs meanwhile; its output comes last.
 test: build $(SPARK) $(NODE)
 	$(BIN)/ruff check .
 	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
@@ -56,27 +57,27 @@ $(TOOLS): $(SYSTEM) constraints.txt
 	$(PIP) install -q -c constraints.txt setuptools wheel Cython cffi
 	@touch $@
 
-# The AMQP engine is compiled here, with the libraries found above. Installing this project compiles its extensions.
+# .ci/engine compiles the AMQP engine with the libraries found above. Installing this project compiles its extensions.
 $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/engine .ci/hardening
 	.ci/engine install $(BIN)/python
 	$(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
 	@touch $@ $(COMPILED)
 
-# Not what has just been compiled by being installed.
+# Compiles only sources that changed since the installation, which has compiled all of them.
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
 	    $(HARDENED) $(BIN)/python -W ignore setup.py -q build_ext --inplace --parallel 2
 	@touch $@
 
-# What the data pipeline needs, without this project itself: its extensions would be compiled anew. PySpark comes
-# as a source archive, of which pip makes a wheel and keeps it.
+# Installs the requirements of the data pipeline by name: installing this project's extra would compile the extensions
+# again. PySpark is a source archive; pip builds a wheel from it and caches the wheel.
 WANTED := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["pipeline"])
 $(SPARK): $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
 	$(PIP) install -q -c constraints.txt --no-build-isolation $$($(BIN)/python -c '$(WANTED)')
 	@touch $@
 
-# Another engine's client for the system tests.
+# A client with another AMQP engine, for system tests.
 $(NODE): | $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
 	npm install --silent --no-save --prefix $(VENV)/node $(RHEA)

@@ -263,7 +263,7 @@ class Server:
         try:
             return site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
         except Exception as error:
-            text = "%s could not be made, and is answered with 500"
+            text = "the page %s could not be made; its client gets status 500"
             self._pages.tell(self._now, LOGGER, logging.ERROR, text, url.path, error=error)
             return Answer(b"this page could not be made; the router's log says why\n", status=500)
 

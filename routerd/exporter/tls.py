@@ -37,7 +37,7 @@ class Secured:
             try:
                 self._context = _context(self._setup)
             except CertificateError as error:
-                LOGGER.error("%s; new connections go on with the certificates of before", error)
+                LOGGER.error("%s; new connections keep the previous certificates", error)
         return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
     def _look(self) -> Stamp:

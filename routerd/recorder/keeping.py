@@ -199,9 +199,9 @@ class Keeper:
         if reading.step:
             self._tell(
                 "step", wall,
-                "Flow log: the time of day, %s, is %.1f h %s than what has passed since the log "
-                "was looked after; until it has stood for a day, or is corrected, no file is deleted for the "
-                "age that it gives. Check this host's clock",
+                "Flow log: the time of day, %s, is %.1f h %s than expected after the time that has passed since the "
+                "last maintenance. Until it has stood for a day, or is corrected, no file is deleted for the age "
+                "that it gives. Check this host's clock",
                 _shown(wall), abs(reading.step) / 3600, "later" if reading.step > 0 else "earlier",
             )  # fmt: skip
         if reading.believed:

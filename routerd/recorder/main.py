@@ -120,7 +120,7 @@ class Keeping:
             except Exception as error:  # a failing task must not prevent the others
                 self._page.add(COUNTERS["flow_errors"].place)
                 if not isinstance(error, OSError):
-                    failures.tell("looking after closed files of the flow log", error, "it is tried again")
+                    failures.tell("maintaining closed files of the flow log", error, "it is tried again")
                 if str(error) != self._told.get(counter):
-                    LOGGER.error("Flow log: its closed files cannot be looked after: %s", error or type(error).__name__)
+                    LOGGER.error("Flow log: its closed files cannot be maintained: %s", error or type(error).__name__)
                 self._told[counter] = str(error)

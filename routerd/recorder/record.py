@@ -212,7 +212,7 @@ class Recorder:
             self._complaints.tell(
                 now, LOGGER, logging.WARNING,
                 "The flow log has no spool in %s: %s; a recorder that is killed now loses up to %d s of "
-                "records. The next file is tried with one", self.root, text, self._setup.roll_seconds,
+                "records. The recorder tries again with the next file", self.root, text, self._setup.roll_seconds,
                 key=("spool", text),
             )  # fmt: skip
 

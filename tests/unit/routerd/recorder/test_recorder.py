@@ -270,7 +270,7 @@ def test_a_work_that_fails_in_a_new_way_keeps_no_other_from_being_done(
         keeping._thread.join()
     assert desk.count("flow_compacted") == 2
     assert not desk.files()
-    assert caplog.text.count("cannot be looked after: integer division") == 1
+    assert caplog.text.count("cannot be maintained: integer division") == 1
 
 
 @pytest.fixture
