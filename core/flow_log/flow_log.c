@@ -75,23 +75,24 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
 GLUE void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
 
 /* A number for a link; 0: all are taken. */
-GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
+GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint32_t address,
+                        uint8_t kind)
 {
     uint32_t place = f->link_turn, tries = TELEMETRY_LINKS;
-    while (tries && f->link_taken[place]) {
+    while (tries && f->link[place].taken) {
         place = (place + 1) & (TELEMETRY_LINKS - 1);
         tries--;
     }
     if (!tries) return 0;
     f->link_turn = (place + 1) & (TELEMETRY_LINKS - 1);
-    f->link_taken[place] = true;
+    f->link[place] = (core_flow_link) {.taken = true, .address = address};
     telemetry_link *l = &f->view.link[place];
     uint32_t id = flow_next_id(place, atomic_load_explicit(&l->id, memory_order_relaxed));
     telemetry_write_link(l, id, connection, number, container, kind);
     return id;
 }
 
-GLUE void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow_place(id)] = false; }
+GLUE void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link[flow_place(id)].taken = false; }
 
 /* ---- made and removed ---- */
 
@@ -111,7 +112,7 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     memcpy(f->id, router, f->id_length);
     f->me = flow_name(f, f->id, f->id_length);
     flow_pin(f, f->me, 1);
-    f->local = flow_link(f, 0, 0, 0, FLOW_LOCAL);
+    f->local = flow_link(f, 0, 0, 0, 0, FLOW_LOCAL);
 }
 
 /* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands
@@ -161,19 +162,6 @@ static inline void flow_ahead(const core_router *c, const core_link *l)
     if (content) __builtin_prefetch(&content->extract);
 }
 
-static bool flow_note_room(core_router *c, core_flow *f)
-{
-    uint32_t room = pool_size(&c->ins);
-    core_note *grown = (core_note *) aligned_alloc(sizeof f->note->of, room * sizeof *grown);
-    if (!grown) return false;
-    if (f->note) memcpy(grown, f->note, f->note_room * sizeof *grown);
-    memset(grown + f->note_room, 0, (room - f->note_room) * sizeof *grown);
-    free(f->note);
-    f->note = grown;
-    f->note_room = room;
-    return true;
-}
-
 /* The routers in a message's trace, and this one: `R1>R2>R3`. */
 __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, const core_in *in, core_note *note)
 {
@@ -216,7 +204,8 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
                                                  const core_address *a, uint8_t priority, const routerd_record *r)
 {
     core_flow *f = c->flow;
-    if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
+    if (in->node.index >= f->note_room
+        && !pool_beside(&c->ins, (void **) &f->note, &f->note_room, sizeof *f->note)) return;
     core_note *note = &f->note[in->node.index];
     uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull >> 32;
     bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
@@ -226,7 +215,7 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
             stats_add(c->stats, N_FLOW_THINNED, 1);
         return;
     }
-    flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
+    flow_note_begin(f, note, handle, a ? a->flow : l->flow ? f->link[flow_place(l->flow)].address : 0, l, priority);
     note->of.treatment = flow_class(l, a);
     flow_ahead(c, l);
     flow_note_report(c, f, in, note, r);

@@ -21,6 +21,11 @@ typedef struct {               /* of a place for a name */
     uint32_t next, pins;       /* next: with the same bucket, plus 1 */
 } core_name;
 
+typedef struct {               /* of a place for a link */
+    bool taken;
+    uint32_t address;          /* name of where it leads if it has no address; 0: none */
+} core_flow_link;
+
 typedef struct core_flow {
     telemetry_view view;
     telemetry_producer ring;
@@ -40,12 +45,13 @@ typedef struct core_flow {
     core_name name[TELEMETRY_NAMES];
     uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
     uint32_t name_turn, link_turn;
-    bool link_taken[TELEMETRY_LINKS];
+    core_flow_link link[TELEMETRY_LINKS];
 } core_flow;
 
 GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length);
 GLUE void flow_pin(core_flow *f, uint32_t id, int by);
-GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind);
+GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint32_t address,
+                        uint8_t kind);
 GLUE void flow_drop_link(core_flow *f, uint32_t id);
 GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation,
                     uint64_t seed);

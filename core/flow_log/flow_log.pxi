@@ -58,8 +58,7 @@ cdef class Telemetry:
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
         if l is NULL or given.kind > FLOW_LOCAL:
             return 0
-        l.flow = flow_link(self.flow, given.connection, given.number, given.container, given.kind)
-        l.flow_address = given.address
+        l.flow = flow_link(self.flow, given.connection, given.number, given.container, given.address, given.kind)
         return l.flow
 
     def drop_link(self, uint32_t number) -> None:

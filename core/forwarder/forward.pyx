@@ -242,7 +242,7 @@ cdef class Forwarder:
         t.scope, t.edge, t.annotated, t.wants_override = terms.scope, terms.edge, terms.annotated, terms.wants_override
         t.fallback, t.container, t.to_table = terms.fallback, terms.container, terms.to_table
         cdef core_link *l = link_add(self.core, worker, link, generation, &t)
-        if l is not NULL and text is not None:
+        if l is not NULL and text is not None and not l.outgoing:
             l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
         return l is not NULL
 
@@ -277,12 +277,14 @@ cdef class Forwarder:
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL:
             return None
+        cdef core_stalled stalled = stall_of(self.core, l)
         return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": l.withheld,
                 "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
                 "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
                 "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,
-                "stuck": l.stuck, "dry_since": l.dry_since, "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
-                "rate": link_rate(&l.counts, self.core.now >> RATE_SHIFT)}
+                "stuck": stalled.stuck, "dry_since": stalled.dry_since,
+                "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
+                "rate": link_rate(&l.counts, <uint32_t> (self.core.now >> RATE_SHIFT))}
 
     # ---- the core's own links ----
 
@@ -378,8 +380,11 @@ cdef class Forwarder:
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
-                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core,
-                "redirected": c.redirected, "to_containers": c.to_containers, "from_containers": c.from_containers, "to_routers": c.network.transit, "from_routers": c.network.arrived}
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1],
+                "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0,
+                "to_core": c.to_core, "from_core": c.from_core, "redirected": c.redirected,
+                "to_containers": c.to_containers, "from_containers": c.from_containers,
+                "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
 include "delivery/agents.pxi"

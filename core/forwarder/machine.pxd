@@ -164,12 +164,10 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint32_t scope, count, withheld, capacity, edge
         uint64_t streams
         int64_t granted
-        uint64_t deliveries, dry_since
+        uint64_t deliveries
         uint64_t *origins
-        uint32_t link, link_gen, stuck, flow, flow_address
+        uint32_t link, link_gen, flow
         core_link_counts counts
-    ctypedef struct core_stall:
-        uint32_t stuck, blocked
     ctypedef struct core_worker:
         pass
     ctypedef struct stats_page:
@@ -182,13 +180,20 @@ cdef extern from "core/flow_log/flow_log.h" nogil:
         telemetry_producer ring
         uint32_t every, asked
 
+cdef extern from "core/forwarder/inspection/inspection.h" nogil:
+    ctypedef struct core_stalled:
+        uint32_t stuck
+        uint64_t dry_since
+    ctypedef struct core_stall:
+        uint32_t stuck, blocked
+
 cdef extern from "core/forwarder/tables/access.h" nogil:
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         core_flow *flow
         uint64_t now, to_core, from_core, redirected, to_containers, from_containers
-        core_stall stall
+        core_stall *stall
         core_address *agent
         arena_view *arena
         arena_owner own
@@ -224,7 +229,7 @@ cdef extern from "core/forwarder/settlement/settlement.h" nogil:
     void stream_add_link(core_router *, core_link *, uint64_t)
     void count_bad(core_router *)
     void count_stale(core_router *)
-    uint64_t link_rate(const core_link_counts *, uint64_t)
+    uint64_t link_rate(const core_link_counts *, uint32_t)
 
 cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void address_set_fallback(core_router *, core_address *, core_address *)
@@ -261,6 +266,7 @@ cdef extern from "core/forwarder/changes/changes.h" nogil:
 
 cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     bint stall_step(core_router *)
+    core_stalled stall_of(const core_router *, const core_link *)
 
 cdef extern from "core/forwarder/turns/turns.h" nogil:
     const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
@@ -280,5 +286,5 @@ cdef extern from "core/flow_log/flow_log.h" nogil:
     void flow_close(core_flow *)
     uint32_t flow_name(core_flow *, const uint8_t *, uint32_t)
     void flow_pin(core_flow *, uint32_t, int)
-    uint32_t flow_link(core_flow *, uint32_t, uint64_t, uint32_t, uint8_t)
+    uint32_t flow_link(core_flow *, uint32_t, uint64_t, uint32_t, uint32_t, uint8_t)
     void flow_drop_link(core_flow *, uint32_t)

@@ -193,8 +193,8 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
         }
     }
     if (a && !a->out_count && !a->in_count && !mask_any(&a->remotes)) alias_drop_all(c, a);
-    text_disown(c, l->text);
-    free(l->memo);
+    if (!l->outgoing) text_disown(c, l->text);
+    free(l->memo);         /* or its origins */
     link_unplace(c, l);
 }
 

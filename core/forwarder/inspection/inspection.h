@@ -26,8 +26,21 @@ GLUE void busiest_open(const core_router *c, core_busiest *b);
 GLUE void busiest_begin(core_busiest *b);
 GLUE bool busiest_step(const core_router *c, core_busiest *b);
 
+typedef struct {               /* of a link, at the last poll */
+    uint32_t generation;       /* of the link's node: another one's numbers are a former link's */
+    uint32_t stuck;            /* deliveries on it for long */
+    uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
+} core_stalled;
+
+typedef struct core_stall {    /* where the poll of all links has got to, and what the last one found */
+    core_stalled *link;        /* by the index of the core_link */
+    uint32_t room, next, stuck, blocked, stuck_so_far, blocked_so_far;
+} core_stall;
+
 /* ---- links that get nowhere: stall.c ---- */
 
 GLUE bool stall_step(core_router *c);
+GLUE core_stalled stall_of(const core_router *c, const core_link *l);
+PRIVATE void stall_close(core_router *c);
 
 #endif

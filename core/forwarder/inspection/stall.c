@@ -21,25 +21,48 @@ static uint32_t link_stuck(const core_link *l, uint64_t now)
     return n;
 }
 
-static bool link_blocked(const core_link *l, uint64_t now) { return l->dry_since && now > l->dry_since + STALL_NS; }
+static bool link_blocked(const core_stalled *k, uint64_t now) { return k->dry_since && now > k->dry_since + STALL_NS; }
 
-/* Looks at some links; true when all have been seen once more, and the totals are new.  A receiver's credit is its
- * worker's to know. */
+/* Looks at a link.  A receiver's credit is its worker's to know. */
+static void stall_look(core_router *c, const core_link *l)
+{
+    core_stall *s = c->stall;
+    core_stalled *k = &s->link[l->node.index];
+    if (!l->node.live || l->worker == c->workers) return;
+    if (k->generation != l->node.generation) *k = (core_stalled) {.generation = l->node.generation};
+    s->stuck_so_far += k->stuck = link_stuck(l, c->now);
+    if (l->outgoing || l->granted > 0) k->dry_since = 0;
+    else if (!k->dry_since) k->dry_since = c->now;
+    s->blocked_so_far += link_blocked(k, c->now);
+}
+
+/* Looks at some links; true when all have been seen once more, and the totals are new. */
 GLUE bool stall_step(core_router *c)
 {
-    core_stall *s = &c->stall;
+    core_stall *s = c->stall;
+    if (!s && !(s = c->stall = (core_stall *) calloc(1, sizeof *s))) return false;
+    if (!pool_beside(&c->links, (void **) &s->link, &s->room, sizeof *s->link)) return false;
     uint32_t end = pool_size(&c->links), stop = s->next + STALL_LINKS < end ? s->next + STALL_LINKS : end;
-    for (; s->next < stop; s->next++) {
-        core_link *l = (core_link *) pool_at(&c->links, s->next);
-        if (!l->node.live || l->worker == c->workers) continue;
-        s->stuck_so_far += l->stuck = link_stuck(l, c->now);
-        if (l->outgoing || l->granted > 0) l->dry_since = 0;
-        else if (!l->dry_since) l->dry_since = c->now;
-        s->blocked_so_far += link_blocked(l, c->now);
-    }
+    for (; s->next < stop; s->next++) stall_look(c, (core_link *) pool_at(&c->links, s->next));
     if (s->next < end) return false;
     s->stuck = s->stuck_so_far;
     s->blocked = s->blocked_so_far;
     s->next = s->stuck_so_far = s->blocked_so_far = 0;
     return true;
+}
+
+/* What the last poll found of a link; zeros: there was none yet. */
+GLUE core_stalled stall_of(const core_router *c, const core_link *l)
+{
+    const core_stall *s = c->stall;
+    if (!s || l->node.index >= s->room || s->link[l->node.index].generation != l->node.generation)
+        return (core_stalled) {.stuck = 0};
+    return s->link[l->node.index];
+}
+
+PRIVATE void stall_close(core_router *c)
+{
+    if (!c->stall) return;
+    free(c->stall->link);
+    free(c->stall);
 }

@@ -5,9 +5,9 @@ GLUE void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1);
 GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 
 /* The ticks up to now begin: what was counted moves one place per tick. */
-static void link_tick(core_link_counts *k, uint64_t tick)
+static void link_tick(core_link_counts *k, uint32_t tick)
 {
-    for (uint64_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
+    for (uint32_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
         memmove(k->before + 1, k->before, sizeof k->before - sizeof k->before[0]);
         k->before[0] = k->settled;
         k->settled = 0;
@@ -18,7 +18,8 @@ static void link_tick(core_link_counts *k, uint64_t tick)
 PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state)
 {
     core_link_counts *k = &l->counts;
-    uint64_t tick = c->now >> RATE_SHIFT, delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
+    uint32_t tick = (uint32_t) (c->now >> RATE_SHIFT);
+    uint64_t delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
     if (k->tick != tick) link_tick(k, tick);
     k->settled++;
     if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
@@ -39,9 +40,10 @@ PRIVATE inline void count_late(core_router *c, core_in *in)
 }
 
 /* Settlements per second over the last complete ticks, as seen at `tick`. */
-GLUE uint64_t link_rate(const core_link_counts *k, uint64_t tick)
+GLUE uint64_t link_rate(const core_link_counts *k, uint32_t tick)
 {
-    uint64_t passed = tick - k->tick, sum = passed && passed <= RATE_SLOTS ? k->settled : 0;
-    for (uint64_t i = 0; passed < RATE_SLOTS && i + passed < RATE_SLOTS; i++) sum += k->before[i];
+    uint32_t passed = tick - k->tick;
+    uint64_t sum = passed && passed <= RATE_SLOTS ? k->settled : 0;
+    for (uint32_t i = 0; passed < RATE_SLOTS && i + passed < RATE_SLOTS; i++) sum += k->before[i];
     return (sum * 1000000000ull >> RATE_SHIFT) / RATE_SLOTS;
 }

@@ -38,7 +38,7 @@ GLUE void count_stale(core_router *c);
 GLUE void count_bad(core_router *c);
 PRIVATE void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state);
 PRIVATE void count_late(core_router *c, core_in *in);
-GLUE uint64_t link_rate(const core_link_counts *k, uint64_t tick);
+GLUE uint64_t link_rate(const core_link_counts *k, uint32_t tick);
 
 /* ---- credit: credit.c ---- */
 

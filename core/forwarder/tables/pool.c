@@ -24,3 +24,17 @@ GLUE bool pool_grow(core_pool *p)
     }
     return true;
 }
+
+GLUE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes)
+{
+    uint32_t wanted = pool_size(p);
+    if (wanted <= *room) return true;
+    uint8_t *grown = (uint8_t *) aligned_alloc(64, wanted * bytes);    /* a chunk's entries fill whole cache lines */
+    if (!grown) return false;
+    if (*room) memcpy(grown, *array, *room * bytes);
+    memset(grown + *room * bytes, 0, (wanted - *room) * bytes);
+    free(*array);
+    *array = grown;
+    *room = wanted;
+    return true;
+}

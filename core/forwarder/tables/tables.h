@@ -14,6 +14,7 @@
 #define ROUTERD_CORE_TABLE_H
 
 #include <semaphore.h>
+#include <stddef.h>
 
 #include "shm/memory/arena.h"
 #include "shm/memory/doorbell.h"
@@ -139,63 +140,66 @@ typedef struct {               /* stream.c: a connection's links for messages th
 #define RATE_SLOTS 5u
 
 typedef struct {               /* what management is told of a link; deliveries are counted when they are over */
-    uint64_t outcome[4];       /* accepted, rejected, released, modified */
-    uint64_t presettled, dropped;          /* dropped: presettled ones that were not sent */
-    uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
     uint64_t last;             /* when the last delivery came, nanoseconds */
-    uint64_t tick;             /* now >> RATE_SHIFT of `settled` */
+    uint64_t presettled;
+    uint32_t tick;             /* now >> RATE_SHIFT of `settled` */
     uint32_t settled;          /* in this tick */
-    uint32_t before[RATE_SLOTS];           /* in the ticks before, the last one first */
+    uint64_t outcome[4];       /* accepted, rejected, released, modified */
+    uint64_t dropped;          /* presettled ones that were not sent */
+    uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
+    uint32_t before[RATE_SLOTS];           /* settled in the ticks before, the last one first */
 } core_link_counts;
 
-typedef struct core_link {
+typedef struct core_link {     /* what each message reads or writes stands first, in two cache lines */
     pool_node node;
     uint32_t link, link_gen;   /* in its worker's table */
+    core_address *address;     /* NULL: anonymous (incoming only) */
+    /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
+    int64_t granted;           /* credit the sender has */
+    uint32_t capacity;
+    uint32_t count;            /* deliveries on this link: outgoing undelivered + unsettled, incoming outstanding */
     uint8_t worker;
+    uint8_t kind;              /* enum core_link_kind */
+    uint8_t neighbour;         /* between routers: which connection */
     bool outgoing;
     bool settles;              /* outgoing: the receiver wants everything presettled */
     bool draining;             /* incoming: W_DRAIN is not answered yet */
-    uint8_t kind;              /* enum core_link_kind */
-    bool to_table;             /* incoming, to a route table: its worker tells a key with each message */
-    uint8_t neighbour;         /* between routers: which connection */
     bool leaving;              /* it is being removed */
+    bool to_table;             /* incoming, to a route table: its worker tells a key with each message */
     bool annotated;            /* incoming: its messages may say where they go and have been */
     bool wants_override;       /* outgoing: the peer asks its messages where they go */
-    uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
-    uint64_t streams;  /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
     bool container;            /* of a broker's connection: counted apart */
+    bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool bounded;
-    bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
-    uint32_t capacity;
     bool far;                  /* routed: at another router */
-    struct core_link *pair; /* routed: the other end; NULL: it is gone */
-    core_address *address;     /* NULL: anonymous (incoming only) */
+    union {                    /* by direction: deliveries on it, oldest first */
+        struct { core_in *ins, *ins_tail; };
+        struct { core_out *outs, *outs_tail; };
+    };
+    uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
     uint32_t scope;  /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
-    struct core_link *next, *prev;         /* incoming: in the address's list */
-    core_in *ins, *ins_tail;
-    core_out *outs, *outs_tail;
-    uint32_t count;            /* deliveries on this link: outgoing undelivered + unsettled, incoming outstanding */
-    /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
-    int64_t granted;           /* credit the sender has */
     uint32_t withheld;         /* credit kept back until a destination appears */
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
-    uint32_t stuck;                /* stall.c: deliveries on it for long, at the last poll */
-    uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
-    uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
-    struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
+    struct core_link *next, *prev;         /* incoming: in the address's list */
+    struct core_link *pair; /* routed: the other end; NULL: it is gone */
     union {
-        struct core_memo *memo;    /* incoming: where its last message had been */
-        /* outgoing: deliveries by bit of the router where they came in, if not here; NULL: none yet */
-        uint64_t *origins;
+        struct {               /* incoming */
+            struct core_text *text;    /* what the next router is told of its address, if the address has no text */
+            struct core_memo *memo;    /* where its last message had been; NULL: not known */
+        };
+        struct {               /* outgoing */
+            uint64_t streams;  /* handle of the core_streams it is one of, or that take streams for it; 0: none */
+            uint64_t *origins; /* deliveries by bit of the router where they came in, if not here; NULL: none yet */
+        };
     };
+    uint32_t flow;             /* its number in the flow log; 0: none */
 } core_link;
 
-typedef struct {               /* stall.c: where the poll of all links has got to, and what the last one found */
-    uint32_t next, stuck, blocked, stuck_so_far, blocked_so_far;
-} core_stall;
+_Static_assert(offsetof(core_link, counts.outcome) == 128, "what each message needs of a link is in two cache lines");
+_Static_assert(sizeof(core_link) == 256, "a link fills four cache lines");
 
 typedef struct {               /* work that did not fit into a worker's ring */
     routerd_record *slot;
@@ -282,7 +286,7 @@ typedef struct core_router {
     uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
     uint32_t no_address, unavailable, forbidden, keyless, reserved;    /* constant error payloads in our arena */
-    core_stall stall;
+    struct core_stall *stall;  /* NULL: stuck links have not been polled yet */
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
     core_address *agent;       /* of our own management agent; NULL: there is none */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */

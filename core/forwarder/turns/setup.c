@@ -70,8 +70,8 @@ static void close_texts(core_router *c)
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) text_disown(c, a->text);
     at = 0;
     for (core_link *l; (l = (core_link *) pool_next(&c->links, &at));) {
-        text_disown(c, l->text);
-        free(l->memo);
+        if (!l->outgoing) text_disown(c, l->text);
+        free(l->memo);     /* or its origins */
     }
 }
 
@@ -88,6 +88,7 @@ GLUE void core_close(core_router *c)
         free(a->outstanding);
     }
     close_texts(c);
+    stall_close(c);
     for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
     free(c->aliases.slot);
     free(c->payloads.slot);

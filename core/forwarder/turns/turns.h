@@ -3,6 +3,7 @@
 #define ROUTERD_CORE_TURNS_H
 
 #include "core/forwarder/changes/changes.h"
+#include "core/forwarder/inspection/inspection.h"
 
 /* ---- setting up: setup.c ---- */
 

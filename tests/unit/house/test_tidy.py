@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/forwarder/settlement": f"{SHM} core/forwarder/tables",
         "core/forwarder/delivery": f"{SHM} core/forwarder/tables core/forwarder/settlement",
         "core/forwarder/changes": f"{SHM} {FORWARDING}",
-        "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes",
+        "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection",
         "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection core/forwarder/turns",
         "core/addresses": f"{SHM} core/forwarder",
         "core/links": f"{SHM} core/addresses core/amqp core/forwarder",
