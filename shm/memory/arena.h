@@ -198,15 +198,7 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     arena_at(&o->view, index)->note[0] = ROUTERD_NIL;
     atomic_store_explicit(&c->length, 0, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
-    c->key_block = ROUTERD_NIL;
-    c->to_offset = c->delivery_annotations = c->message_annotations = c->properties = c->application_properties =
-        ARENA_NO_OFFSET;
-    c->to_length = c->annotations_end = c->body = c->section_end = c->section_flags = 0;
-    c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length =
-        c->tail_count = 0;
-    c->priority = 4;
-    c->annotations = c->phase = c->routed = 0;
-    c->arrived = 0;
+    content_reset(c);
     return index;
 }
 

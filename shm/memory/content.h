@@ -6,7 +6,11 @@
 #define ROUTERD_SHM_CONTENT_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "shm/record.h"
 
 #define ARENA_NO_OFFSET UINT32_MAX
 
@@ -61,5 +65,18 @@ enum content_routed {
                                   has set (record.h, enum deliver_origin) */
     ROUTED_IGNORED = 4         /* this sender may not set router annotations: readers ignore and remove them */
 };
+
+/* Makes the header say nothing of a message.  `length` and `state` are those of the bytes, which their writer publishes.
+ * A block is used again and again: every other field is reset, so that none names octets of an earlier message. */
+static inline void content_reset(arena_content *c)
+{
+    const size_t from = offsetof(arena_content, key_block), half = offsetof(arena_content, section_end);
+    memset((uint8_t *) c + from, 0, half - from);          /* in two pieces: each is a few stores, not a loop */
+    memset((uint8_t *) c + half, 0, sizeof *c - half);
+    c->key_block = ROUTERD_NIL;
+    c->to_offset = c->delivery_annotations = c->message_annotations = c->properties = c->application_properties =
+        ARENA_NO_OFFSET;
+    c->priority = 4;
+}
 
 #endif

@@ -40,6 +40,12 @@ def test_an_outbox_keeps_everything_in_order(build, run):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_content_header_forgets_its_former_message(build, run):
+    """Every octet that describes a message is reset, in a head block that is used again and in one that is kept."""
+    done = run(build("content", "address,undefined"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_damaged_segments_are_survived(build, run):
     """Corrupted headers, loops of blocks, indices out of range: no step outside, no endless loop."""
     done = run(build("damage", "address,undefined"), "1", "1500")

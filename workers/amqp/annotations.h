@@ -22,7 +22,6 @@
 #define ANNOTATIONS_TRACE_BYTES 32768u     /* their encoding: 128 ids of the longest kind take 17 KiB */
 #define ANNOTATIONS_TO_MAX 4096u           /* bytes of a to-override; the core takes no longer address */
 #define ANNOTATIONS_END_MAX (1u << 20)     /* bytes of all sections up to message-annotations (amqp.h, SCAN_LIMIT) */
-#define ANNOTATIONS_KEYS 7u                /* router keys that a map can have, each once */
 
 #define ANNOTATIONS_BROKEN UINT32_MAX      /* no offset: the message cannot be written */
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
@@ -31,7 +30,10 @@
 /* The digit of the phase follows these octets. */
 static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };
 
-enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };
+enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING,
+    KEY_END };
+
+#define ANNOTATIONS_KEYS (KEY_END - 1u)    /* router keys that a map can have, each once */
 
 /* The bit of a form in the mask of trusted forms. */
 static inline uint8_t annotations_form_bit(enum content_annotations form) { return form ? (uint8_t) (1u << form) : 0; }

@@ -130,6 +130,7 @@ PRIVATE inline enum annotations_key annotations_key_of(amqp_value v)
     static const struct { uint8_t length; char text[9]; enum annotations_key key; } known[] = {
         { 14, "phase", KEY_PHASE }, { 15, "stream", KEY_STREAM }, { 11, "to", KEY_TO }, { 16, "ingress", KEY_INGRESS },
         { 14, "trace", KEY_TRACE }, { 14, "class", KEY_CLASS }, { 9, "", KEY_PADDING } };
+    _Static_assert(sizeof known / sizeof *known == ANNOTATIONS_KEYS, "each router key has its name");
     amqp_octets name = amqp_symbol(v);
     if (name.size < 9 || name.size > 16 || memcmp(name.at, "x-opt-qd.", 9)) return KEY_USER;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

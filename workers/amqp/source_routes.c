@@ -85,10 +85,7 @@ static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, a
 PRIVATE inline void route_forget(pump *p, arena_content *c)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
-    c->key_block = ROUTERD_NIL;
-    c->annotations = c->phase = c->routed = 0;
-    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count =
-        c->tail_length = c->tail_count = 0;
+    content_reset(c);
 }
 
 /* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */

@@ -35,14 +35,7 @@ static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t siz
 {
     uint32_t block = payload_write(c, bytes, size);
     if (block == ROUTERD_NIL) return block;
-    arena_content *content = arena_content_of(&c->own.view, block);
-    content->annotations = ANNOTATIONS_NONE;
-    content->phase = content->routed = 0;
-    content->properties = ARENA_NO_OFFSET;
-    content->section_end = content->user_from = content->user_to = content->user_count = 0;
-    content->ingress_length = content->trace_length = content->trace_count = content->tail_length =
-        content->tail_count = 0;
-    content->annotations_end = local_header_end(bytes, size);
+    arena_content_of(&c->own.view, block)->annotations_end = local_header_end(bytes, size);
     return block;
 }
 
