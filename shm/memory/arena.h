@@ -121,6 +121,12 @@ static inline uint32_t arena_capacity(const arena_view *v, uint32_t index, bool 
            - (head ? (uint32_t) sizeof(arena_content) : 0);
 }
 
+/* The class of a head block for so many octets of a message. */
+static inline enum arena_class arena_class_for(uint64_t size)
+{
+    return size <= ARENA_SMALL_BYTES - sizeof(arena_block) - sizeof(arena_content) ? ARENA_SMALL : ARENA_LARGE;
+}
+
 static inline arena_content *arena_content_of(const arena_view *v, uint32_t head)
 {
     arena_block *b = arena_at(v, head);

@@ -66,7 +66,7 @@ enum content_routed {
     ROUTED_IGNORED = 4         /* this sender may not set router annotations: readers ignore and remove them */
 };
 
-/* Makes the header say nothing of a message.  `length` and `state` are those of the bytes, which their writer publishes.
+/* Makes the header say nothing of a message.  `length` and `state` belong to the bytes, and their writer publishes them.
  * A block is used again and again: every other field is reset, so that none names octets of an earlier message. */
 static inline void content_reset(arena_content *c)
 {

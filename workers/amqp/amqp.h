@@ -66,6 +66,10 @@ PRIVATE in_delivery *win_new(pump *p, worker_link *k, pn_delivery_t *d);
 PRIVATE void intake_stall(pump *p, worker_link *k);
 PRIVATE bool intake_complains(pump *p, const char *why);
 PRIVATE void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition);
+PRIVATE bool intake_accept(pump *p, worker_link *k, pn_delivery_t *d, uint32_t head, enum scan_result result,
+                           const scan_found *found, in_delivery **s);
+PRIVATE void intake_complete(pump *p, worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
+                             in_delivery *s);
 PRIVATE routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
     uint64_t length, uint8_t flags);
 PRIVATE routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, pn_delivery_t *d);

@@ -77,6 +77,32 @@ PRIVATE inline void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, con
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
+/* Whether a whole message in one block goes on, as its scan ended.  `s`: of one that is not settled, else NULL.  False:
+ * it is refused and settled, and its block is free. */
+PRIVATE inline bool intake_accept(pump *p, worker_link *k, pn_delivery_t *d, uint32_t head, enum scan_result result,
+                                  const scan_found *found, in_delivery **s)
+{
+    *s = NULL;
+    if (result == SCAN_DONE && (pn_delivery_settled(d) || (*s = win_new(p, k, d)))) return true;
+    arena_free_chain(&p->arena, head);
+    intake_refuse(p, k, d, result != SCAN_DONE ? found->why : "the router has no room for another unsettled delivery",
+                  found->condition);
+    pn_delivery_settle(d);
+    credit_owed(p, k, 1);
+    return false;
+}
+
+/* A whole message is in its block: readers see it with the record that names it. */
+PRIVATE inline void intake_complete(pump *p, worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
+                                    in_delivery *s)
+{
+    content_header_fill(c, found, p->now_ns);
+    atomic_store_explicit(&c->length, size, memory_order_relaxed);
+    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
+    pn_link_advance(k->engine);
+    if (s) s->posted = s->complete = s->whole = true;
+}
+
 PRIVATE inline routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
                                      uint64_t length, uint8_t flags)
 {

@@ -9,8 +9,6 @@
  * Prohibited: writing into a chain after COMPLETE or ABORTED was posted; freeing an incomplete posted chain (the core's
  * record that names the delivery does that).
  */
-#include <stdatomic.h>
-
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
 
@@ -20,8 +18,7 @@
 static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
-    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
-    uint32_t head = arena_alloc_head(&p->arena, size <= small ? ARENA_SMALL : ARENA_LARGE);
+    uint32_t head = arena_alloc_head(&p->arena, arena_class_for(size));
     if (arena_capacity(&p->arena.view, head, true) < size) {
         arena_free_chain(&p->arena, head);
         return false;
@@ -40,22 +37,11 @@ static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
         result = route_whole(p, k, &head, &size, &found, &origin);
         c = arena_content_of(&p->arena.view, head);
     }
-    in_delivery *s = NULL;
-    if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
-        arena_free_chain(&p->arena, head);
-        intake_refuse(p, k, d, result != SCAN_DONE ? found.why
-                      : "the router has no room for another unsettled delivery", found.condition);
-        pn_delivery_settle(d);
-        credit_owed(p, k, 1);
-        return true;
-    }
-    content_header_fill(c, &found, p->now_ns);
+    in_delivery *s;
+    if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
+    intake_complete(p, k, c, size, &found, s);
     if (__builtin_expect(origin, 0))
         content_header_route(p, c, (uint32_t) p->routes->first.offset, p->routes->first.length);
-    atomic_store_explicit(&c->length, size, memory_order_relaxed);       /* published with the record */
-    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
-    pn_link_advance(k->engine);
-    if (s) s->posted = s->complete = s->whole = true;
     message_log(p, k, &p->arena.view, head, false);
     content_extract extract;
     uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)

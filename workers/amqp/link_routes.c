@@ -99,9 +99,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
-    uint32_t before = routed_front(d, front),
-        small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
-    uint32_t head = arena_alloc_head(&p->arena, before + size <= small ? ARENA_SMALL : ARENA_LARGE);
+    uint32_t before = routed_front(d, front), head = arena_alloc_head(&p->arena, arena_class_for(before + size));
     if (!before || arena_capacity(&p->arena.view, head, true) < before + size) {
         arena_free_chain(&p->arena, head);
         return false;
@@ -114,20 +112,9 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size
     if (size) pn_link_recv(k->engine, (char *) bytes + before, size);
     bool settled = pn_delivery_settled(d);
     enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
-    in_delivery *s = NULL;
-    if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
-        arena_free_chain(&p->arena, head);
-        intake_refuse(p, k, d, result != SCAN_DONE ? found.why
-                      : "the router has no room for another unsettled delivery", found.condition);
-        pn_delivery_settle(d);
-        credit_owed(p, k, 1);
-        return true;
-    }
-    content_header_fill(c, &found, p->now_ns);
-    atomic_store_explicit(&c->length, before + size, memory_order_relaxed);       /* published with the record */
-    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
-    pn_link_advance(k->engine);
-    if (s) s->posted = s->complete = s->whole = true;
+    in_delivery *s;
+    if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
+    intake_complete(p, k, c, before + size, &found, s);
     post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size,
                  (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (settled) pn_delivery_settle(d);

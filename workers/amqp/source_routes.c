@@ -69,8 +69,7 @@ static enum scan_result route_no_room(pump *p, scan_found *found)
 static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, arena_writer *w)
 {
     const route_out *o = &p->routes->out;
-    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
-    enum arena_class class = o->used + r->rest_size <= small ? ARENA_SMALL : ARENA_LARGE;
+    enum arena_class class = arena_class_for(o->used + r->rest_size);
     if (!blocks_left(p) || !chain_begin(&p->arena, w, class)) return false;
     if (chain_write(&p->arena, w, class, out_start(o), o->used)
         && chain_write(&p->arena, w, class, r->rest, r->rest_size)) {

@@ -79,13 +79,12 @@ static bool ockam_begin(pump *p, worker_link *k, const uint8_t *at, uint64_t her
 {
     route_engine *e = p->routes;
     const scan_found none = { .message_annotations = SCAN_ABSENT };
-    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
     if (e->run.copies || e->run.copies_lost) route_post_copies(p, k, at, &none);
     if (!route_compose(e, &e->run, at, &none) || e->out.used > OCKAM_FRONT_BLOCKS * (ARENA_LARGE_BYTES / 2)) {
         route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "what its routes and wrappers make is too long");
         return false;
     }
-    enum arena_class class = e->out.used + here <= small ? ARENA_SMALL : ARENA_LARGE;
+    enum arena_class class = arena_class_for(e->out.used + here);
     if (!chain_begin(&p->arena, w, class)) {
         route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now");
         return false;

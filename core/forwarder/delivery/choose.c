@@ -11,8 +11,9 @@ static inline core_link *choose_closest(core_address *a)
 }
 
 /* Balanced: the link with the fewest deliveries not yet settled, among those below their capacity if there are any; the
- * first found wins a tie.  An idle link wins outright, and the next choice starts behind it. */
-static inline core_link *choose_balanced(core_address *a)
+ * first found wins a tie.  An idle link wins outright, and the next choice starts behind it.  `any`: so does every link.
+ * `shut`: no link of this edge connection; 0: none is shut. */
+static inline core_link *choose_balanced(core_address *a, bool any, uint32_t shut)
 {
     core_link *best = NULL;
     bool best_eligible = false;
@@ -20,7 +21,8 @@ static inline core_link *choose_balanced(core_address *a)
     for (uint32_t i = 0; i < a->out_count; i++) {
         core_link *l = a->out[at];
         if (++at == a->out_count) at = 0;
-        if (!l->count) {
+        if (shut && l->edge == shut) continue;
+        if (any || !l->count) {
             a->rotate = at;
             return l;
         }
@@ -35,27 +37,11 @@ static inline core_link *choose_balanced(core_address *a)
 /* As these, for a message from an edge router, which never goes back on its connection; NULL: it could only go back. */
 PRIVATE core_link *choose_without(core_address *a, uint32_t edge)
 {
-    core_link *best = NULL;
-    bool best_eligible = false;
-    uint32_t at = a->rotate < a->out_count ? a->rotate : 0;
-    for (uint32_t i = 0; i < a->out_count; i++) {
-        core_link *l = a->out[at];
-        if (++at == a->out_count) at = 0;
-        if (l->edge == edge) continue;
-        if (a->treatment == T_CLOSEST || !l->count) {
-            a->rotate = at;
-            return l;
-        }
-        bool eligible = l->count < l->capacity;
-        if (best && (eligible == best_eligible ? l->count >= best->count : best_eligible)) continue;
-        best = l;
-        best_eligible = eligible;
-    }
-    return best;
+    return choose_balanced(a, a->treatment == T_CLOSEST, edge);
 }
 
 /* For an address with at least one outgoing link. */
 PRIVATE inline core_link *choose_one(core_address *a)
 {
-    return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a);
+    return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a, false, 0);
 }
