@@ -387,6 +387,15 @@ cdef class Forwarder:
                 "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
+cdef class Part:
+    """What the control plane sees of a part of a forwarder's tables."""
+
+    cdef Forwarder forwarder
+
+    def __cinit__(self, Forwarder forwarder not None):
+        self.forwarder = forwarder
+
+
 include "delivery/agents.pxi"
 include "inspection/busiest.pxi"
 include "changes/nodes.pxi"

@@ -43,7 +43,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint32_t count
         uint64_t seed
     uint64_t alias_hash(uint64_t, const uint8_t *, uint32_t)
-    ctypedef struct core_payload_table:
+    ctypedef struct core_payloads:
         uint32_t count
     ctypedef struct core_mask:
         uint64_t word[2]
@@ -199,7 +199,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         arena_owner own
         core_pool ins, outs, links, addresses, streams
         core_alias_table aliases
-        core_payload_table payloads
+        core_payloads payloads
         sem_t *sem
         routerd_record control
         uint8_t *text

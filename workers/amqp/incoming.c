@@ -1,5 +1,6 @@
 /* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when
  * it is refused. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "workers/amqp/amqp.h"

@@ -8,7 +8,6 @@
  *
  * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 

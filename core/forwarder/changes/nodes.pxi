@@ -1,16 +1,11 @@
 # Included by forward.pyx: the table of routers.
 
 
-cdef class Nodes:
+cdef class Nodes(Part):
     """The routers of the network and the links to neighbours, in a forwarder's tables.
 
     A router is a bit, and 0 is this router. A neighbour is a place, one for each connection.
     """
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     cdef int bit_known(self, int bit) except -1:
         if not 1 <= bit < <int> NODES or not self.forwarder.core.network.node[bit].known:
@@ -156,13 +151,8 @@ cdef class Nodes:
         return None if block == ROUTERD_NIL else block
 
 
-cdef class StreamLinks:
+cdef class StreamLinks(Part):
     """Streaming links, under one handle for each connection that offers them (stream.c)."""
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     cdef core_streams *find(self, uint64_t handle) except NULL:
         cdef core_streams *k = <core_streams *> pool_find(&self.forwarder.core.streams, handle)

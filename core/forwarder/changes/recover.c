@@ -213,16 +213,14 @@ GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint3
 /* What it had been given to read and will never answer for; what it gave itself is free with its arena. */
 static void reclaim_payloads(core_router *c, uint32_t w)
 {
-    core_payload_table *t = &c->payloads;
-    for (uint32_t i = 0; i < t->room;) {
-        core_payload *p = &t->slot[i];
-        if (!p->taken || p->reader != w) {
-            i++;
-            continue;
+    for (uint32_t arena = 0; arena <= c->workers; arena++) {
+        const uint8_t *readers = c->payloads.reader[arena], *at = readers;
+        if (!readers) continue;
+        const uint8_t *end = readers + arena_blocks(&c->arena[arena]);
+        for (; (at = (const uint8_t *) memchr(at, (int) w + 1, (size_t) (end - at))); at++) {
+            payload_forget(c, (uint8_t) arena, (uint32_t) (at - readers));
+            if (arena != w) core_release_payload(c, (uint8_t) arena, (uint32_t) (at - readers));
         }
-        core_payload gone = *p;
-        payload_forget(t, p);   /* may move another entry here: look at this place again */
-        if (gone.arena != w) core_release_payload(c, gone.arena, gone.block);
     }
 }
 
@@ -235,8 +233,9 @@ static void reclaim_mark(core_router *c, uint32_t w)
         if (in->arena == w) arena_mark_chain(v, in->block);
         if (in->detail != ROUTERD_NIL && in->detail_arena == w) arena_mark_chain(v, in->detail);
     }
-    for (uint32_t i = 0; i < c->payloads.room; i++)
-        if (c->payloads.slot[i].taken && c->payloads.slot[i].arena == w) arena_mark_chain(v, c->payloads.slot[i].block);
+    const uint8_t *readers = c->payloads.reader[w];
+    for (uint32_t block = 0; readers && block < arena_blocks(v); block++)
+        if (readers[block]) arena_mark_chain(v, block);
 }
 
 /* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it,

@@ -1,13 +1,8 @@
 """Distinguishes messages and links for management agents (deliver.c). Part of forward.pyx."""
 
 
-cdef class Agents:
+cdef class Agents(Part):
     """The addresses of management agents, this router's and others'."""
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     def serve(self, uint64_t address) -> None:
         """Set the address of this router's management agent, which must stay."""

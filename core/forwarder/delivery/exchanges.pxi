@@ -1,13 +1,8 @@
 # Included by forward.pyx: exchanges.
 
 
-cdef class Exchanges:
+cdef class Exchanges(Part):
     """Addresses that forward messages to others by subject, in a forwarder's tables."""
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     def put(self, uint64_t address, bytes separator not None, nodes, bindings, hops, alternate=None) -> None:
         """Make an address an exchange, or change one.

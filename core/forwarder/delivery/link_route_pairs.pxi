@@ -1,13 +1,8 @@
 """Link-route pairs (link_route_pair.c). Part of forward.pyx."""
 
 
-cdef class LinkRoutePairs:
+cdef class LinkRoutePairs(Part):
     """The ends of link-route pairs in a forwarder's tables."""
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     def add(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, bint far=False) -> bool:
         """Add an end, still unpaired; ``far``: at another router.

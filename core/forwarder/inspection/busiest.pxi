@@ -13,14 +13,12 @@ cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     bint busiest_step(const core_router *, core_busiest *)
 
 
-cdef class Busiest:
+cdef class Busiest(Part):
     """Finds the busiest addresses of a forwarder, step by step."""
 
-    cdef Forwarder forwarder
     cdef core_busiest state
 
     def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
         busiest_open(forwarder.core, &self.state)
 
     def step(self) -> tuple[list[int], int] | None:

@@ -1,13 +1,8 @@
 """The sizes of the forwarder's own tables. Part of forward.pyx."""
 
 
-cdef class Pools:
+cdef class Pools(Part):
     """The tables that grow by chunks (pool.h)."""
-
-    cdef Forwarder forwarder
-
-    def __cinit__(self, Forwarder forwarder not None):
-        self.forwarder = forwarder
 
     def rows(self) -> list[tuple[str, int, int, int]]:
         """Return each table's name, bytes per entry, capacity and entries in use."""

@@ -131,9 +131,9 @@ GLUE void text_disown(core_router *c, core_text *t);
 
 /* ---- payloads under way: payload.c ---- */
 
-PRIVATE core_payload *payload_find(const core_payload_table *t, uint8_t arena, uint32_t block);
+PRIVATE bool payload_lent(const core_router *c, uint8_t arena, uint32_t block, uint32_t reader);
 PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader);
-PRIVATE void payload_forget(core_payload_table *t, core_payload *p);
+PRIVATE void payload_forget(core_router *c, uint8_t arena, uint32_t block);
 PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size);
 
 /* ---- reading a worker's arena: arena_read.c ---- */

@@ -250,16 +250,10 @@ typedef struct core_text {
     uint8_t bytes[];
 } core_text;
 
-typedef struct {               /* a payload under way: whoever reads it answers A_FREE */
-    uint32_t block;
-    uint8_t arena, reader;
-    bool taken;
-} core_payload;
-
-typedef struct {
-    core_payload *slot;
-    uint32_t count, room;
-} core_payload_table;
+typedef struct {               /* payloads under way: whoever reads one answers A_FREE */
+    uint8_t *reader[ROUTERD_MAX_WORKERS + 1];      /* by arena and block: the reader, plus 1; 0: none */
+    uint32_t count;
+} core_payloads;
 
 enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
 
@@ -276,7 +270,7 @@ typedef struct core_router {
     arena_owner own;           /* the core's arena: number `workers` */
     core_pool ins, outs, links, addresses, streams;
     core_alias_table aliases;
-    core_payload_table payloads;
+    core_payloads payloads;
     stats_page *stats;
     routerd_doorbell *bell;
     sem_t *sem;                /* NULL: driven by steps */

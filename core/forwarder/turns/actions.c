@@ -195,14 +195,12 @@ static void action_link(core_router *c, uint32_t w, const routerd_record *r)
 
 static void action_free(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_payload *p = payload_find(&c->payloads, r->arena, r->block);
-    bool constant = r->arena == c->workers && core_constant(c, r->block);
-    if (!p || p->reader != w) {
-        if (!constant) count_bad(c);
-        return;
+    if (payload_lent(c, r->arena, r->block, w)) {
+        payload_forget(c, r->arena, r->block);
+        core_release_payload(c, r->arena, r->block);
+    } else if (r->arena != c->workers || !core_constant(c, r->block)) {
+        count_bad(c);
     }
-    payload_forget(&c->payloads, p);
-    core_release_payload(c, r->arena, r->block);
 }
 
 /* STOP_UNKNOWN: the record was not handled and is to be given again; STOP_CONTROL: it is in c->control, for Python. */

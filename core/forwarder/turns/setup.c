@@ -91,7 +91,7 @@ GLUE void core_close(core_router *c)
     stall_close(c);
     for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
     free(c->aliases.slot);
-    free(c->payloads.slot);
+    for (uint32_t i = 0; i <= c->workers; i++) free(c->payloads.reader[i]);
     pool_close(&c->ins);
     pool_close(&c->outs);
     pool_close(&c->links);
