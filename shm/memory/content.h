@@ -66,8 +66,8 @@ enum content_routed {
     ROUTED_IGNORED = 4         /* this sender may not set router annotations: readers ignore and remove them */
 };
 
-/* Makes the header say nothing of a message.  `length` and `state` belong to the bytes, and their writer publishes them.
- * A block is used again and again: every other field is reset, so that none names octets of an earlier message. */
+/* Makes the header say nothing of a message: every field but `length` and `state`, which the writer of the bytes
+ * publishes.  Blocks are used again, and a field that is left would name octets of an earlier message. */
 static inline void content_reset(arena_content *c)
 {
     const size_t from = offsetof(arena_content, key_block), half = offsetof(arena_content, section_end);

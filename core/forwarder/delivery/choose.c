@@ -11,8 +11,8 @@ static inline core_link *choose_closest(core_address *a)
 }
 
 /* Balanced: the link with the fewest deliveries not yet settled, among those below their capacity if there are any; the
- * first found wins a tie.  An idle link wins outright, and the next choice starts behind it.  `any`: so does every link.
- * `shut`: no link of this edge connection; 0: none is shut. */
+ * first found wins a tie.  An idle link wins outright, and the next choice starts behind it; with `any`, every link
+ * does.  `shut`: no link of this edge connection; 0: none is shut. */
 static inline core_link *choose_balanced(core_address *a, bool any, uint32_t shut)
 {
     core_link *best = NULL;
