@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shm/record.h"
+#include "shm/memory/record.h"
 
 #define ARENA_NO_OFFSET UINT32_MAX
 

@@ -1,7 +1,7 @@
 /* A content header that was used before says nothing of the message that it was used for. */
 #include "tests/native/check.h"
 
-#include "shm/arena.h"
+#include "shm/memory/arena.h"
 
 enum { SMALL = 1 };
 
