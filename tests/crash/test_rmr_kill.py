@@ -11,9 +11,9 @@ from typing import Self
 import pytest
 from proton import Delivery, Message
 
-from core.rmr.managers.frames import CALL, Frame
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Application, Link
+from tests.support.clients.rmr_frames import CALL, Frame
 from tests.support.peer import ACCEPTED, Net
 from tests.support.routers.hurt import HurtRouter
 from tests.support.routers.rmr_stage import changed

@@ -14,7 +14,6 @@ from core.amqp.codec import mapping, section, symbol
 from core.process.router import Core
 from core.rmr.active.route_tables import RouteTables
 from core.rmr.managers import application as a
-from core.rmr.managers import frames
 from core.rmr.managers.envelope import ANNOTATION, opened
 from core.rmr.managers.manager_sessions import ManagerSessions
 from core.rmr.managers.stream import NO_BASE
@@ -22,6 +21,7 @@ from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard
 from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Endpoint
 from shm.contract.tables import TableSetup
+from tests.support.clients import rmr_frames as frames
 
 ARENA = 16 * 1024 * 1024
 S = 1_000_000_000

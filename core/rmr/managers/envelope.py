@@ -1,19 +1,26 @@
-"""RMR frames in AMQP messages, as workers encode and decode them.
+"""RMR frames in AMQP messages, as workers encode and decode them (docs/rmr.md).
 
-The header is a message annotation, and the payload is a data section (docs/rmr.md).
+RMR's header is a message annotation, followed by trace data and two further data areas. The payload is a data
+section. Numbers of the header are in network byte order, its flags little-endian.
 """
 
+import struct
 from typing import Final
 
 from core.amqp.codec import Described, Parser, WireError, binary, mapping, section, symbol
-from core.rmr.managers import frames
 from core.rmr.managers.words import Heard, Said
 from core.rmr.tables import border
 from shm.contract.text import printable
 
 ANNOTATION: Final = "x-opt-rmr.header"
 LONGEST: Final = 64 << 20  # octets of a control message; a table of a million entries takes 43 MB
+CALL: Final = 4  # flag of a header: sent by a blocking call
 
+# Message type, payload length, version, transaction id, sid, source, MEID, flags, the lengths of header, trace data and
+# the two data areas, and the subscription id. Version 3 adds the source's ip:port, which the router only writes.
+_HEADER: Final = struct.Struct(">iiI32s32s64s32s20x4siiiii")
+_VERSION: Final = 3
+_HOST_BYTES: Final = 64
 _ANNOTATIONS: Final = 0x72
 _DATA: Final = 0x75
 _SIZES: Final = {0x40: 0, 0x45: 0, 0xA0: 1, 0xC0: 1, 0xC1: 1, 0xB0: 4, 0xD0: 4, 0xD1: 4}
@@ -31,32 +38,36 @@ def opened(content: bytes, answer: str, host: str) -> Heard:
             payload.append(content[start:stop])
         elif code == _ANNOTATIONS:
             header = _header(content[:stop], start)
-    try:
-        frame = frames.parse(header + b"".join(payload))
-    except frames.FrameError as error:
-        raise EnvelopeError(str(error)) from error
-    call = frame.call if frame.flags & frames.CALL else 0
-    why = border.fault(frame.source)
-    fault = f"its source {printable(frame.source, border.LONGEST_SHOWN)!r} {why}" if why else ""
-    source = printable(frame.source, border.LONGEST_SHOWN)
-    return Heard(frame.message_type, source, frame.payload, answer, host, frame.transaction, call, fault)
+    frame = header + b"".join(payload)
+    if len(frame) < _HEADER.size:
+        raise EnvelopeError(f"a header of {len(frame)} octets")
+    kind, length, _, xact, _, named, _, flags, size, trace, d1, d2, _ = _HEADER.unpack_from(frame)
+    if not _HEADER.size <= size <= len(frame):
+        raise EnvelopeError(f"a header whose length is given as {size}")
+    start = size + trace + d1 + d2
+    if min(trace, d1, d2, length) < 0 or start + length > len(frame):
+        raise EnvelopeError(f"parts of {size}, {trace}, {d1}, {d2} and {length} octets in {len(frame)}")
+    call = frame[size + trace] if d1 and int.from_bytes(flags, "little") & CALL else 0
+    text = border.lossless(named.partition(b"\0")[0])
+    source = printable(text, border.LONGEST_SHOWN)
+    why = border.fault(text)
+    fault = f"its source {source!r} {why}" if why else ""
+    return Heard(kind, source, frame[start : start + length], answer, host, xact.rstrip(b"\0"), call, fault)
 
 
 def sealed(said: Said, source: str) -> bytes:
-    """Encode a message of the router itself.
+    """Encode a message of the router itself. Raises EnvelopeError.
 
     ``source``: its ip:port, needed if answers use another connection.
     """
-    frame = frames.Frame(
-        said.kind,
-        said.payload,
-        said.subscription,
-        source=said.source,
-        source_ip=source,
-        transaction=said.xact,
-        d1=bytes((said.call, 0, 0, 0)),
-    )
-    header = frames.header(frame)
+    names = [border.octets_of(one) for one in (said.source, source)]
+    if max(map(len, names)) >= _HOST_BYTES:
+        raise EnvelopeError(f"a source of more than {_HOST_BYTES - 1} octets")
+    header = _HEADER.pack(
+        said.kind, len(said.payload), _VERSION, said.xact, b"", names[0], b"", b"", _HEADER.size + _HOST_BYTES,
+        0, 4, 0, said.subscription,
+    )  # fmt: skip
+    header += names[1].ljust(_HOST_BYTES, b"\0") + bytes((said.call, 0, 0, 0))
     annotations = mapping([(symbol(ANNOTATION), binary(header))])
     return section(_ANNOTATIONS, annotations) + section(_DATA, binary(said.payload))
 

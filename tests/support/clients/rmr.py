@@ -8,8 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from core.rmr.managers import frames
-from core.rmr.managers.frames import Frame
+from tests.support.clients import rmr_frames as frames
+from tests.support.clients.rmr_frames import Frame
 from tests.support.running import LONG
 
 

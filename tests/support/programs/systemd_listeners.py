@@ -11,11 +11,11 @@ from pathlib import Path
 from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 
-from core.rmr.managers.frames import Frame
 from tests.model.ockam_framing import TODAY
 from tests.support.clients import websocket
 from tests.support.clients.ockam_node import Node
 from tests.support.clients.rmr import Link
+from tests.support.clients.rmr_frames import Frame
 
 FOLDER = Path("/etc/routerd")
 GIVEN = Path("/opt/given")

@@ -2,8 +2,8 @@
 
 import time
 
-from core.rmr.managers.frames import Frame
 from tests.support.clients.rmr import Application, Link
+from tests.support.clients.rmr_frames import Frame
 from tests.support.running import RunningRouter, address_of
 
 MODES = ("proxied", "transparent", "sameConnection")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.managers.frames import Frame
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Link
+from tests.support.clients.rmr_frames import Frame
 from tests.support.running import Configuration, RunningRouter, address_of, free_port, until
 
 LIBRARY = os.environ.get("ROUTERD_TEST_RMR") or ctypes.util.find_library("rmr_si")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.managers.frames import CALL, Frame
 from core.rmr.managers.words import REQUEST, STATE, TABLE
 from core.rmr.tables import border
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Application, Link
+from tests.support.clients.rmr_frames import CALL, Frame
 from tests.support.running import Configuration, RunningRouter, address_of, free_port, roles, until
 
 GOOD = b"newrt|start|%s\nmse|1000|-1|127.0.0.1:9\nnewrt|end|1\n"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from proton import Message, symbol
 
-from core.rmr.managers import frames
-from core.rmr.managers.frames import CALL, Frame
+from tests.support.clients import rmr_frames as frames
 from tests.support.clients.rmr import Application, Link
+from tests.support.clients.rmr_frames import CALL, Frame
 from tests.support.peer import ACCEPTED, REJECTED, Net
 from tests.support.routers.rmr_stage import LISTENERS, MODES, Pair, Stage, changed
 from tests.support.running import Configuration, RunningRouter, until

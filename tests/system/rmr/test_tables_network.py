@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from proton import Message, Receiver, symbol
 
-from core.rmr.managers.frames import CALL
 from tests.support.clients.rmr import Application, Link
+from tests.support.clients.rmr_frames import CALL
 from tests.support.peer import ACCEPTED, CHUNK, CREDIT, REJECTED, RELEASED, Net, Peer, error_of
 from tests.support.routers.network import LISTENERS, NetworkRouter, connector
 from tests.support.routers.rmr_stage import changed

@@ -8,11 +8,11 @@ import pytest
 from proton import Message
 from proton.utils import BlockingConnection
 
-from core.rmr.managers import frames
-from core.rmr.managers.frames import Frame
 from routerd.cli.client import Client, Place
 from shm.contract.tables import connections
+from tests.support.clients import rmr_frames as frames
 from tests.support.clients.rmr import Link
+from tests.support.clients.rmr_frames import Frame
 from tests.support.running import LONG, Configuration, RunningRouter, address_of, until
 
 MOST = 1 << 20  # maxFrameSize of the table

@@ -22,7 +22,7 @@ from core.amqp import codec as wire
 from core.management import codec
 from core.management.request import Response
 from core.rmr.active import snapshot as stash
-from core.rmr.managers.frames import FrameError, parse
+from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened
 from core.rmr.managers.remembered import Remembered
 from core.rmr.managers.words import refusal, requester, state, state_of
 from core.rmr.tables.border import BorderError, lossless
@@ -169,11 +169,19 @@ def rmr_words(octets: bytes, _: Path) -> None:
     state(octets, lossless(octets), bad=True)
     told = refusal(b"newrt|start|" + octets, "no")
     (told.table_id + told.reason).encode()
-    for read in (requester, parse):
-        try:
-            read(octets)
-        except (BorderError, FrameError) as error:
-            str(error).encode()
+    header = bytes(76) + octets[:64].ljust(120, b"\0") + (216).to_bytes(4, "big") + bytes(16)  # with a source
+    for read in (requester, enveloped):
+        for given in (octets, header):
+            try:
+                read(given)
+            except (BorderError, EnvelopeError) as error:
+                str(error).encode()
+
+
+def enveloped(header: bytes) -> None:
+    annotations = wire.mapping([(wire.symbol(ANNOTATION), wire.binary(header))])
+    heard = opened(wire.section(0x72, annotations), "", "")
+    (heard.source + heard.fault).encode()
 
 
 def a_source_route(octets: bytes, _: Path) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from core.amqp.codec import mapping, section, string, symbol
 from core.rmr.managers import application as a
-from core.rmr.managers import frames
 from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened, sealed
 from core.rmr.managers.manager_session import NOT_ALLOWED, ManagerSession, Peer, Settings
 from core.rmr.managers.words import REQUEST, STATE, TABLE, Said
 from core.rmr.tables.border import octets_of, stray
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
+from tests.support.clients import rmr_frames as frames
 from tests.support.values.table_use import Use
 
 S = 1_000_000_000

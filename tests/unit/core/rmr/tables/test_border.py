@@ -8,9 +8,9 @@ import pytest
 from core.rmr.active.intake import Aside, Feed, Made, Values
 from core.rmr.active.snapshot import Kept, read
 from core.rmr.active.snapshot import Use as Stashed
-from core.rmr.managers.frames import Frame, header
+from core.rmr.managers.envelope import sealed
 from core.rmr.managers.remembered import Remembered
-from core.rmr.managers.words import REQUEST, STATE, TABLE, requester, state_of
+from core.rmr.managers.words import REQUEST, STATE, TABLE, Said, requester, state_of
 from core.rmr.tables import border
 from core.rmr.tables.parser import Parser
 from tests.support.beds.stream import Bed
@@ -186,9 +186,7 @@ def test_a_seed_that_is_no_table_leaves_the_thread_of_tables_at_work(tmp_path: P
 
 
 def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
-    frame = Frame(1, meid=border.lossless(b"\xff\xfe"), source=border.lossless(b"\xf6:1"))
-    assert b"\xff\xfe" in header(frame)
-    assert b"\xf6:1" in header(frame)
+    assert b"\xf6:1" in sealed(Said(STATE, b"", border.lossless(b"\xf6:1")), "h:1")
     assert content(TABLE, b"")
 
 

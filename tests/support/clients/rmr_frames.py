@@ -1,4 +1,4 @@
-"""Frames of RMR's own transport as values, for the Route Manager, tools and tests (docs/rmr.md).
+"""Frames of RMR's own transport as values (docs/rmr.md).
 
 A frame is a transport header of 50 octets, RMR's header, trace data, two further data areas and the payload.
 Numbers are in network byte order, except the first length and the flags, which are little-endian.

@@ -1,11 +1,15 @@
-"""Frames of RMR's transport as values, against the annotated example of the wire."""
+"""Frames of RMR's transport in messages and as the tests' values, against the annotated example of the wire."""
 
 import struct
 
+import msgspec
 import pytest
 
-from core.rmr.managers import frames
-from core.rmr.managers.frames import Frame
+from core.amqp.codec import binary, mapping, section, symbol
+from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened, sealed
+from core.rmr.managers.words import Said
+from tests.support.clients import rmr_frames as frames
+from tests.support.clients.rmr_frames import Frame
 
 TRACE = b"1795230186\0"
 PAYLOAD = b"23 57|co" + bytes(range(59))
@@ -45,6 +49,38 @@ def test_the_wire_example_octet_by_octet():
     """The value encodes to what was captured, and what was captured decodes to the value."""
     assert frames.encode(VALUE) == example()
     assert frames.decode(example()) == VALUE
+
+
+def message(frame: bytes) -> bytes:
+    """A frame as a worker puts it into a message: the payload is the end of it."""
+    header, payload = frame[frames.TRANSPORT_BYTES : -len(PAYLOAD)], frame[-len(PAYLOAD) :]
+    annotations = mapping([(symbol(ANNOTATION), binary(header))])
+    return section(0x72, annotations) + section(0x75, binary(payload))
+
+
+def test_the_wire_example_in_a_message():
+    """The router reads the captured frame, and writes one with the same fields."""
+    heard = opened(message(example()), "conn", "h:1")
+    assert (heard.kind, heard.payload, heard.source, heard.call) == (1, PAYLOAD, "127.0.0.1:43086", 0)
+    said = sealed(Said(1, PAYLOAD, "127.0.0.1:43086", 10, b"T" * 32, 7), "127.0.0.1:43086")
+    expected = msgspec.structs.replace(VALUE, trace=b"", transaction=b"T" * 32, d1=b"\7\0\0\0")
+    assert said == message(frames.encode(expected))
+
+
+@pytest.mark.parametrize("at", [50 + 4, 50 + 196, 50 + 200, 50 + 204, 50 + 208])
+@pytest.mark.parametrize("value", [-1, 0x7FFFFFFF, -(2**31), 500])
+def test_a_message_whose_frame_has_a_wrong_length(at, value):
+    """No part of a frame may lie outside it."""
+    data = bytearray(example())
+    struct.pack_into(">i", data, at, value)
+    with pytest.raises(EnvelopeError, match=r"parts|header"):
+        opened(message(bytes(data)), "", "")
+
+
+def test_a_source_that_does_not_fit():
+    """The router refuses to shorten its own name."""
+    with pytest.raises(EnvelopeError, match="more than 63"):
+        sealed(Said(1, b"", "h" * 64), "")
 
 
 def test_no_marker_and_garbage_where_nothing_stands():
