@@ -10,7 +10,8 @@ import logging
 import sys
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from errno import EFBIG
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -91,44 +92,37 @@ class Values:
         self._endpoints: dict[str, int] = {}
         self._owners: dict[str, int] = {}
 
-    def build_table(self, table: Table, made: Made) -> None:
-        """Build the table that replaces the one built last."""
-        built = compile_table(table, self.seed)
-        shorter = compacted(table, built.native.entries)
-        if shorter is not table:
-            built = compile_table(shorter, self.seed)
-        self.table = shorter
-        made.table, made.moved = built, moved(self._endpoints, built.endpoints)
-        self._endpoints = built.endpoints
-
-    def build_owners(self, made: Made) -> None:
-        """Build the MEID map that replaces the one built last."""
-        made.owners = compile_owners(self.owners, self.seed)
-        made.moved_owners = moved(self._owners, made.owners.endpoints)
-        self._owners = made.owners.endpoints
+    def build(self, made: Made) -> None:
+        """Build the table and the map if ``made.values`` has changed them. They replace those built last."""
+        if self.table is not None and any(isinstance(one, Table) for one in made.values):
+            made.table = compile_table(self.table, self.seed)
+            shorter = compacted(self.table, made.table.native.entries)
+            if shorter is not self.table:
+                self.table, made.table = shorter, compile_table(shorter, self.seed)
+            made.moved = moved(self._endpoints, made.table.endpoints)
+            self._endpoints = made.table.endpoints
+        if any(isinstance(one, MeidMap) for one in made.values):
+            made.owners = compile_owners(self.owners, self.seed)
+            made.moved_owners = moved(self._owners, made.owners.endpoints)
+            self._owners = made.owners.endpoints
 
 
+@dataclass(eq=False)
 class Feed:
     """One source of records. The core's thread calls ``done`` after each text.
 
     ``stamp`` identifies the seed that it is. ``wanted`` marks a snapshot of this table and seed.
     """
 
-    def __init__(
-        self,
-        values: Values,
-        origin: str,
-        compatible: bool,
-        done: Callable[[list[Outcome]], None],
-        stamp: tuple[int, ...] = (),
-        wanted: Kept | None = None,
-    ) -> None:
-        self.values = values
-        self.origin = origin
-        self.done = done
-        self.stamp = stamp
-        self.wanted = wanted
-        self._parser = Parser(compatible)
+    values: Values
+    origin: str
+    compatible: bool
+    done: Callable[[list[Outcome]], None]
+    stamp: tuple[int, ...] = ()
+    wanted: Kept | None = None
+
+    def __post_init__(self) -> None:
+        self._parser = Parser(self.compatible)
 
     def take(self, text: Text, last: bool) -> Made:
         """Parse a text and build the result.
@@ -136,32 +130,34 @@ class Feed:
         ``last`` means that nothing follows. A path is a complete file.
         """
         made = Made(self, [])
-        changed: set[str] = set()
-        if isinstance(text, Table | MeidMap):
-            self._result(text, changed, made)
-            self._build(made, changed)
-            return made
-        if isinstance(text, Path):
-            try:
-                text = self._file(text, made)
-            except OSError as error:
-                made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
-                return made
-            except SnapshotError as error:
-                made.outcomes.append(Outcome("stash", "", str(error)))
-                return made
-        for at in range(0, len(text), PIECE):
-            for result in self._parser.feed(text[at : at + PIECE]):
-                self._result(result, changed, made)
-        for result in self._parser.finish() if last else ():
-            self._result(result, changed, made)
+        try:
+            for result in self._results(text, last, made):
+                made.outcomes.append(outcome := self._taken(result))
+                if outcome.ok and not isinstance(result, BadTableError):
+                    made.values.append(result)
+        except OSError as error:
+            made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
+        except SnapshotError as error:
+            made.outcomes.append(Outcome("stash", "", str(error)))
         if last and not made.outcomes:
             reason = "the text contains no table and no map; a table begins with newrt|start"
             if self._parser.outside:
                 reason = f"{reason}; {self._parser.outside[0]}"
             made.outcomes.append(Outcome("table", "", reason))
-        self._build(made, changed)
+        self.values.build(made)
         return made
+
+    def _results(self, text: Text, last: bool, made: Made) -> Iterator[Result]:
+        """Yield what a text contains. Raises OSError and SnapshotError."""
+        if isinstance(text, Table | MeidMap):
+            yield text
+            return
+        if isinstance(text, Path):
+            text = self._file(text, made)
+        for at in range(0, len(text), PIECE):
+            yield from self._parser.feed(text[at : at + PIECE])
+        if last:
+            yield from self._parser.finish()
 
     def _file(self, path: Path, made: Made) -> str:
         if self.wanted is not None:
@@ -173,36 +169,21 @@ class Feed:
             raise OSError(EFBIG, f"the file is longer than {FILE_LIMIT} octets")
         return lossless(path.read_bytes())
 
-    def _build(self, made: Made, changed: set[str]) -> None:
-        if "table" in changed and self.values.table is not None:
-            self.values.build_table(self.values.table, made)
-        if "owners" in changed:
-            self.values.build_owners(made)
-
-    def _result(self, result: Result, changed: set[str], made: Made) -> None:
-        outcome = self._taken(result, changed)
-        made.outcomes.append(outcome)
-        if outcome.ok and not isinstance(result, BadTableError):
-            made.values.append(result)
-
-    def _taken(self, result: Result, changed: set[str]) -> Outcome:
+    def _taken(self, result: Result) -> Outcome:
         values = self.values
         if isinstance(result, BadTableError):
             return Outcome("table", result.table_id, result.reason)
         if isinstance(result, MeidMap):
-            gone = result.deleted
-            kept = {one: owner for one, owner in values.owners.items() if one not in gone}
+            kept = {one: owner for one, owner in values.owners.items() if one not in result.deleted}
             values.owners = kept | result.owners
-            changed.add("owners")
             return Outcome("map", result.table_id, entries=len(values.owners))
         if result.complete:
             values.table = result
-        elif values.table is None:
+            return Outcome("table", result.table_id, entries=len(result))
+        if values.table is None:
             return Outcome("update", result.table_id, TOO_EARLY)
-        else:
-            values.table = updated(values.table, result)
-        changed.add("table")
-        return Outcome("table" if result.complete else "update", result.table_id, entries=len(result))
+        values.table = updated(values.table, result)
+        return Outcome("update", result.table_id, entries=len(result))
 
 
 class _Keep(msgspec.Struct):

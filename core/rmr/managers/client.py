@@ -9,6 +9,7 @@ begin again with each connection, because a table may have been sent while there
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from core.rmr.managers.words import REQUEST, Said, request
@@ -17,28 +18,26 @@ SECOND: Final = 1_000_000_000
 AWAY, REQUESTING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"
 
 
+@dataclass
 class Client:
     """This router's requests to one manager.
 
-    ``endpoint`` is where the router listens, as host:port. ``send`` returns whether the manager is connected.
-    ``clock`` is UNIX time in seconds. ``since`` is when the state began, in nanoseconds.
+    ``endpoint`` is where the router listens, as host:port. ``interval`` and ``clock``, which is UNIX time, are in
+    seconds. ``send`` returns whether the manager is connected. ``since`` is when the state began, in nanoseconds.
     """
 
-    def __init__(
-        self, manager: str, endpoint: str, interval: int, send: Callable[[Said], bool], clock: Callable[[], int]
-    ) -> None:
-        self.manager = manager
-        self._endpoint = endpoint
-        self._interval = interval * SECOND
-        self._send = send
-        self._clock = clock
-        self._due = 0
-        self.state = AWAY
-        self.table_id = ""  # of the last table from the manager
-        self.reason = ""
-        self.since = 0
-        self.requests = 0
-        self._accepted = False
+    manager: str
+    endpoint: str
+    interval: int
+    send: Callable[[Said], bool]
+    clock: Callable[[], int]
+    state: str = AWAY
+    table_id: str = ""  # of the last table from the manager
+    reason: str = ""
+    since: int = 0
+    requests: int = 0
+    _due: int = 0
+    _accepted: bool = False
 
     def connected(self, now: int) -> None:
         """Begin requests over a new connection to the manager."""
@@ -66,8 +65,8 @@ class Client:
         """Send a request if one is due. ``now`` is in nanoseconds."""
         if self.state == AWAY or self._accepted or now < self._due:
             return
-        if self._send(Said(REQUEST, request(self._endpoint, self._clock()), self._endpoint, 0)):
-            self._due = now + self._interval
+        if self.send(Said(REQUEST, request(self.endpoint, self.clock()), self.endpoint, 0)):
+            self._due = now + self.interval * SECOND
             self.requests += 1
 
     def _be(self, state: str, now: int, reason: str = "") -> None:

@@ -7,7 +7,7 @@ connection. A connection that the router makes is requested as `<table>/$to/<hos
 import logging
 from collections.abc import Callable
 from ipaddress import ip_network
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -24,7 +24,7 @@ from core.rmr.tables.table import MeidMap, Table
 from shm.contract.complaints import Complaints
 from shm.contract.failures import failures
 from shm.contract.hosts import address_of, host_of
-from shm.contract.tables import CONNECTION
+from shm.contract.tables import CONNECTION, TableSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -32,29 +32,6 @@ MOST_ON_THEIR_WAY: Final = 4  # messages on their way to one connection
 LOOK: Final = a.SECOND // 10  # interval between checks whether connections can be sent to
 NOT_SERVED: Final = "serveTo of the route table does not include its address"
 NOT_ALLOWED: Final = "this sender may not send tables to this router"
-
-
-class Settings(NamedTuple):
-    """The configuration of a session.
-
-    ``me`` is the host:port at which RMR applications reach this router. ``name`` is the one by which they
-    know their manager, if another. ``push_to`` are control ports of applications that send no request.
-    ``push_from`` are addresses and networks of senders of tables, besides the manager; ``serve_to`` are those
-    of applications that may request tables, by default all that are not global. ``dial_back`` says where the
-    router connects to applications later: address, name or none.
-    """
-
-    me: str
-    manager: str = ""
-    serve: bool = False
-    compatible: bool = False
-    name: str = ""
-    push_to: tuple[str, ...] = ()
-    push_from: tuple[str, ...] = ()
-    interval: int = 5
-    serve_to: tuple[str, ...] = ()
-    dial_back: str = "address"
-    limits: Limits = Limits()
 
 
 class Peer(msgspec.Struct):
@@ -84,31 +61,35 @@ class World(Protocol):
 
 
 class ManagerSession:
-    """The session of a table. ``instance`` differs in each run of the core."""
+    """The session of a table. ``instance`` differs in each run of the core.
 
-    def __init__(self, table: str, settings: Settings, instance: str, world: World, use: Installed) -> None:
-        self.table = table
-        self.settings = settings
+    Without `serve_to`, applications at all addresses that are not global may request the table.
+    """
+
+    def __init__(self, setup: TableSetup, instance: str, world: World, use: Installed) -> None:
+        self.table = setup.name
+        self.setup = setup
         self._world = world
         self._now = 0
         self._looked = 0
         self._peers: dict[int, Peer] = {}
         self._streams: dict[int, Stream] = {}
         self._left: list[Stream] = []  # of connections that are gone
-        self._networks = [ip_network(one, strict=False) for one in settings.push_from]
-        self._served = [ip_network(one, strict=False) for one in settings.serve_to]
+        self._networks = [ip_network(one, strict=False) for one in setup.push_from]
+        self._served = [ip_network(one, strict=False) for one in setup.serve_to]
         self._manager_hosts: set[str] = set()  # addresses of its latest connection
         self._complaints = Complaints()
         self.client: Client | None = None
         self.server: Server | None = None
-        if settings.manager:
-            self.client = Client(settings.manager, settings.me, settings.interval, self._ask, world.seconds)
-            world.dial(settings.manager, True)
-        if settings.serve:
-            self.server = Server(instance, settings.name, self, self._report, settings.limits)
+        if setup.manager:
+            self.client = Client(setup.manager, setup.source, setup.request_interval, self._ask, world.seconds)
+            world.dial(setup.manager, True)
+        if setup.serve:
+            limits = Limits(setup.most_applications, setup.most_of_a_host)
+            self.server = Server(instance, setup.served_as, self, self._report, limits)
             if use.table is not None:
                 self.server.install(use, None)
-            for control in settings.push_to:
+            for control in setup.push_to:
                 self.server.know("", control, control, 0, fixed=True)
 
     # ---- events ----
@@ -162,7 +143,7 @@ class ManagerSession:
             case words.REQUEST if self.server is not None:
                 self._world.count("table_requests")
                 host = host_of(peer.host)
-                dial = _dial(self.settings.dial_back, host, heard.source)
+                dial = _dial(self.setup.dial_back, host, heard.source)
                 why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
                 if why:
                     who = f"Route table {self.table}: {host}"  # not the name that it gives itself
@@ -240,14 +221,14 @@ class ManagerSession:
         """Return the sender of a table for the log, or an empty text if it may not send any."""
         host = host_of(peer.host)
         if host in self._manager_hosts:
-            return f"manager {self.settings.manager}"
+            return f"manager {self.setup.manager}"
         address = address_of(host)
         if address is None:
             return ""
         return f"rmr {heard.source} at {peer.host}" if any(address in one for one in self._networks) else ""
 
     def _stream(self, origin: str) -> Stream:
-        manager = origin == f"manager {self.settings.manager}"
+        manager = origin == f"manager {self.setup.manager}"
         whole = said = False
 
         def install(value: Table | MeidMap, done: Callable[[str], None]) -> None:
@@ -263,7 +244,7 @@ class ManagerSession:
             if manager and self.client is not None:
                 self.client.table(table_id, reason, whole and not reason, self._now)
 
-        return Stream(install, self._based, self._answer, report, self.settings.compatible)
+        return Stream(install, self._based, self._answer, report, self.setup.compatible)
 
     def _based(self) -> bool:
         return self._world.origin().startswith(("manager ", "rmr "))
@@ -274,11 +255,11 @@ class ManagerSession:
         LOGGER.warning("Route table %s: %s refused, the former stays in use: %s", self.table, what, reason)
 
     def _answer(self, heard: words.Heard, said: words.Said) -> None:
-        self.send(heard.answer, said._replace(source=self.settings.me))
+        self.send(heard.answer, said._replace(source=self.setup.source))
 
     def _ask(self, said: words.Said) -> bool:
         for peer in self._peers.values():
-            if peer.up and peer.reached == self.settings.manager:
+            if peer.up and peer.reached == self.setup.manager:
                 self._world.count("table_requests_sent")
                 return self.send(_address(peer.number), said)
         return False
@@ -291,7 +272,7 @@ class ManagerSession:
 
     def send(self, connection: str, said: words.Said) -> bool:
         """Send a message. Return False if the connection is gone."""
-        return self._world.send(connection, sealed(said, self.settings.me))
+        return self._world.send(connection, sealed(said, self.setup.source))
 
     def reach(self, place: str, wanted: bool) -> None:
         """Connect to a control port, or stop."""

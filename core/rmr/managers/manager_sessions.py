@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -17,9 +18,8 @@ from core.rmr.active.intake import Made
 from core.rmr.active.route_tables import ActiveTable, RouteTables
 from core.rmr.managers import application
 from core.rmr.managers.envelope import LONGEST
-from core.rmr.managers.manager_session import ManagerSession, Peer, Settings
+from core.rmr.managers.manager_session import ManagerSession, Peer
 from core.rmr.managers.remembered import Known, Remembered
-from core.rmr.managers.server import Limits
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
 from shm.contract.control import SetTables
@@ -34,70 +34,61 @@ IN_STEP: Final = COUNTERS["table_applications_ok"].place
 LOOK_NS: Final = 1_000_000_000
 
 
-class _Around:
+@dataclass(frozen=True, slots=True)
+class _World:
     """The surroundings of one manager session (``core.rmr.managers.manager_session.World``)."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        local: Local,
-        dialling: Dialling,
-        tables: RouteTables,
-        active: ActiveTable,
-        clock: Callable[[], float],
-        connections: str,
-    ) -> None:
-        self._connections = connections
-        self._forwarder = forwarder
-        self._local = local
-        self._dialling = dialling
-        self._tables = tables
-        self._plan = active
-        self._clock = clock
+    forwarder: Forwarder
+    local: Local
+    dialling: Dialling
+    tables: RouteTables
+    active: ActiveTable
+    clock: Callable[[], float]
+    connections: str
 
     def seconds(self) -> int:
         """Return UNIX time in seconds."""
-        return int(self._clock())
+        return int(self.clock())
 
     def _address(self, name: str) -> str:
         if name.startswith(CONNECTION):
-            name = self._connections + name.removeprefix(CONNECTION)
-        return self._plan.prefix + name
+            name = self.connections + name.removeprefix(CONNECTION)
+        return self.active.prefix + name
 
     def send(self, address: str, content: bytes) -> bool:
         """Send a message. Return False if nobody receives it."""
-        return self._local.send(self._address(address), content)
+        return self.local.send(self._address(address), content)
 
     def waiting(self, address: str) -> int:
         """Return the number of messages on their way."""
-        return self._local.waiting(self._address(address))
+        return self.local.waiting(self._address(address))
 
     def there(self, address: str) -> bool:
         """Whether an address has a receiver."""
-        return self._local.reaches(self._address(address))
+        return self.local.reaches(self._address(address))
 
     def dial(self, name: str, wanted: bool) -> None:
         """Connect to host:port, or stop."""
-        self._dialling.control(self._plan, name, wanted)
+        self.dialling.control(self.active, name, wanted)
 
     def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None:
         """Take a table or map into use. ``done`` gets the reason if that fails, else an empty text."""
-        feed = self._plan.feed(origin, lambda outcomes: done(outcomes[0].reason))
-        self._tables.take(feed, value)
+        feed = self.active.feed(origin, lambda outcomes: done(outcomes[0].reason))
+        self.tables.take(feed, value)
 
     def origin(self) -> str:
         """Return the origin of the table in use."""
-        return self._plan.history.origin
+        return self.active.history.origin
 
     def refused(self, what: str, reason: str) -> None:
         """Record something that was refused before installation."""
-        self._forwarder.count(REFUSED)
-        self._plan.history.refused += 1
-        self._plan.history.last_error = f"{what}: {reason}"
+        self.forwarder.count(REFUSED)
+        self.active.history.refused += 1
+        self.active.history.last_error = f"{what}: {reason}"
 
     def count(self, what: str) -> None:
         """Add one to a counter."""
-        self._forwarder.count(COUNTERS[what].place)
+        self.forwarder.count(COUNTERS[what].place)
 
 
 class ManagerSessions(Plane):
@@ -159,10 +150,10 @@ class ManagerSessions(Plane):
 
     def _add(self, active: ActiveTable, known: Known) -> None:
         setup = active.setup
-        around = _Around(
+        world = _World(
             self._forwarder, self._local, self._dialling, self._tables, active, self._clock, self._connections
         )
-        session = ManagerSession(setup.name, _settings(setup), self._instance, around, _use(active))
+        session = ManagerSession(setup, self._instance, world, _use(active))
         path = setup.applications or self._snapshot_store(f"{setup.name}.applications")
         remembered = Remembered(path if setup.serve else "")
         self._sessions[setup.name] = setup, session, remembered
@@ -240,30 +231,16 @@ class ManagerSessions(Plane):
         return any(session.busy for session in self)
 
 
-def _matters(setup: TableSetup) -> tuple[object, ...]:
-    """What another liaison is needed for when it has changed."""
-    return setup.address, setup.applications, _settings(setup)
+def _matters(setup: TableSetup) -> TableSetup:
+    """Return the setup without what a session does not use, because only other changes need another session."""
+    return msgspec.structs.replace(
+        setup, seed="", stamp=(), skip_dead=True, connect=True, reply="", max_frame_size=0, pushers=(), stash=""
+    )
 
 
 def _known(session: ManagerSession) -> Known:
     """Applications that are not configured."""
     return [(one.endpoint, one.control, one.dial) for one in session.server or () if not one.fixed]
-
-
-def _settings(setup: TableSetup) -> Settings:
-    return Settings(
-        setup.source,
-        setup.manager,
-        setup.serve,
-        setup.compatible,
-        setup.served_as,
-        setup.push_to,
-        setup.push_from,
-        setup.request_interval,
-        setup.serve_to,
-        setup.dial_back,
-        Limits(setup.most_applications, setup.most_of_a_host),
-    )
 
 
 def _use(active: ActiveTable) -> Installed:

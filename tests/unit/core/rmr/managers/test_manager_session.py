@@ -7,11 +7,12 @@ import pytest
 from core.amqp.codec import mapping, section, string, symbol
 from core.rmr.managers import application as a
 from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened, sealed
-from core.rmr.managers.manager_session import NOT_ALLOWED, ManagerSession, Peer, Settings
+from core.rmr.managers.manager_session import NOT_ALLOWED, ManagerSession, Peer
 from core.rmr.managers.words import REQUEST, STATE, TABLE, Said
 from core.rmr.tables.border import octets_of, stray
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
+from shm.contract.tables import TableSetup
 from tests.support.clients import rmr_frames as frames
 from tests.support.values.table_use import Use
 
@@ -48,7 +49,7 @@ class World:
         self.refusals: list[str] = []
         self.up: set[str] = set()
         self.now = 0
-        self.session = ManagerSession("rt", Settings("me:4560", **settings), "i", self, self.use)  # type: ignore[arg-type]  # as a test gives them
+        self.session = ManagerSession(TableSetup("rt", "rt", source="me:4560", **settings), "i", self, self.use)  # type: ignore[arg-type]  # as a test gives them
 
     def send(self, address: str, message: bytes) -> bool:
         if address in self.up:
@@ -234,7 +235,7 @@ def test_an_update_needs_a_table_that_came_over_rmr() -> None:
 
 def test_an_application_asks_and_its_acknowledgement_counts() -> None:
     """The router as Route Manager, over one connection."""
-    world = World(serve=True, name="router:4560")
+    world = World(serve=True, served_as="router:4560")
     world.connect(1, "10.0.0.3:40000")
     (table,) = Parser().feed(GOOD.decode())
     assert isinstance(table, Table)
