@@ -21,9 +21,10 @@ import msgspec
 
 from bench import contract
 from core.addresses.addresses import TREATMENTS
-from core.forwarder.forward import Forwarder, Routes, RouteTable, Telemetry
+from core.forwarder.forward import Forwarder, Routes, Telemetry
 from core.forwarder.link_terms import LinkTerms
-from core.rmr.active.compiled import TableColumns
+from core.rmr.active.compiled import compile_table
+from core.rmr.tables.table import Destinations, Table
 
 WORKERS: Final = 2
 BATCH: Final = 4096  # half a ring: a batch never wraps
@@ -147,16 +148,9 @@ class Bed:
         self.routes = Routes(self.forwarder, table)
         self.routes.open()
         rows = array("i", range(entries))
-        columns = TableColumns(
-            types=rows,
-            subscriptions=array("i", [-1]) * entries,
-            targets=array("I", [0]) * entries,
-            places=array("I", [0]),
-            words=array("I", [1, 1, 0]),
-            sender_rows=array("I"),
-            sender_starts=array("I", [0]),
-        )
-        native = RouteTable(self.routes.seed, columns, [], [b"app:1"])
+        subscriptions, targets = array("i", [-1]) * entries, array("I", [0]) * entries
+        groups = Destinations(array("I", [0]), array("I", [1, 1, 0]), ("app:1",))
+        native = compile_table(Table("", rows, subscriptions, targets, targets, groups, {}), self.routes.seed).native
         self.routes.use_table(native, array("I"))
         self.routes.bind(0, -1, endpoint)
         self.forwarder.add_link(RECEIVER, 0, 1, LinkTerms(True, endpoint, 250))

@@ -6,7 +6,7 @@ from typing_extensions import Buffer, disjoint_base
 
 from core.flow_log.names import LinkNames
 from core.forwarder.link_terms import LinkTerms
-from core.rmr.active.compiled import TableColumns
+from core.rmr.tables.table import Table
 
 NOTHING: Final[int]
 CONTROL: Final[int]
@@ -138,11 +138,13 @@ class Exchanges(Part):
 
 @disjoint_base
 class Column:
-    def __new__(cls, values: Buffer, itemsize: int) -> Column: ...
+    def __new__(cls, values: Buffer) -> Column: ...
 
 @disjoint_base
 class RouteTable:
-    def __new__(cls, seed: int, columns: TableColumns, senders: list[bytes], names: list[bytes]) -> RouteTable: ...
+    def __new__(
+        cls, seed: int, table: Table, rows: Buffer, starts: Buffer, senders: list[bytes], names: list[bytes]
+    ) -> RouteTable: ...
     @property
     def entries(self) -> int: ...
     def turns(self, type: int, subscription: int, senders: list[bytes], seed: int) -> int: ...

@@ -1,4 +1,4 @@
-/* Records that are plain: whatever the text, reading stays inside it, what was taken are whole records, and every
+/* Simple records: whatever the text, reading stays inside it, what was taken are whole records, and every
  * number in a column is one of the table it is an index of.
  *
  * Texts of the words of tables and of noise, in allocations of their own size for AddressSanitizer, taken from
@@ -35,19 +35,20 @@ static size_t noise(uint8_t *text)
 }
 
 /* The words of a target, or of a list, end where others begin, or at the end. */
-static void check_words(const record_column *places, const record_column *column, uint32_t names, bool grouped)
+static void check_words(const record_lists *l, uint32_t most)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < places->count; i++) {
-        CHECK(places->at[i] == at, "a target begins elsewhere");
-        uint32_t groups = grouped ? column->at[at++] : 1;
+    for (uint32_t i = 0; i < l->place.count; i++) {
+        CHECK(l->place.at[i] == at, "a target begins elsewhere");
+        uint32_t groups = l->word.at[at++];
+        CHECK(most != RECORD_SENDERS || groups == 1, "senders in groups");
         while (groups--) {
-            uint32_t members = column->at[at++];
-            CHECK(members && members <= (grouped ? RECORD_MEMBERS : RECORD_SENDERS), "too many, or nobody");
-            while (members--) CHECK(column->at[at++] < names, "no name of that number");
+            uint32_t members = l->word.at[at++];
+            CHECK(members && members <= most, "too many, or nobody");
+            while (members--) CHECK(l->word.at[at++] < l->name.stop.count, "no name of that number");
         }
     }
-    CHECK(at == column->count, "words that are nobody's");
+    CHECK(at == l->word.count, "words that are nobody's");
 }
 
 static void check_table(const record_table *t)
@@ -55,20 +56,20 @@ static void check_table(const record_table *t)
     uint32_t rows = t->type.count;
     CHECK(!t->failed && rows == t->subscription.count && rows == t->target.count && rows == t->line.count,
           "columns of one length");
-    for (uint32_t row = 0; row < rows; row++) CHECK(t->target.at[row] < t->place.count, "no such target");
+    for (uint32_t row = 0; row < rows; row++) CHECK(t->target.at[row] < t->groups.place.count, "no such target");
     CHECK(t->sender_row.count == t->sender_list.count, "columns of one length");
     for (uint32_t i = 0; i < t->sender_row.count; i++) {
         CHECK(t->sender_row.at[i] < rows && (!i || t->sender_row.at[i] > t->sender_row.at[i - 1]),
               "rows in their order");
-        CHECK(t->sender_list.at[i] < t->list_place.count, "no such list");
+        CHECK(t->sender_list.at[i] < t->senders.place.count, "no such list");
     }
-    check_words(&t->place, &t->word, t->endpoint.stop.count, true);
-    check_words(&t->list_place, &t->list_word, t->sender.stop.count, false);
+    check_words(&t->groups, RECORD_MEMBERS);
+    check_words(&t->senders, RECORD_SENDERS);
 }
 
 static void take_all(record_table *t, const uint8_t *text, size_t size)
 {
-    for (size_t at = 0; at < size; at++) {             /* and past whatever is not plain */
+    for (size_t at = 0; at < size; at++) {             /* and past whatever is not simple */
         uint32_t before = t->type.count;
         size_t next = records_take(t, text, size, at, 1);
         CHECK(next >= at && next <= size, "outside of the text");

@@ -13,23 +13,6 @@ SLACK: Final = 2  # a table grown by updates to so many times its entries in for
 LEAST_ROWS: Final = 1024  # shorter tables are not compacted
 
 
-class TableColumns(NamedTuple):
-    """A route table in numbers of four octets. The first three columns are of equal length.
-
-    ``places`` says where in ``words`` a target begins; core/rmr/forwarding/table.h describes ``words``. ``sender_rows``
-    are the rows for certain senders, ascending. ``sender_starts`` says where in the list of senders theirs
-    begin, and has one item more.
-    """
-
-    types: "array[int]"
-    subscriptions: "array[int]"
-    targets: "array[int]"
-    places: "array[int]"
-    words: "array[int]"
-    sender_rows: "array[int]"
-    sender_starts: "array[int]"
-
-
 class CompiledTable(NamedTuple):
     """A table, and the number of each endpoint in it."""
 
@@ -62,16 +45,7 @@ def compile_table(table: Table, seed: int) -> CompiledTable:
             known = lists[names] = encoded(sorted(set(names)))
         senders += known
         starts.append(len(senders))
-    columns = TableColumns(
-        types=table.types,
-        subscriptions=table.subscriptions,
-        targets=table.targets,
-        places=table.groups.places,
-        words=table.groups.words,
-        sender_rows=array("I", rows),
-        sender_starts=starts,
-    )
-    native = RouteTable(seed, columns, senders, encoded(endpoints))
+    native = RouteTable(seed, table, array("I", rows), starts, senders, encoded(endpoints))
     return CompiledTable(table, native, endpoints)
 
 

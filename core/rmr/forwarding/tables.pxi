@@ -13,16 +13,16 @@ NO_TARGET = ROUTE_NONE     # as a target: the entry was deleted; in `moved`: the
 
 
 cdef class Column:
-    """A Python array, held while native code reads it."""
+    """A Python array of numbers of four octets, held while native code reads it."""
 
     cdef Py_buffer held
     cdef bint holds
 
-    def __cinit__(self, values, Py_ssize_t itemsize):
+    def __cinit__(self, values):
         PyObject_GetBuffer(values, &self.held, PyBUF_SIMPLE)
         self.holds = True
-        if self.held.len % itemsize:
-            raise ValueError(f"a column of numbers of {itemsize} octets is needed")
+        if self.held.len % 4:
+            raise ValueError("a column of numbers of 4 octets is needed")
 
     def __dealloc__(self):
         if self.holds:
@@ -30,6 +30,16 @@ cdef class Column:
 
     cdef uint32_t count(self):
         return <uint32_t> (self.held.len // 4)
+
+    cdef const uint32_t *unsigned(self):
+        return <const uint32_t *> self.held.buf
+
+    cdef const int32_t *signed(self):
+        return <const int32_t *> self.held.buf
+
+
+cdef uint64_t name_hash(uint64_t seed, bytes name):
+    return alias_hash(seed, <const uint8_t *> PyBytes_AS_STRING(name), <uint32_t> len(name))
 
 
 cdef bytes fill_endpoints(route_endpoints *to, uint64_t seed, list names):
@@ -50,7 +60,8 @@ cdef bytes fill_endpoints(route_endpoints *to, uint64_t seed, list names):
 cdef class RouteTable:
     """A route table for the forwarder. Any thread may build it; the interpreter lock is released meanwhile.
 
-    ``given`` are TableColumns, ``names`` the endpoints'. Raises ValueError and MemoryError.
+    ``table`` is a Table. ``rows`` are its rows for certain senders, ascending; ``starts`` says where in ``senders``
+    theirs begin, and has one item more. ``names`` are the endpoints'. Raises ValueError and MemoryError.
     """
 
     cdef route_table *table
@@ -58,35 +69,29 @@ cdef class RouteTable:
     cdef list held
     cdef route_busiest most
 
-    def __cinit__(self, uint64_t seed, given not None, list senders not None, list names not None):
-        columns = [Column(one, 4) for one in (given.types, given.subscriptions, given.targets, given.places, given.words,
-                                              given.sender_rows, given.sender_starts)]
-        cdef route_columns c
+    def __cinit__(self, uint64_t seed, table not None, rows, starts, list senders not None, list names not None):
+        cdef Column types = Column(table.types), subscriptions = Column(table.subscriptions)
+        cdef Column targets = Column(table.targets), sender_rows = Column(rows), sender_starts = Column(starts)
+        cdef Column places = Column(table.groups.places), words = Column(table.groups.words)
         cdef uint32_t i, endpoints = <uint32_t> len(names)
-        if not (<Column> columns[0]).count() == (<Column> columns[1]).count() == (<Column> columns[2]).count():
+        if not types.count() == subscriptions.count() == targets.count():
             raise ValueError("the columns of a route table differ in length")
-        if (<Column> columns[6]).count() != (<Column> columns[5]).count() + 1:
+        if sender_starts.count() != sender_rows.count() + 1:
             raise ValueError("each row for certain senders needs a start, and the end one more")
-        c.type = <const int32_t *> (<Column> columns[0]).held.buf
-        c.subscription = <const int32_t *> (<Column> columns[1]).held.buf
-        c.target = <const uint32_t *> (<Column> columns[2]).held.buf
-        c.rows = (<Column> columns[0]).count()
-        c.place = <const uint32_t *> (<Column> columns[3]).held.buf
-        c.word = <const uint32_t *> (<Column> columns[4]).held.buf
-        c.sender_row = <const uint32_t *> (<Column> columns[5]).held.buf
-        c.sender_rows = (<Column> columns[5]).count()
-        c.sender_start = <const uint32_t *> (<Column> columns[6]).held.buf
         self.senders = <uint64_t *> calloc(len(senders) + 1, sizeof(uint64_t))
         if self.senders is NULL:
             raise MemoryError()
         for i, name in enumerate(senders):
-            self.senders[i] = alias_hash(seed, <const uint8_t *> PyBytes_AS_STRING(<bytes?> name), <uint32_t> len(<bytes> name))
-        c.sender = self.senders
+            self.senders[i] = name_hash(seed, name)
+        cdef route_columns c = route_columns(
+            type=types.signed(), subscription=subscriptions.signed(), target=targets.unsigned(), rows=types.count(),
+            place=places.unsigned(), word=words.unsigned(), sender_row=sender_rows.unsigned(),
+            sender_start=sender_starts.unsigned(), sender_rows=sender_rows.count(), sender=self.senders)
         with nogil:
             self.table = route_build(&c, endpoints)
         if self.table is NULL:
             raise MemoryError()
-        self.held = [columns[4], fill_endpoints(&self.table.endpoints, seed, names)]
+        self.held = [words, fill_endpoints(&self.table.endpoints, seed, names)]
 
     def __dealloc__(self):
         with nogil:
@@ -105,12 +110,14 @@ cdef class RouteTable:
             return 0
         if not s.target & ROUTE_SPECIAL:
             return 0 if senders else route_slot_turns(self.table, s)
-        wanted = [alias_hash(seed, <const uint8_t *> PyBytes_AS_STRING(<bytes?> one), <uint32_t> len(<bytes> one)) for one in senders]
+        wanted = [name_hash(seed, one) for one in senders]
         cdef uint32_t i = s.target & ~(<uint32_t> ROUTE_SPECIAL), k
+        cdef route_special *special
         while i != ROUTE_NONE:
-            if [self.table.sender[self.table.special[i].senders + k] for k in range(self.table.special[i].sender_count)] == wanted:
-                return self.table.special[i].turn
-            i = self.table.special[i].next
+            special = &self.table.special[i]
+            if [self.table.sender[special.senders + k] for k in range(special.sender_count)] == wanted:
+                return special.turn
+            i = special.next
         return 0
 
     def busiest(self) -> list[tuple[int, int, int]] | None:
@@ -125,10 +132,10 @@ cdef class RouteTable:
 
     def probe(self, types, subscriptions, uint32_t rounds) -> int:
         """Look up all keys of two columns ``rounds`` times, for measurements. Return how many were found."""
-        keys = Column(types, 4), Column(subscriptions, 4)
-        cdef const int32_t *type = <const int32_t *> (<Column> keys[0]).held.buf
-        cdef const int32_t *subscription = <const int32_t *> (<Column> keys[1]).held.buf
-        cdef uint32_t count = (<Column> keys[0]).count(), i, found = 0
+        cdef Column first = Column(types), second = Column(subscriptions)
+        cdef const int32_t *type = first.signed()
+        cdef const int32_t *subscription = second.signed()
+        cdef uint32_t count = first.count(), i, found = 0
         cdef uint64_t turn = 0
         with nogil:
             while rounds:
@@ -151,12 +158,12 @@ cdef class RouteOwners:
     cdef list held
 
     def __cinit__(self, uint64_t seed, bytes text not None, starts, owners, list names not None):
-        columns = Column(starts, 4), Column(owners, 4)
-        cdef uint32_t count = (<Column> columns[1]).count(), endpoints = <uint32_t> len(names)
+        cdef Column first = Column(starts), second = Column(owners)
+        cdef uint32_t count = second.count(), endpoints = <uint32_t> len(names)
         cdef const uint8_t *bytes_of = <const uint8_t *> PyBytes_AS_STRING(text)
-        cdef const uint32_t *start = <const uint32_t *> (<Column> columns[0]).held.buf
-        cdef const uint32_t *owner = <const uint32_t *> (<Column> columns[1]).held.buf
-        if (<Column> columns[0]).count() != count + 1 or start[count] > <uint32_t> len(text):
+        cdef const uint32_t *start = first.unsigned()
+        cdef const uint32_t *owner = second.unsigned()
+        if first.count() != count + 1 or start[count] > <uint32_t> len(text):
             raise ValueError("each MEID needs a start, and the end one more")
         with nogil:
             self.owners = route_owners_build(seed, bytes_of, start, owner, count, endpoints)
@@ -215,19 +222,19 @@ cdef class Routes:
         """
         if self.routes.former is not NULL:
             raise ValueError("the former table is not settled yet")
-        column = Column(moved, 4)
+        cdef Column column = Column(moved)
         if self.table is not None and column.count() != self.table.table.endpoints.count:
             raise ValueError("each endpoint of the former table needs its present number")
         self.former, self.table, self.moved = self.table, table, column
-        routes_use_table(&self.routes, table.table, <const uint32_t *> column.held.buf)
+        routes_use_table(&self.routes, table.table, column.unsigned())
         return self.former
 
     def use_owners(self, RouteOwners owners not None, moved) -> None:
         """Take a MEID map into use; it is settled at once. Raises ValueError."""
-        column = Column(moved, 4)
+        cdef Column column = Column(moved)
         if self.owners is not None and column.count() != self.owners.owners.endpoints.count:
             raise ValueError("each owner of the former map needs its present number")
-        routes_use_owners(&self.routes, owners.owners, <const uint32_t *> (<Column> column).held.buf)
+        routes_use_owners(&self.routes, owners.owners, column.unsigned())
         self.owners = owners
 
     def settle(self) -> bool:
@@ -251,7 +258,8 @@ cdef class Routes:
 
     def counts(self) -> tuple[int, int, int, int, int]:
         """Return the messages routed, without entry, without endpoint, without owner, and refused."""
-        return self.routes.routed, self.routes.no_entry, self.routes.no_endpoint, self.routes.no_owner, self.routes.refused
+        cdef core_routes *p = &self.routes
+        return p.routed, p.no_entry, p.no_endpoint, p.no_owner, p.refused
 
     def unroutable(self) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
         """Return the messages without entry, endpoint or owner, each with the key of the last one."""

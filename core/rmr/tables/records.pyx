@@ -21,15 +21,18 @@ cdef extern from "core/rmr/tables/simple_records.h" nogil:
         const uint8_t *text
         record_column stop
         uint64_t seed
+    ctypedef struct record_lists:
+        record_column place, word
+        record_names text, name
     ctypedef struct record_table:
-        record_column type, subscription, target, line, sender_row, sender_list, place, word, list_place, list_word
-        record_names endpoint, sender, groups, lists
+        record_column type, subscription, target, line, sender_row, sender_list
+        record_lists groups, senders
         bint compatible, failed
     bint column_add(record_column *, uint32_t)
     uint32_t name_add(record_names *, const uint8_t *, uint32_t)
     uint32_t name_start(const record_names *, uint32_t)
     uint32_t name_length(const record_names *, uint32_t)
-    uint32_t record_new_target(record_table *)
+    uint32_t record_new_list(record_lists *)
     bint record_row(record_table *, int32_t, int32_t, uint32_t, uint32_t)
     size_t records_take(record_table *, const uint8_t *, size_t, size_t, uint32_t)
     void records_free(record_table *)
@@ -66,7 +69,8 @@ cdef class Records:
 
     def __cinit__(self, uint64_t seed, bint compatible):
         self.table.compatible = compatible
-        self.table.endpoint.seed = self.table.sender.seed = self.table.groups.seed = self.table.lists.seed = seed
+        cdef record_table *t = &self.table
+        t.groups.text.seed = t.groups.name.seed = t.senders.text.seed = t.senders.name.seed = seed
         self.given = {}
 
     def __dealloc__(self):
@@ -91,19 +95,21 @@ cdef class Records:
 
     def target(self, tuple members not None) -> int:
         """Return a new target: groups of names; none means by MEID."""
-        cdef uint32_t target = record_new_target(&self.table)
-        cdef bint kept = target != NAME_NONE and column_add(&self.table.word, <uint32_t> len(members))
+        cdef record_lists *groups = &self.table.groups
+        cdef uint32_t target = record_new_list(groups)
+        cdef bint kept = target != NAME_NONE and column_add(&groups.word, <uint32_t> len(members))
         for group in members:
-            kept = kept and column_add(&self.table.word, <uint32_t> len(group))
+            kept = kept and column_add(&groups.word, <uint32_t> len(group))
             for name in group:
-                kept = kept and column_add(&self.table.word, self.number(name))
+                kept = kept and column_add(&groups.word, self.number(name))
         if not kept:
             raise MemoryError("a route table")
         return target
 
     cdef uint32_t number(self, str name) except? NAME_NONE:
         cdef bytes text = name.encode("utf-8", "surrogateescape")
-        cdef uint32_t found = name_add(&self.table.endpoint, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
+        cdef const uint8_t *octets = <const uint8_t *> PyBytes_AS_STRING(text)
+        cdef uint32_t found = name_add(&self.table.groups.name, octets, <uint32_t> PyBytes_GET_SIZE(text))
         if found == NAME_NONE:
             raise MemoryError("a route table")
         return found
@@ -118,20 +124,23 @@ cdef class Records:
     def columns(self) -> tuple[Array, Array, Array, Array]:
         """Return types, subscriptions, targets and lines."""
         cdef record_table *t = &self.table
-        return copied(SIGNED, &t.type), copied(SIGNED, &t.subscription), copied(UNSIGNED, &t.target), copied(UNSIGNED, &t.line)
+        types, subscriptions = copied(SIGNED, &t.type), copied(SIGNED, &t.subscription)
+        return types, subscriptions, copied(UNSIGNED, &t.target), copied(UNSIGNED, &t.line)
 
     def destinations(self) -> tuple[Array, Array, tuple[str, ...]]:
         """Return where each target begins in words, the words (core/rmr/forwarding/table.h), and the endpoints' names."""
-        return copied(UNSIGNED, &self.table.place), copied(UNSIGNED, &self.table.word), named(&self.table.endpoint)
+        cdef record_lists *groups = &self.table.groups
+        return copied(UNSIGNED, &groups.place), copied(UNSIGNED, &groups.word), named(&groups.name)
 
     def senders(self) -> dict[int, tuple[str, ...]]:
         """Return the senders of each row that is not for all senders."""
         cdef record_table *t = &self.table
-        cdef tuple names = named(&t.sender)
+        cdef record_column *word = &t.senders.word
+        cdef tuple names = named(&t.senders.name)
         cdef uint32_t i, k, at
         cdef list lists = []
-        for i in range(t.list_place.count):
-            at = t.list_place.at[i]
-            lists.append(tuple([names[t.list_word.at[at + 1 + k]] for k in range(t.list_word.at[at])]))
+        for i in range(t.senders.place.count):
+            at = t.senders.place.at[i] + 1  # behind the number of groups, which is one
+            lists.append(tuple([names[word.at[at + 1 + k]] for k in range(word.at[at])]))
         found = {t.sender_row.at[i]: lists[t.sender_list.at[i]] for i in range(t.sender_row.count)}
         return found | self.given

@@ -97,7 +97,8 @@ static inline const uint8_t *record_name(const record_table *t, const uint8_t **
     return name;
 }
 
-static bool record_simple_groups(const record_table *t, record_field f)
+/* Returns whether a field is a list of names in at most so many groups, each with at most so many members. */
+static bool record_simple_list(const record_table *t, record_field f, uint32_t most_groups, uint32_t most_members)
 {
     const uint8_t *p = f.at, *end = f.at + f.length, *stop;
     uint32_t groups = 1, members = 1;
@@ -106,19 +107,8 @@ static bool record_simple_groups(const record_table *t, record_field f)
         if (*p == ',') members++;
         else if (*p == ';') groups++, members = 1;
         else return false;
-        if (groups > RECORD_GROUPS || members > RECORD_MEMBERS) return false;
+        if (groups > most_groups || members > most_members) return false;
         p++;
-    }
-    return false;
-}
-
-static bool record_simple_senders(const record_table *t, record_field f)
-{
-    const uint8_t *p = f.at, *end = f.at + f.length, *stop;
-    uint32_t senders = 1;
-    while (record_name(t, &p, end, &stop)) {
-        if (p == end) return true;
-        if (*p++ != ',' || ++senders > RECORD_SENDERS) return false;
     }
     return false;
 }
@@ -176,65 +166,48 @@ static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, b
 
 /* ---- a row ---- */
 
-/* Returns a new target without groups, or NAME_NONE without memory. */
-GLUE inline uint32_t record_new_target(record_table *t)
+/* Returns the number of a new list without groups, or NAME_NONE without memory. */
+GLUE inline uint32_t record_new_list(record_lists *l)
 {
-    return column_add(&t->place, t->word.count) ? t->place.count - 1 : NAME_NONE;
+    return column_add(&l->place, l->word.count) ? l->place.count - 1 : NAME_NONE;
 }
 
-static bool record_add_groups(record_table *t, record_field f)
+static bool record_by_meid(record_field f) { return f.length == 5 && !memcmp(f.at, "%meid", 5); }
+
+static bool record_add_groups(const record_table *t, record_lists *l, record_field f)
 {
     const uint8_t *p = f.at, *end = f.at + f.length, *stop, *name;
-    if (f.length == 5 && !memcmp(f.at, "%meid", 5)) return column_add(&t->word, 0);
-    uint32_t groups = t->word.count, members = groups + 1;
-    if (!column_room(&t->word, 2)) return false;
-    t->word.at[groups] = 1;
-    t->word.at[members] = 0;
-    t->word.count += 2;
+    if (record_by_meid(f)) return column_add(&l->word, 0);
+    uint32_t groups = l->word.count, members = groups + 1;
+    if (!column_room(&l->word, 2)) return false;
+    l->word.at[groups] = 1;
+    l->word.at[members] = 0;
+    l->word.count += 2;
     while ((name = record_name(t, &p, end, &stop))) {
-        uint32_t number = name_add(&t->endpoint, name, (uint32_t) (stop - name));
-        if (number == NAME_NONE || !column_add(&t->word, number)) return false;
-        t->word.at[members]++;
+        uint32_t number = name_add(&l->name, name, (uint32_t) (stop - name));
+        if (number == NAME_NONE || !column_add(&l->word, number)) return false;
+        l->word.at[members]++;
         if (p == end) break;
         if (*p++ == ',') continue;
-        members = t->word.count;
-        if (!column_add(&t->word, 0)) return false;
-        t->word.at[groups]++;
+        members = l->word.count;
+        if (!column_add(&l->word, 0)) return false;
+        l->word.at[groups]++;
     }
     return true;
 }
 
-/* Returns the target of groups; NAME_NONE: they are not simple, or there is no memory. */
-static inline uint32_t record_target(record_table *t, record_field f)
+/* Returns the number of the list that a field holds; NAME_NONE: it is not simple, or there is no memory. */
+static inline uint32_t record_list(record_table *t, record_lists *l, record_field f)
 {
-    uint32_t slot, number = name_find(&t->groups, f.at, f.length, &slot);
-    if (number != NAME_NONE) return t->group_target.at[number];
-    if (!(f.length == 5 && !memcmp(f.at, "%meid", 5)) && !record_simple_groups(t, f)) return NAME_NONE;
-    uint32_t target = record_new_target(t);
-    t->failed = target == NAME_NONE || !record_add_groups(t, f) || !column_add(&t->group_target, target) ||
-              name_add(&t->groups, f.at, f.length) == NAME_NONE;
-    return t->failed ? NAME_NONE : target;
-}
-
-/* Returns the number of a list of senders; NAME_NONE as in record_target(). */
-static inline uint32_t record_list(record_table *t, record_field f)
-{
-    uint32_t slot, known = name_find(&t->lists, f.at, f.length, &slot);
-    if (known != NAME_NONE) return known;
-    if (!record_simple_senders(t, f)) return NAME_NONE;
-    const uint8_t *p = f.at, *end = f.at + f.length, *stop, *name;
-    uint32_t first = t->list_word.count;
-    t->failed = true;
-    if (!column_add(&t->list_place, first) || !column_add(&t->list_word, 0)) return NAME_NONE;
-    while ((name = record_name(t, &p, end, &stop))) {
-        uint32_t number = name_add(&t->sender, name, (uint32_t) (stop - name));
-        if (number == NAME_NONE || !column_add(&t->list_word, number)) return NAME_NONE;
-        t->list_word.at[first]++;
-        if (p++ == end) break;
-    }
-    uint32_t added = name_add(&t->lists, f.at, f.length);
-    t->failed = added == NAME_NONE;
-    return added;
+    bool senders = l == &t->senders;
+    uint32_t slot, known = name_find(&l->text, f.at, f.length, &slot);
+    if (known != NAME_NONE) return l->of_text.at[known];
+    if (!record_simple_list(t, f, senders ? 1 : RECORD_GROUPS, senders ? RECORD_SENDERS : RECORD_MEMBERS)
+        && (senders || !record_by_meid(f))) return NAME_NONE;
+    uint32_t number = record_new_list(l);
+    t->failed = number == NAME_NONE || !record_add_groups(t, l, f) || !column_add(&l->of_text, number)
+                || name_add(&l->text, f.at, f.length) == NAME_NONE;
+    return t->failed ? NAME_NONE : number;
 }
 
 GLUE inline bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line)
@@ -247,8 +220,8 @@ GLUE inline bool record_row(record_table *t, int32_t type, int32_t subscription,
 static inline bool record_enter(record_table *t, const record_fields *r, uint32_t line)
 {
     uint32_t list = NAME_NONE;
-    if (r->senders.length && (list = record_list(t, r->senders)) == NAME_NONE) return false;
-    uint32_t target = record_target(t, r->groups);
+    if (r->senders.length && (list = record_list(t, &t->senders, r->senders)) == NAME_NONE) return false;
+    uint32_t target = record_list(t, &t->groups, r->groups);
     if (target == NAME_NONE) return false;
     if (list != NAME_NONE && !(column_add(&t->sender_row, t->type.count) && column_add(&t->sender_list, list)))
         t->failed = true;
@@ -269,13 +242,19 @@ GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, si
     return (size_t) (p - text);
 }
 
+static void record_lists_free(record_lists *l)
+{
+    names_free(&l->text);
+    names_free(&l->name);
+    free(l->of_text.at);
+    free(l->place.at);
+    free(l->word.at);
+}
+
 GLUE void records_free(record_table *t)
 {
-    record_column *columns[] = {&t->type, &t->subscription, &t->target, &t->line, &t->sender_row, &t->sender_list,
-                                &t->place, &t->word, &t->list_place, &t->list_word, &t->group_target};
+    record_column *columns[] = {&t->type, &t->subscription, &t->target, &t->line, &t->sender_row, &t->sender_list};
     for (uint32_t i = 0; i < sizeof columns / sizeof *columns; i++) free(columns[i]->at);
-    names_free(&t->endpoint);
-    names_free(&t->sender);
-    names_free(&t->groups);
-    names_free(&t->lists);
+    record_lists_free(&t->groups);
+    record_lists_free(&t->senders);
 }

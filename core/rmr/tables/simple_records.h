@@ -31,18 +31,22 @@ PRIVATE uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t 
 GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length);
 PRIVATE void names_free(record_names *n);
 
-typedef struct {               /* columns; `groups` and `lists` are the texts of fields that were read */
+typedef struct {               /* lists of names in groups; a list of senders is one group */
+    record_names text;         /* fields that were read, by which their lists are found again */
+    record_column of_text;     /* by text: the list's number */
+    record_column place, word; /* by list (core/rmr/forwarding/table.h) */
+    record_names name;
+} record_lists;
+
+typedef struct {
     record_column type, subscription, target, line;
-    record_column sender_row, sender_list;     /* rows for certain senders, and the number of their list */
-    record_column place, word;                 /* by target (core/rmr/forwarding/table.h) */
-    record_column list_place, list_word;       /* by list: the number of senders, and each sender's number */
-    record_column group_target;                /* by number of a text in `groups` */
-    record_names endpoint, sender, groups, lists;
+    record_column sender_row, sender_list;     /* rows for certain senders, and the numbers of their lists */
+    record_lists groups, senders;
     bool compatible;                           /* blanks around names get a warning */
     bool failed;                               /* memory was exhausted, and the table is invalid */
 } record_table;
 
-GLUE uint32_t record_new_target(record_table *t);
+GLUE uint32_t record_new_list(record_lists *l);
 GLUE bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line);
 GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line);
 GLUE void records_free(record_table *t);

@@ -4,14 +4,20 @@ A table may have a million entries, so they are stored in columns (arrays), in t
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from core.rmr.tables.fields import Groups
 
 ANY_SUBSCRIPTION = -1
 DELETED = 0xFFFFFFFF  # a target that means: the entry deletes its key
+
+
+def record(message_type: int, senders: Iterable[str], subscription: int, groups: str) -> str:
+    """Return an entry as a record. Without groups it deletes its key."""
+    head = ",".join((str(message_type), *senders))
+    return f"mse|{head}|{subscription}|{groups}" if groups else f"del|{head}|{subscription}"
 
 
 class Entry(NamedTuple):
@@ -24,12 +30,11 @@ class Entry(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        head = ",".join([str(self.message_type), *self.senders])
-        return f"mse|{head}|{self.subscription}|{self.groups}"
+        return record(self.message_type, self.senders, self.subscription, str(self.groups))
 
 
 @dataclass(frozen=True, slots=True)
-class Destinations(Sequence[Groups]):
+class Destinations:
     """The destinations of entries, by target, as the forwarder stores them (core/rmr/forwarding/table.h).
 
     ``places`` says where in ``words`` a target begins. There stands the number of groups (0: by MEID), and
@@ -43,13 +48,7 @@ class Destinations(Sequence[Groups]):
     def __len__(self) -> int:
         return len(self.places)
 
-    @overload
-    def __getitem__(self, at: int) -> Groups: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Groups]: ...
-    def __getitem__(self, at: int | slice) -> Groups | Sequence[Groups]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
+    def __getitem__(self, at: int) -> Groups:
         start = self.places[at]
         groups = []
         place = start + 1
@@ -58,6 +57,9 @@ class Destinations(Sequence[Groups]):
             groups.append(tuple([self.endpoints[one] for one in self.words[place + 1 : stop]]))
             place = stop
         return Groups(tuple(groups), by_meid=not groups)
+
+    def __iter__(self) -> Iterator[Groups]:
+        return map(self.__getitem__, range(len(self)))
 
     def __add__(self, others: "Destinations") -> "Destinations":
         """Return these destinations followed by others."""

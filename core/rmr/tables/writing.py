@@ -10,7 +10,7 @@ from typing import Final
 from core.rmr.tables.border import octets_of
 from core.rmr.tables.parser import MEID_LIMIT
 from core.rmr.tables.state import AT_ONCE, force, in_force
-from core.rmr.tables.table import DELETED, Table
+from core.rmr.tables.table import DELETED, Table, record
 
 PIECE: Final = 64 * 1024  # octets of one message, records permitting; the library takes any size
 LONGEST_UPDATE: Final = 10_000  # entries of tables that are compared; longer tables are sent whole
@@ -99,14 +99,8 @@ def entries(update: Table) -> Iterator[str]:
 def _entries(table: Table, rows: Iterable[int]) -> Iterator[str]:
     texts = [str(groups) for groups in table.groups]
     for at in rows:
-        head = str(table.types[at])
-        if (senders := table.senders.get(at)) is not None:
-            head = ",".join((head, *senders))
-        target = table.targets[at]
-        if target == DELETED:
-            yield f"del|{head}|{table.subscriptions[at]}"
-        else:
-            yield f"mse|{head}|{table.subscriptions[at]}|{texts[target]}"
+        groups = "" if table.targets[at] == DELETED else texts[table.targets[at]]
+        yield record(table.types[at], table.senders.get(at, ()), table.subscriptions[at], groups)
 
 
 def difference(old: Table, new: Table) -> list[str] | None:
@@ -119,10 +113,8 @@ def difference(old: Table, new: Table) -> list[str] | None:
         if (records := after.get(key)) == before.get(key):
             continue
         if records is None or records[0][0]:  # the first is for some senders, so an older one for all must go
-            found.append(f"del|{key[0]}|{key[1]}")
-        for senders, groups in records or ():
-            head = ",".join((str(key[0]), *senders))
-            found.append(f"mse|{head}|{key[1]}|{groups}" if groups else f"del|{head}|{key[1]}")
+            found.append(record(key[0], (), key[1], ""))
+        found += [record(key[0], senders, key[1], groups) for senders, groups in records or ()]
         if len(found) > len(after):
             return None
     return found

@@ -148,7 +148,7 @@ def test_a_record_cut_short_is_said():
 def test_updates_and_deletions():
     result = table("updatert|start|u\nmse|1|2|a:1\ndel|1|3\nupdatert|end|2\n")
     assert not result.complete
-    assert rows(result) == ["mse|1|2|a:1", "mse|1|3|"]
+    assert rows(result) == ["mse|1|2|a:1", "del|1|3"]
     assert explain(result, {}, Question(1, 3)).groups == ()
 
 
