@@ -9,7 +9,6 @@ import click
 from rich.console import Console
 
 from core.rmr.tables import border
-from core.rmr.tables.changes import owner_changes, table_changes
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
@@ -17,6 +16,7 @@ from core.rmr.tables.warning import BadTableError, TableWarning
 from routerd.cli import printed
 from routerd.cli.cli_options import AS_JSON, examples
 from routerd.cli.live_table import ask, push, who
+from routerd.cli.table_changes import owner_changes, table_changes
 from routerd.cli.table_options import COMPAT, FILE, pieces, question
 from shm.contract.text import printable
 

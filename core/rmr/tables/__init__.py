@@ -1,1 +1,1 @@
-"""Route tables and MEID maps as values and as text: grammar, checks, lookup, differences."""
+"""Route tables and MEID maps as values and as text: grammar, checks, lookup."""
