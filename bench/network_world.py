@@ -16,7 +16,7 @@ import msgspec
 from core.addresses.addresses import Identity
 from core.interior.message import addressee
 from core.interior.network import Network
-from core.interior.port import NetworkSettings
+from shm.contract.routing import NetworkSetup
 
 TICK: Final = 1.0
 DELAYS: Final = (0.001, 0.005)
@@ -228,9 +228,9 @@ class Router:
 class World:
     """All routers, all connections, and the clock."""
 
-    def __init__(self, seed: int, settings: NetworkSettings | None = None, by_origin: bool = True) -> None:
+    def __init__(self, seed: int, settings: NetworkSetup | None = None, by_origin: bool = True) -> None:
         self.random = random.Random(seed)  # noqa: S311  repeatable, and keeps no secret
-        self.settings = settings or NetworkSettings()
+        self.settings = settings or NetworkSetup()
         self.by_origin = by_origin
         self.now = 0.0
         self.messages = 0

@@ -5,10 +5,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Identity
-from core.interior.network_adapter import Network, NetworkAdapter
+from core.interior.network_adapter import NetworkAdapter
 from core.management.service import Service
 from core.process.display import Display
 from core.process.router import Core
@@ -27,6 +27,9 @@ from shm.contract.control import (
 )
 from shm.contract.failures import failures
 from shm.memory import segment, snapshot_store
+
+if TYPE_CHECKING:
+    from core.interior.network import Network
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -62,21 +65,12 @@ def _snapshot_store(segments: str) -> Callable[[str], str]:
     return lambda name: str(snapshot_store.place(segments, name))
 
 
-def _network(setup: Setup, network_adapter: NetworkAdapter) -> Network:
+def _network(setup: Setup, network_adapter: NetworkAdapter) -> "Network":
     """Build the router protocol with the instance number of this run of the router."""
-    from core.interior import duplicate_id, network, port  # noqa: PLC0415  a router that stands alone does without
+    from core.interior import duplicate_id, network  # noqa: PLC0415  a router that stands alone does without
 
-    timers = setup.network
-    settings = port.NetworkSettings(
-        timers.hello_interval_seconds,
-        timers.hello_max_age_seconds,
-        timers.ra_interval_seconds,
-        timers.ra_interval_flux_seconds,
-        timers.remote_ls_max_age_seconds,
-        timers.unreachable_holdoff_seconds,
-    )
     instance = duplicate_id.instance(time.time(), setup.generation, secrets.randbits)
-    return network.Network(Identity(setup.router_id, setup.area), instance, settings, network_adapter)
+    return network.Network(Identity(setup.router_id, setup.area), instance, setup.network, network_adapter)
 
 
 def serve(

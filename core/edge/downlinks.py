@@ -19,7 +19,6 @@ from core.links.local import RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
 from core.links.terminus import EDGE, Place, shared
-from shm.contract.complaints import Complaints
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -84,7 +83,6 @@ class Downlinks(Edges):
         self._by_number: dict[int, Edge] = {}
         self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
         self._asking: dict[Key, Link] = {}  # links for questions, likewise
-        self._complaints = Complaints()
         self._number = 0
         self._changed: set[str] = set()  # keys whose receivers came or went
         self._looked = self._routes = 0
@@ -172,9 +170,7 @@ class Downlinks(Edges):
         return error
 
     def _complain(self, opened: ConnectionOpened, what: str, detail: str) -> None:
-        who = f"user {opened.user!r} at {opened.host.rpartition(':')[0]}"
-        now = self._forwarder.now / 1e9
-        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
+        self._base.complain(f"user {opened.user!r} at {opened.host.rpartition(':')[0]}", what, detail)
 
     def serves(self, attach: Attach) -> Place | Error | None:
         """Return where a link on any connection leads that uses a service for edge routers, or None."""
@@ -254,8 +250,7 @@ class Downlinks(Edges):
             edge = None if link is None else self._by_number.get(link.edge)
             who = "an edge router" if edge is None else f"edge router {edge.opened.container}"
             what = f"sent an unreadable question about an address: {error}"
-            now = self._forwarder.now / 1e9
-            self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
+            self._base.complain(who, what)
             raise RefusedError(what) from error
         route = self._link_routes.find(question.address, question.receives)
         reached = route is not None and bool(route.hosts or route.remotes)

@@ -30,8 +30,7 @@ from core.links.base import Base
 from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
-from shm.contract.complaints import Complaints
-from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -82,7 +81,6 @@ class Uplink(Edges):
         self._addresses = base.addresses
         self._local = base.local
         self._me = base.me
-        self._names = base.names
         self._streams = streams
         self._interiors: dict[Key, Interior] = {}
         self.active: Interior | None = None
@@ -91,7 +89,6 @@ class Uplink(Edges):
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
         self._beyond: set[str] = set()  # keys with receivers beyond the uplink
-        self._complaints = Complaints()
         self.lookup = Lookup(base, decide, self._complain)
         self.route_proxies = RouteProxies(base, self._complain)
         self._number = self._beats = 0
@@ -178,25 +175,11 @@ class Uplink(Edges):
     ) -> tuple[int, str]:
         """Request a link on the active connection. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
-        request = self._names.request()
+        request = self._base.names.request()
         self._requested[request] = what
-        opened = self.active.opened
-        name = f"qdlink.{self._names.discriminator()}"
-        link = OpenLink(
-            opened.connection,
-            opened.generation,
-            request,
-            name,
-            outgoing,
-            None if outgoing else address,
-            address if outgoing else None,
-            0,
-            said or [],
-            said or [],
-            capacity=capacity,
-        )
-        self._base.post(self.active.worker, link)
-        return request, name
+        terms = {"source_capabilities": said or [], "target_capabilities": said or [], "capacity": capacity}
+        end = {"target" if outgoing else "source": address}
+        return request, self._base.open_link(self.active.worker, self.active.opened, request, outgoing, **end, **terms)
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
         """Return where a link of an edge connection leads, or None if it is treated as a client's."""
@@ -313,8 +296,7 @@ class Uplink(Edges):
 
     def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
         who = "the interior router" if self.active is None else f"router {self.active.peer}"
-        now = self._forwarder.now / 1e9
-        self._complaints.tell(now, LOGGER, level, "%s %s%s", who, what, detail, key=(who, what))
+        self._base.complain(who, what, detail, level)
 
     # ---- receivers beyond the uplink ----
 

@@ -6,17 +6,22 @@ connection is up, and its neighbour can be greeted, when both control links are 
 """
 
 import logging
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Nodes
 from core.forwarder.link_terms import LinkTerms
 from core.links.base import Base
+from core.links.link import Link
+from core.links.plane import Plane
 from core.links.streams import Streams
 from core.links.terminus import INTER_ROUTER
-from shm.contract.complaints import Complaints
-from shm.contract.payloads import Attach, ConnectionOpened, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
+
+if TYPE_CHECKING:
+    from core.interior.network import Network
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -41,14 +46,6 @@ KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
 SKUPPER: Final = 3  # enum content_annotations
 
 Key = tuple[int, int]  # worker, index of the connection in it
-
-
-class Listener(Protocol):
-    """The router protocol, which is told of neighbours."""
-
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
-    def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
-    def neighbour_lost(self, neighbour: int) -> None: ...
 
 
 class InterRouter(msgspec.Struct):
@@ -95,19 +92,17 @@ def kind_of(attach: Attach) -> int | None:
     return next((KINDS[one] for one in attach.capabilities if one in KINDS), None)
 
 
-class InterRouters:
-    """All inter-router connections of this router."""
+class InterRouters(Plane):
+    """All inter-router connections of this router. ``network`` returns the router protocol."""
 
-    def __init__(self, base: Base, nodes: Nodes, streams: Streams, listener: Listener) -> None:
+    def __init__(self, base: Base, nodes: Nodes, streams: Streams, network: "Callable[[], Network]") -> None:
         self._base = base
         self._nodes = nodes
-        self._names = base.names
         self._streams = streams
-        self._listener = listener
+        self._network = network
         self._inter_routers: dict[Key, InterRouter] = {}
         self._by_place: dict[int, InterRouter] = {}
         self._by_request: dict[int, tuple[InterRouter, int]] = {}  # with the kind of link
-        self._complaints = Complaints()
         self._number = 0
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
@@ -170,10 +165,10 @@ class InterRouters:
             return
         inter_router.opened = opened
         if inter_router.up:
-            LOGGER.info("router connection to %snow has cost %d at this end", inter_router.peer, opened.cost)
-            self._listener.neighbour_cost(inter_router.number, opened.cost)
+            LOGGER.info("router connection to %s now has cost %d at this end", inter_router.peer, opened.cost)
+            self._network().neighbour_cost(inter_router.number, opened.cost)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """Forget the connections of a dead worker."""
         for key in [key for key in self._inter_routers if key[0] == worker]:
             self.closed(*key)
@@ -181,23 +176,12 @@ class InterRouters:
     def _open(self, inter_router: InterRouter, capability: str, session: int, priority: int) -> None:
         """Request a pair of links."""
         for outgoing in (True, False):
-            request = self._names.request()
+            request = self._base.names.request()
             inter_router.asked.add(request)
             self._by_request[request] = inter_router, KINDS[capability]
-            link = OpenLink(
-                inter_router.opened.connection,
-                inter_router.opened.generation,
-                request,
-                f"qdlink.{self._names.discriminator()}",
-                outgoing,
-                None,
-                None,
-                session,
-                [capability],
-                [capability],
-                priority=priority,
-            )
-            self._base.post(inter_router.worker, link)
+            terms = {"source_capabilities": [capability], "target_capabilities": [capability], "priority": priority}
+            opened = inter_router.opened
+            self._base.open_link(inter_router.worker, opened, request, outgoing, session=session, **terms)
 
     def refused(self, refused: LinkRefused) -> None:
         """Forget a requested link that the peer refused or whose connection is gone."""
@@ -211,9 +195,8 @@ class InterRouters:
             self._complain(inter_router, "refused a link: ", f"{error.condition}: {error.description}{hint}")
 
     def _complain(self, inter_router: InterRouter, what: str, detail: str = "") -> None:
-        now = self._base.forwarder.now / 1e9
         who = f"router {inter_router.opened.container}"  # without the port, which may differ the next time
-        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
+        self._base.complain(who, what, detail)
 
     # ---- links ----
 
@@ -269,16 +252,16 @@ class InterRouters:
             taken.add(priority)
         return kind, priority
 
-    def drop_link(self, worker: int, connection: int, kind: int, outgoing: bool, priority: int) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """Forget a link between routers that is gone."""
-        inter_router = self._inter_routers.get((worker, connection))
+        inter_router = self._inter_routers.get((link.worker, link.connection))
         if inter_router is None:
             return
-        if kind == CONTROL_LINK:
-            inter_router.control.discard(outgoing)
+        if link.kind == CONTROL_LINK:
+            inter_router.control.discard(link.outgoing)
             self._lost(inter_router)
-        elif kind == DATA_LINK:
-            inter_router.data[outgoing].discard(priority)
+        elif link.kind == DATA_LINK:
+            inter_router.data[link.outgoing].discard(link.priority)
 
     def _check_up(self, inter_router: InterRouter) -> None:
         if inter_router.up or len(inter_router.control) < 2:
@@ -286,17 +269,17 @@ class InterRouters:
         inter_router.up = True
         cost, told = inter_router.opened.cost, told_cost(inter_router.opened)
         LOGGER.info("router connection to %s is up, cost %d", inter_router.peer, max(cost, told))
-        self._listener.neighbour_up(inter_router.number, cost, dialect(inter_router.opened), told)
+        self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), told)
 
     def _lost(self, inter_router: InterRouter) -> None:
         if inter_router.up:
             inter_router.up = False
             LOGGER.info("router connection to %s is lost", inter_router.peer)
-            self._listener.neighbour_lost(inter_router.number)
+            self._network().neighbour_lost(inter_router.number)
 
     # ---- time ----
 
-    def step(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """Close connections whose links were not set up in time. ``now`` is in nanoseconds."""
         for inter_router in list(self._inter_routers.values()):
             if inter_router.whole or now - inter_router.since <= SET_UP_NS:

@@ -32,11 +32,12 @@ from core.interior.message import (
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.neighbours import Neighbour, Neighbours
 from core.interior.nodes import Node, NodeView
-from core.interior.port import NetworkSettings, Port
+from core.interior.port import Port
 from core.interior.sync import Answer, MobileSync
 from core.interior.topology import Topology
 from core.interior.view import views
 from shm.contract.complaints import Complaints
+from shm.contract.routing import NetworkSetup
 
 HELLO_LOG = logging.getLogger("ROUTER_HELLO")
 LS_LOG = logging.getLogger("ROUTER_LS")
@@ -66,7 +67,7 @@ class Network:
     and after every other call.
     """
 
-    def __init__(self, me: Identity, instance: int, settings: NetworkSettings, port: Port) -> None:
+    def __init__(self, me: Identity, instance: int, settings: NetworkSetup, port: Port) -> None:
         self._me = me.router_id
         self._instance = instance
         self._settings = settings
@@ -77,8 +78,8 @@ class Network:
         self._topology = Topology(self._me, settings, port, self._complaints)
         self._sync = MobileSync(self._me, port)
         self._topology.on_flush = self._sync.flush
-        self._greeter = Greeter(self._me, instance, settings.hello_interval, settings.hello_max_age)
-        self._schedule = Schedule(settings.ra_interval, settings.ra_interval_flux)
+        self._greeter = Greeter(self._me, instance, settings.hello_interval_seconds, settings.hello_max_age_seconds)
+        self._schedule = Schedule(settings.ra_interval_seconds, settings.ra_interval_flux_seconds)
         self._handlers: dict[str, Callable[[Neighbour, Fields, float], None]] = {
             hello.OPCODE: self._hello,
             advertisement.OPCODE: self._advertisement,
@@ -318,7 +319,7 @@ class Network:
     def tick(self, now: float) -> None:
         """Apply the time and all calls since the last tick. ``now`` is in seconds."""
         self._greeter.expire(now)
-        for neighbour in self._neighbours.expire(now - self._settings.hello_max_age):
+        for neighbour in self._neighbours.expire(now - self._settings.hello_max_age_seconds):
             HELLO_LOG.info("%s is silent: its greetings no longer name this router", neighbour.name)
             self._choose_link(neighbour.router)
         own_changed = self._topology.tick(now)

@@ -7,10 +7,10 @@ links with their neighbour, gives the time, and reports which addresses have rec
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Address, Rule, mobile_text
-from core.forwarder.forward import ROUTED_LINK, Nodes
+from core.forwarder.forward import Nodes
 from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.base import Base
@@ -19,9 +19,9 @@ from core.links.streams import Streams
 from shm.statistics.stats import COUNTERS
 
 if TYPE_CHECKING:
-    from core.interior.nodes import NodeView
+    from core.interior.network import Network
     from core.links.link import Link
-    from shm.contract.payloads import ConnectionOpened, Detach, LinkRefused
+    from shm.contract.payloads import ConnectionOpened, Detach
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -46,21 +46,6 @@ NUMBERS: Final = {"multicast": 1, "closest": 2, "balanced": 3, "unavailable": 5}
 TREATMENTS: Final = {number: name for name, number in NUMBERS.items() if name != "unavailable"}
 
 
-class Network(Protocol):
-    """The router protocol, as the adapter drives it."""
-
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
-    def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
-    def neighbour_lost(self, neighbour: int) -> None: ...
-    def received(self, neighbour: int, content: bytes, now: float) -> None: ...
-    def local_address(self, key: str, treatment: int) -> None: ...
-    def local_address_gone(self, key: str) -> None: ...
-    def tick(self, now: float) -> None: ...
-    def nodes(self) -> "list[NodeView]": ...
-    @property
-    def last_change(self) -> int: ...
-
-
 class NetworkAdapter(Plane):
     """One router's part of the network. A standalone router has none."""
 
@@ -71,7 +56,7 @@ class NetworkAdapter(Plane):
         self._me = base.me
         self.nodes = Nodes(base.forwarder)
         self.nodes.add_router(0, self._text(base.me.router_id))
-        self.inter_routers = InterRouters(base, self.nodes, streams, self)
+        self.inter_routers = InterRouters(base, self.nodes, streams, self._told)
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
@@ -82,7 +67,7 @@ class NetworkAdapter(Plane):
         self.routes = 0  # changes whenever the network has changed
         self._changed = True  # the protocol may have something to send
 
-    def start(self, network: Callable[["NetworkAdapter"], Network]) -> None:
+    def start(self, network: Callable[["NetworkAdapter"], "Network"]) -> None:
         """Start the protocol, which ``network`` builds with this adapter as its port."""
         for spelling, rule in HEARD.items():
             text = spelling.format(area=self._me.area)
@@ -119,7 +104,7 @@ class NetworkAdapter(Plane):
         return len(self._routers)
 
     @property
-    def network(self) -> Network:
+    def network(self) -> "Network":
         """The router protocol. `start` comes first."""
         assert self._network is not None, "start comes first"
         return self._network
@@ -134,36 +119,14 @@ class NetworkAdapter(Plane):
         """Whether the protocol may have something to send."""
         return self._changed
 
-    def opened(self, worker: int, opened: "ConnectionOpened") -> None:
-        """Enter a connection, which may lead to a neighbour."""
-        self.inter_routers.opened(worker, opened)
-
-    def cost(self, worker: int, opened: "ConnectionOpened") -> None:
-        """Apply a changed cost of this end of a connection."""
-        self.inter_routers.cost(worker, opened)
-
-    def closed(self, worker: int, connection: int) -> None:
-        """Forget a connection that is gone."""
-        self.inter_routers.closed(worker, connection)
-
-    def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Forget the connections of a dead worker."""
-        self.inter_routers.forget_worker(worker)
-
-    def refused(self, refused: "LinkRefused") -> None:
-        """Forget a requested link that its peer refused."""
-        self.inter_routers.refused(refused)
-
     def attached(self, link: "Link") -> None:
         """Count a receiver's new link."""
         if link.outgoing and link.address is not None:
             self._consumer(link.address, 1)
 
     def detached(self, link: "Link", detach: "Detach | None") -> None:
-        """Forget a link that is gone, of a client or between routers."""
-        if link.kind and link.kind != ROUTED_LINK:
-            self.inter_routers.drop_link(link.worker, link.connection, link.kind, link.outgoing, link.priority)
-        elif link.outgoing and link.address is not None:
+        """Forget a receiver's link that is gone."""
+        if link.outgoing and link.address is not None:
             self._consumer(link.address, -1)
 
     def served(self, address: Address, number: int, sends: bool) -> None:
@@ -173,26 +136,15 @@ class NetworkAdapter(Plane):
 
     # ---- events for the protocol ----
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
-        """Tell the protocol that the control links to a neighbour are open."""
+    def _told(self) -> "Network":
+        """Return the router protocol for an event, after which it may have something to send."""
         self._changed = True
-        self.network.neighbour_up(neighbour, cost, dialect, told)
-
-    def neighbour_cost(self, neighbour: int, cost: int) -> None:
-        """Tell the protocol that this end's cost of a connection has changed."""
-        self._changed = True
-        self.network.neighbour_cost(neighbour, cost)
-
-    def neighbour_lost(self, neighbour: int) -> None:
-        """Tell the protocol that a control link or its connection is gone."""
-        self._changed = True
-        self.network.neighbour_lost(neighbour)
+        return self.network
 
     def _heard(self, content: bytes, place: int) -> None:
         inter_router = self.inter_routers.at(place)
         if inter_router is not None and inter_router.up:
-            self._changed = True
-            self.network.received(inter_router.number, content, self._forwarder.now / TICK_NS)
+            self._told().received(inter_router.number, content, self._forwarder.now / TICK_NS)
 
     def _consumer(self, address: Address, number: int) -> None:
         """Count a receiver of an address that came (1) or went (-1)."""
@@ -214,7 +166,7 @@ class NetworkAdapter(Plane):
             return
         if now - self._ticked >= TICK_NS:
             self._ticked = now
-            self.inter_routers.step(now)
+            self.inter_routers.check(now)
         self._changed = False
         self.network.tick(now / TICK_NS)
         self._forwarder.gauge(TOPOLOGY_CHANGED, self.network.last_change)

@@ -1,19 +1,6 @@
-"""The interface of the router protocol to the forwarder, and its settings."""
+"""The interface of the router protocol to the forwarder."""
 
 from typing import Protocol
-
-import msgspec
-
-
-class NetworkSettings(msgspec.Struct, frozen=True):
-    """The intervals of the protocol, in seconds, named after the router's attributes."""
-
-    hello_interval: float = 1
-    hello_max_age: float = 3
-    ra_interval: float = 30
-    ra_interval_flux: float = 4
-    remote_ls_max_age: float = 60
-    unreachable_holdoff: float = 1
 
 
 class Port(Protocol):

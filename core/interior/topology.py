@@ -12,8 +12,9 @@ from core.interior import paths
 from core.interior.linkstate import LinkStateUpdate
 from core.interior.neighbours import Neighbour
 from core.interior.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes
-from core.interior.port import NetworkSettings, Port
+from core.interior.port import Port
 from shm.contract.complaints import Complaints
+from shm.contract.routing import NetworkSetup
 
 LOGGER = logging.getLogger("ROUTER_LS")
 
@@ -29,7 +30,7 @@ _NOT_YET: Final = float("-inf")
 class Topology:
     """Link states, and the tables that follow from them."""
 
-    def __init__(self, me: str, settings: NetworkSettings, port: Port, complaints: Complaints) -> None:
+    def __init__(self, me: str, settings: NetworkSetup, port: Port, complaints: Complaints) -> None:
         self._me = me
         self._settings = settings
         self._port = port
@@ -174,7 +175,7 @@ class Topology:
 
     def _expire(self, now: float) -> None:
         for node in self.nodes:
-            if node.peers and now - node.seen > self._settings.remote_ls_max_age:
+            if node.peers and now - node.seen > self._settings.remote_ls_max_age_seconds:
                 node.forget_state()
                 self._change(f"router {node.router} has been silent for too long")
                 LOGGER.info("the links of router %s are unknown because it has been silent for too long", node.router)
@@ -188,7 +189,7 @@ class Topology:
                 self._forget(node, "has no known links")
         for node in self.nodes:
             since = node.unreachable_since
-            if since is not None and now - since >= self._settings.unreachable_holdoff:
+            if since is not None and now - since >= self._settings.unreachable_holdoff_seconds:
                 node.unreachable_since = None
                 self.on_flush(node)
 

@@ -17,7 +17,7 @@ from core.links.link import Link
 from core.links.plane import Plane
 from core.links.terminus import ROUTE_CONTAINER
 from shm.contract.control import SetRouting
-from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 from shm.contract.routing import AutoLinkSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -88,7 +88,6 @@ class AutoLinks(Plane):
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._names = base.names
         self._links: dict[str, AutoLink] = {}  # by identity
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
@@ -164,21 +163,12 @@ class AutoLinks(Plane):
         setup = leg.auto.setup
         address = leg.auto.peer_address
         leg.state, leg.again = "attaching", None
-        leg.request = self._names.request()
+        leg.request = self._base.names.request()
         self._by_request[leg.request] = leg
         capabilities = [FALLBACK] if setup.fallback else []
-        link = OpenLink(
-            leg.opened.connection,
-            leg.opened.generation,
-            leg.request,
-            f"qdlink.{self._names.discriminator()}",
-            not setup.incoming,
-            address if setup.incoming else None,
-            None if setup.incoming else address,
-            source_capabilities=capabilities if setup.incoming else [],
-            target_capabilities=[] if setup.incoming else capabilities,
-        )
-        self._base.post(leg.worker, link)
+        end = "source" if setup.incoming else "target"
+        terms = {end: address, f"{end}_capabilities": capabilities}
+        self._base.open_link(leg.worker, leg.opened, leg.request, not setup.incoming, **terms)
 
     def claim(self, worker: int, attach: Attach) -> Leg | None:
         """Return the leg that an attach belongs to, or None.

@@ -1,7 +1,8 @@
 """What planes build on: the forwarder, and the tables of addresses, connections and links around it."""
 
+import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,8 +16,11 @@ from core.links.local import Local
 from core.links.memory import Memory
 from core.links.plane import Plane, each
 from core.links.refusals import Refusals
+from shm.contract.complaints import Complaints
 from shm.contract.control import Setup
-from shm.contract.payloads import Close, ConnectionOpened, Error, record
+from shm.contract.payloads import Close, ConnectionOpened, Error, OpenLink, record
+
+LOGGER = logging.getLogger("ROUTER_CORE")
 
 P = TypeVar("P", bound=Plane)
 
@@ -56,6 +60,7 @@ class Base:
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.connections = Connections(self.forwarder, self.admissions)
         self.refusals = Refusals(self.forwarder, self.connections.find)
+        self._complaints = Complaints()
         self.planes: list[Plane] = []
         self.links = Links(self.forwarder, self.addresses, self.admissions, self.planes)
 
@@ -76,6 +81,17 @@ class Base:
     def post(self, worker: int, message: msgspec.Struct) -> None:
         """Send a control record to a worker."""
         self.forwarder.post_control(worker, *record(message))
+
+    def open_link(self, worker: int, opened: ConnectionOpened, request: int, outgoing: bool, **terms: Any) -> str:
+        """Request a link on a connection, with more fields of ``OpenLink``. Return the link's name."""
+        name = f"qdlink.{self.names.discriminator()}"
+        self.post(worker, OpenLink(opened.connection, opened.generation, request, name, outgoing, **terms))
+        return name
+
+    def complain(self, who: str, what: str, detail: str = "", level: int = logging.WARNING) -> None:
+        """Log a peer's misbehaviour, once per minute for each pair of ``who`` and ``what``."""
+        now = self.forwarder.now / 1e9
+        self._complaints.tell(now, LOGGER, level, "%s %s%s", who, what, detail, key=(who, what))
 
     def close_connection(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         """Close a worker's connection with an error."""

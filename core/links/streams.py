@@ -14,7 +14,7 @@ from core.forwarder.forward import StreamLinks
 from core.links.base import Base
 from core.links.plane import Plane
 from core.links.terminus import NO_ROOM
-from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused
 
 if TYPE_CHECKING:
     from core.links.link import Link
@@ -46,7 +46,6 @@ class Streams(Plane):
         self._base = base
         self._forwarder = base.forwarder
         self._links = StreamLinks(base.forwarder)
-        self._names = base.names
         self._pools: dict[int, Pool] = {}  # by handle
         self._by_request: dict[int, Pool] = {}
         self._stepped = self._trimmed = 0
@@ -126,24 +125,13 @@ class Streams(Plane):
         wanted = min(waiting - len(pool.asked), MOST - total)
         if wanted <= 0 or not pool.may():
             return
-        opened = pool.opened
         for _ in range(wanted):
-            request = self._names.request()
+            request = self._base.names.request()
             pool.asked.add(request)
             self._by_request[request] = pool
-            link = OpenLink(
-                opened.connection,
-                opened.generation,
-                request,
-                f"qdlink.{self._names.discriminator()}",
-                True,
-                None,
-                None,
-                FIRST_SESSION + request,  # one session each, so that a full window stops no other stream
-                pool.capabilities,
-                pool.capabilities,
-            )
-            self._base.post(pool.worker, link)
+            terms = {"source_capabilities": pool.capabilities, "target_capabilities": pool.capabilities}
+            session = FIRST_SESSION + request  # one session each, so that a full window stops no other stream
+            self._base.open_link(pool.worker, pool.opened, request, True, session=session, **terms)
 
     def _trim(self, pool: Pool) -> None:
         for link, generation in self._links.surplus(pool.handle, IDLE, TRIMMED):

@@ -35,7 +35,8 @@ def build(core: "Core") -> None:
     planes += [Administration(core), Connectors(), routes, Ends(core, routes, network_adapter)]
     planes += route_tables.planes(core)
     planes += [RouteWorkers(core), FlowLog(core), AutoLinks(core), Exchanges(core), streams]
-    planes += [one for one in (network_adapter, edges) if one is not None]
+    planes += [] if network_adapter is None else [network_adapter.inter_routers, network_adapter]
+    planes += [] if edges is None else [edges]
 
 
 def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:

@@ -178,8 +178,8 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     request: int
     name: str
     outgoing: bool
-    source: str | None
-    target: str | None
+    source: str | None = None
+    target: str | None = None
     session: int = 0
     source_capabilities: list[str] = []
     target_capabilities: list[str] = []

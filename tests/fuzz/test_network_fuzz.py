@@ -17,7 +17,7 @@ from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
 from core.interior.message import ALL_MOBILE, decode, encode
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.network import Network
-from core.interior.port import NetworkSettings
+from shm.contract.routing import NetworkSetup
 
 HONEST, LIAR = 1, 2
 ROUNDS = 1500
@@ -126,7 +126,7 @@ def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.Log
     """The honest neighbour and what lies behind it stay as they are, the log stays short."""
     chance = random.Random(seed)  # noqa: S311  repeatable, and keeps no secret
     port = Port()
-    network = Network(Identity("A"), 7, NetworkSettings(), port)
+    network = Network(Identity("A"), 7, NetworkSetup(), port)
     now = 1000.0
     network.neighbour_up(HONEST, 1, "routerd")
     network.neighbour_up(LIAR, 10_000, "dispatch")
@@ -153,7 +153,7 @@ def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.Log
 def test_ten_thousand_peers_and_names(caplog: pytest.LogCaptureFixture) -> None:
     """A list that is too long is refused; names that come one by one stop at the bits there are."""
     port = Port()
-    network = Network(Identity("A"), 7, NetworkSettings(), port)
+    network = Network(Identity("A"), 7, NetworkSetup(), port)
     network.neighbour_up(LIAR, 1, "dispatch")
     network.received(LIAR, greeting("L", 5, ["A"]), 1000.0)
     many = {f"R{number}": 1 for number in range(10_000)}

@@ -15,10 +15,10 @@ from bench.contract import C_ATTACH, C_ATTACHED, C_CLOSE, C_CONNECTION_OPENED, C
 from core.interior.message import sections
 from core.interior.network import Network
 from core.interior.network_adapter import NetworkAdapter
-from core.interior.port import NetworkSettings
 from core.process.router import Core
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import Attach, Attached, Close, ConnectionOpened, Detach, LinkRefused, OpenLink
+from shm.contract.routing import NetworkSetup
 from tests.model.memory import CONTENT, Memory
 
 RULES: Final = [
@@ -108,7 +108,7 @@ class Site:
 
     def _network(self, network_adapter: NetworkAdapter) -> Network:
         self.network_adapter = network_adapter
-        self.network = Network(network_adapter._me, 1000, NetworkSettings(), network_adapter)
+        self.network = Network(network_adapter._me, 1000, NetworkSetup(), network_adapter)
         return self.network
 
     # ---- saying ----

@@ -6,7 +6,7 @@ from core.interior.hello import greeting
 from core.interior.linkstate import LinkStateUpdate
 from core.interior.message import Control, Fields, decode
 from core.interior.network import Network
-from core.interior.port import NetworkSettings
+from shm.contract.routing import NetworkSetup
 
 ME = 1_700_000_000
 
@@ -63,9 +63,9 @@ class Port:
 class Alone:
     """A router called A, and what its neighbours say to it."""
 
-    def __init__(self, settings: NetworkSettings | None = None) -> None:
+    def __init__(self, settings: NetworkSetup | None = None) -> None:
         self.port = Port()
-        self.network = Network(Identity("A"), ME, settings or NetworkSettings(), self.port)
+        self.network = Network(Identity("A"), ME, settings or NetworkSetup(), self.port)
         self.now = 1000.0
 
     def tick(self, seconds: float = 0.0) -> None:

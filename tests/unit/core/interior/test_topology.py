@@ -8,7 +8,7 @@ from core.interior.advertisement import Advertisement
 from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
 from core.interior.message import ALL_MOBILE
 from core.interior.mobile import MobileUpdate
-from core.interior.port import NetworkSettings
+from shm.contract.routing import NetworkSetup
 from tests.support.beds.neighbourhood import ME, Alone, body
 
 
@@ -164,7 +164,7 @@ def test_silent_routers_lose_their_links_and_are_forgotten() -> None:
 @pytest.mark.parametrize("holdoff", [0, 5])
 def test_addresses_of_a_router_without_a_way_are_kept_for_a_while(holdoff: int) -> None:
     """`unreachableHoldoffSeconds`: it may be back before they would have to be told again."""
-    alone = Alone(NetworkSettings(unreachable_holdoff=holdoff))
+    alone = Alone(NetworkSetup(unreachable_holdoff_seconds=holdoff))
     alone.meet()
     alone.say(MobileUpdate("B", 1, {"M0q": 3}).encode(ALL_MOBILE))
     alone.lsu("B", 2, {"A": 1, "C": 1})
