@@ -28,18 +28,18 @@ CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
     show_default=True,
     help="A .conf, .json or .toml file.",
 )
-@click.option("-I", "--include", metavar="PATH", help="Ignored: there is nothing to load from elsewhere.")
+@click.option("-I", "--include", metavar="PATH", help="Ignored: the router loads nothing from other places.")
 @click.option("-d", "--daemon", "background", is_flag=True, help="Go into the background once it serves.")
 @click.option(
     "-P",
     "--pidfile",
     "pid_file",
     type=click.Path(path_type=Path, readable=False),
-    help="With -d: file for its process id.",
+    help="With -d: the file for the process id.",
 )
 @click.option("-U", "--user", metavar="NAME", help="With -d: the user to become.")
-@click.option("-T", "--test-hooks", is_flag=True, help="Accepted: there are none in this router.")
-@click.option("-v", "--version", "show_version", is_flag=True, help="Say the version and exit.")
+@click.option("-T", "--test-hooks", is_flag=True, help="Ignored: this router has no test hooks.")
+@click.option("-v", "--version", "show_version", is_flag=True, help="Print the version and exit.")
 def qdrouterd(
     file: Path,
     include: str | None,
@@ -55,7 +55,7 @@ def qdrouterd(
         click.echo(installed_version())
         return 0
     if test_hooks:
-        _say("-T: there are no test hooks; core clients and core endpoints cannot be tested")
+        _say("-T: this router has no test hooks; core clients and core endpoints cannot be tested")
     if not background:
         return _run(file, None)
     file = file.absolute()

@@ -16,7 +16,7 @@ from routerd.config.entities.router import Log, Router
 from routerd.config.entities.routing import Address
 from routerd.config.entities.transport import Listener
 from routerd.config.formats import conf_file, json_file, toml_file
-from routerd.config.formats.source import Block, ConfigError, Mistake, Section, Setting, decode
+from routerd.config.formats.source import Block, ConfigError, Mistake, Section, Setting, read
 from routerd.config.policy_dir import policy_sections
 from routerd.config.rules.auth_service import check_auth_services
 from routerd.config.rules.check import Checked, check
@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str], router_id: str = "") -> Config:
     `router_id` is the id of a router whose file gives none; without either the router gets a random id.
     """
     file = os.fspath(path)
-    return parse(_read(file), file, router_id)
+    return parse(read(file, "give a .conf, .json or .toml file"), file, router_id)
 
 
 def parse(text: str, file: str, router_id: str = "") -> Config:
@@ -156,13 +156,3 @@ def _with_capacity(listener: Listener, router: Router) -> Listener:
 def _parser(file: str) -> _Parser:
     parsers: dict[str, _Parser] = {".json": json_file.parse, ".toml": toml_file.parse}
     return parsers.get(Path(file).suffix.lower(), conf_file.parse)
-
-
-def _read(file: str) -> str:
-    try:
-        data = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        text = f"cannot be read ({reason}); give a .conf, .json or .toml file"
-        raise ConfigError([Mistake(file, 0, text)]) from error
-    return decode(data, file)

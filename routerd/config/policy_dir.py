@@ -1,11 +1,10 @@
 """The vhosts in the .json files of the policy's policyDir."""
 
 import os
-from pathlib import Path
 
 from routerd.config.entities.schema import entity_type
 from routerd.config.formats import json_file
-from routerd.config.formats.source import ConfigError, Mistake, Section, camel_case, decode, shown
+from routerd.config.formats.source import ConfigError, Mistake, Section, camel_case, cause, read, shown
 
 
 def policy_sections(sections: list[Section], mistakes: list[Mistake]) -> list[Section]:
@@ -25,8 +24,7 @@ def _directory(directory: str, place: Mistake, mistakes: list[Mistake]) -> list[
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".json"))
     except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        text = f"policy policyDir: {shown(directory)} cannot be read ({why}); give a directory of .json files"
+        text = f"policy policyDir: {shown(directory)} cannot be read ({cause(error)}); give a directory of .json files"
         mistakes.append(Mistake(place.file, place.line, text))
         return []
     return [section for name in names for section in _file(os.path.join(directory, name), mistakes)]
@@ -34,10 +32,7 @@ def _directory(directory: str, place: Mistake, mistakes: list[Mistake]) -> list[
 
 def _file(file: str, mistakes: list[Mistake]) -> list[Section]:
     try:
-        text = decode(Path(file).read_bytes(), file)
-    except OSError as error:
-        mistakes.append(Mistake(file, 0, f"cannot be read ({error.strerror}); change its permissions"))
-        return []
+        text = read(file, "change its permissions")
     except ConfigError as error:
         mistakes.extend(error.mistakes)
         return []

@@ -1,11 +1,11 @@
 """Compares a new configuration with the current one: what takes effect now, and what needs a restart."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
-from routerd.config import Address, Config, Listener
+from routerd.config import Config, Listener
 from routerd.config.entities.attribute import Entity
 from routerd.config.entities.schema import TYPE_OF
 from routerd.config.rules.support import UNSERVED_ENTITIES
@@ -17,7 +17,7 @@ LIVE = (
 )  # fmt: skip
 _INTERNAL = ("line", "identity")
 
-E = TypeVar("E", bound=Entity)
+P = TypeVar("P")
 Place = tuple[object, ...]
 
 
@@ -36,12 +36,14 @@ def difference(old: Config, new: Config) -> Difference:
     """Compare the configuration that a router has with the one that it gets."""
     router = list(_changes(old.router, new.router))
     applied = [
-        *_listeners(old.listeners, new.listeners),
-        *_changed("address", _address, old.addresses, new.addresses),
-        *_changed("log", lambda log: log.module, old.logs, new.logs),
+        *_compared(
+            places(old.listeners), places(new.listeners), _listener, _texts,
+            removed="; its connections stay", changed="; for new connections and links",
+        ),
+        *_compared(_addresses_and_logs(old), _addresses_and_logs(new), _title, _texts),
         *(f"router changed: {text}" for name, text in router if name in LIVE),
-        *_others(old, new),
-    ]
+        *_compared(_other_entities(old), _other_entities(new), _title, _names),
+    ]  # fmt: skip
     restart = [f"router changed: {text}" for name, text in router if name not in LIVE]
     return Difference(_effective(old, new), applied, restart)
 
@@ -65,30 +67,32 @@ def _effective(old: Config, new: Config) -> Config:
     return msgspec.structs.replace(new, router=msgspec.structs.replace(old.router, **live))
 
 
-def _listeners(old: Sequence[Listener], new: Sequence[Listener]) -> Iterator[str]:
-    before, after = places(old), places(new)
-    for place, one in before.items():
-        if place not in after:
-            yield f"{_listener(one)} removed; its connections stay"
-    for place, one in after.items():
-        if place not in before:
-            yield f"{_listener(one)} added"
-        elif changes := _texts(before[place], one):
-            yield f"{_listener(one)} changed: {changes}; for new connections and links"
-
-
-def _changed(kind: str, name: Callable[[E], str], old: Sequence[E], new: Sequence[E]) -> Iterator[str]:
-    before, after = {name(one): one for one in old}, {name(one): one for one in new}
-    yield from (f"{kind} {key} removed" for key in before if key not in after)
-    for key, one in after.items():
-        if key not in before:
-            yield f"{kind} {key} added"
-        elif changes := _texts(before[key], one):
-            yield f"{kind} {key} changed: {changes}"
+def _compared(
+    old: Mapping[P, Entity],
+    new: Mapping[P, Entity],
+    title: Callable[[P, Any], str],
+    texts: Callable[[Entity, Entity], str],
+    removed: str = "",
+    changed: str = "",
+) -> Iterator[str]:
+    """Yield a line for each entity that is removed, added or changed."""
+    for key, one in old.items():
+        if key not in new:
+            yield f"{title(key, one)} removed{removed}"
+    for key, one in new.items():
+        if key not in old:
+            yield f"{title(key, one)} added"
+        elif changes := texts(old[key], one):
+            yield f"{title(key, one)} changed: {changes}{changed}"
 
 
 def _texts(old: Entity, new: Entity) -> str:
     return ", ".join(text for _, text in _changes(old, new))
+
+
+def _names(old: Entity, new: Entity) -> str:
+    """Return the names of changed attributes without their values, which may be secret."""
+    return ", ".join(name for name, _ in _changes(old, new))
 
 
 def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
@@ -101,17 +105,6 @@ def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
             yield field.name, f"{field.encode_name} from {_value(before)} to {_value(after)}"
 
 
-def _others(old: Config, new: Config) -> Iterator[str]:
-    """Yield the changes of other entities, without values, which may be secret."""
-    before, after = _other_entities(old), _other_entities(new)
-    for key, one in before.items():
-        if key not in after:
-            yield f"{key} removed"
-        elif names := ", ".join(name for name, _ in _changes(one, after[key])):
-            yield f"{key} changed: {names}"
-    yield from (f"{key} added" for key in after if key not in before)
-
-
 def _other_entities(config: Config) -> dict[str, Entity]:
     found: dict[str, Entity] = {"policy": config.policy}
     for one in config.entities:
@@ -122,13 +115,21 @@ def _other_entities(config: Config) -> dict[str, Entity]:
     return found
 
 
-def _listener(listener: Listener) -> str:
+def _listener(_: Place, listener: Listener) -> str:
     host = f"[{listener.host}]" if ":" in listener.host else listener.host or "*"
     return f"listener {listener.name or ''} {host}:{listener.port}".replace("  ", " ")
 
 
-def _address(address: Address) -> str:
-    return f"prefix {address.prefix}" if address.prefix is not None else f"pattern {address.pattern}"
+def _addresses_and_logs(config: Config) -> dict[str, Entity]:
+    """Return the entities whose values a line may show, by their titles."""
+    found: dict[str, Entity] = {}
+    for one in config.addresses:
+        found[f"address prefix {one.prefix}" if one.prefix is not None else f"address pattern {one.pattern}"] = one
+    return found | {f"log {log.module}": log for log in config.logs}
+
+
+def _title(title: str, _: Entity) -> str:
+    return title
 
 
 def _value(value: object) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from routerd.config.entities.attribute import same
 from routerd.config.entities.transport import Connector, SslProfile, failover_places, port_number
 from routerd.config.formats.source import words
 from routerd.machine.confidential import resolved
@@ -17,6 +16,7 @@ from routerd.machine.listeners import numbers
 from routerd.translate.security import client_tls_setup
 from routerd.translate.source_routes import ockam_setup
 from shm.contract.control import ConnectorSetup
+from shm.contract.structs import same
 from workers.control.message_log import components
 
 MIN_FRAME_SIZE = 512  # AMQP 2.3.2: every peer takes such frames

@@ -11,6 +11,7 @@ from routerd.config.entities.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, En
 from routerd.log.log import MODULES
 from routerd.translate.identities import NUMBERED, Identities
 from shm.contract.management import AttributeSchema, Management, TypeSchema
+from shm.contract.structs import same
 
 _LOG_DEFAULTS = {
     "enable": "info+",
@@ -43,31 +44,14 @@ def _entities(config: Config) -> list[Entity]:
 
 
 def _type(found: EntityType) -> TypeSchema:
-    return TypeSchema(
-        name=found.name,
-        description=found.description,
-        attributes=[_attribute(attribute) for attribute in found.attributes.values()],
-        operations=["READ", *found.operations],
-        singleton=found.singleton,
-    )
+    attributes = [_attribute(attribute) for attribute in found.attributes.values()]
+    return same(found, TypeSchema, attributes=attributes, operations=["READ", *found.operations])
 
 
 def _attribute(attribute: Attribute) -> AttributeSchema:
     default = list(attribute.default) if isinstance(attribute.default, tuple) else attribute.default
-    return AttributeSchema(
-        name=attribute.name,
-        kind=_KINDS.get(attribute.kind, attribute.kind),
-        description=attribute.description,
-        default=default,
-        choices=list(attribute.choices),
-        minimum=attribute.minimum,
-        maximum=attribute.maximum,
-        required=attribute.required,
-        create=attribute.create,
-        update=attribute.update,
-        deprecated=attribute.deprecated,
-        secret=attribute.secret,
-    )
+    kind = _KINDS.get(attribute.kind, attribute.kind)
+    return same(attribute, AttributeSchema, kind=kind, default=default, choices=list(attribute.choices))
 
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Translates auto links, exchanges with bindings, and phases of addresses into the core's set-up."""
 
 from routerd.config import Config
-from routerd.config.entities.attribute import same
 from routerd.config.entities.routing import Address, AutoLink, Binding, Exchange
 from routerd.translate.identities import Identities
 from shm.contract.routing import AutoLinkSetup, BindingSetup, ExchangeSetup, Routing
+from shm.contract.structs import same
 
 
 def phases_of(address: Address) -> tuple[int, int]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from routerd.config.entities.attribute import same
 from routerd.config.entities.policy import Policy, UserGroup, Vhost
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.formats.source import words
 from routerd.machine.confidential import resolved
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
+from shm.contract.structs import same
 from workers.control.lookup import is_address
 
 LOGGER = logging.getLogger("POLICY")

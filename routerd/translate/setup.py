@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from routerd.config import Config, Log, Router
-from routerd.config.entities.attribute import same
 from routerd.config.entities.flow_log import FlowLog
 from routerd.config.entities.policy import Vhost
 from routerd.config.entities.routing import Address, LinkRoute
@@ -23,31 +22,15 @@ from routerd.translate.routing import phases_of, routing
 from routerd.translate.security import policy_setup, service_setup, tls_setup
 from routerd.translate.source_routes import ockam_setup, source_routes
 from routerd.translate.tables import advertised, tables
-from shm.contract.control import (
-    AddressSetup,
-    ChangeAddresses,
-    ChangeManagement,
-    LinkRouteSetup,
-    ListenerSetup,
-    LogSetup,
-    SetAddresses,
-    SetConnectors,
-    SetLinkRoutes,
-    SetListeners,
-    SetLogs,
-    SetManagement,
-    SetPolicy,
-    SetRouting,
-    SetSourceRoutes,
-    SetTables,
-    Setup,
-)
+from shm.contract import control
+from shm.contract.control import AddressSetup, LinkRouteSetup, ListenerSetup, LogSetup, Setup
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.contract.management import Management
 from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
 from shm.contract.security import PolicySetup
 from shm.contract.source_routes import SourceRoutesSetup
+from shm.contract.structs import same
 from shm.contract.tables import TableSetup
 from shm.memory.space import MIB
 from workers.control.message_log import components
@@ -64,9 +47,9 @@ ROLES: Final = {
 }
 # The messages that replace parts of a set-up while the router runs.
 REPLACING: Final = {
-    "logs": SetLogs, "listeners": SetListeners, "connectors": SetConnectors, "policy": SetPolicy,
-    "tables": SetTables, "source_routes": SetSourceRoutes, "flow": SetFlow, "routing": SetRouting,
-    "link_routes": SetLinkRoutes,
+    "logs": control.SetLogs, "listeners": control.SetListeners, "connectors": control.SetConnectors,
+    "policy": control.SetPolicy, "tables": control.SetTables, "source_routes": control.SetSourceRoutes,
+    "flow": SetFlow, "routing": control.SetRouting, "link_routes": control.SetLinkRoutes,
 }  # fmt: skip
 HOUR: Final = 3600
 
@@ -154,14 +137,14 @@ class Blueprint(msgspec.Struct, frozen=True):
     def _core_news(self, before: "Blueprint") -> list[msgspec.Struct]:
         news: list[msgspec.Struct] = []
         if self.router.default_distribution != before.router.default_distribution:
-            news.append(SetAddresses(self.addresses, self.router.default_distribution))
+            news.append(control.SetAddresses(self.addresses, self.router.default_distribution))
         elif self.addresses != before.addresses:
-            news.append(ChangeAddresses(*changes(before.addresses, self.addresses)))
+            news.append(control.ChangeAddresses(*changes(before.addresses, self.addresses)))
         if self.management is not None and before.management is not None:
             if applied := deltas(before.management, self.management):
-                news.append(ChangeManagement(applied))
+                news.append(control.ChangeManagement(applied))
         elif self.management is not None:
-            news.append(SetManagement(self.management))
+            news.append(control.SetManagement(self.management))
         return news
 
     def _parts(self, role: Role, index: int) -> dict[str, Any]:

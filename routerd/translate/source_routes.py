@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from routerd.config import Config
-from routerd.config.entities.attribute import Entity, same
+from routerd.config.entities.attribute import Entity
 from routerd.config.entities.source_routes import RouteWorker, SourceRoutes
 from routerd.config.entities.transport import Connector, Listener
 from routerd.config.formats.source import listed
@@ -11,6 +11,7 @@ from routerd.source_routes.address import Address, parse_address, parse_route
 from routerd.translate.identities import Identities
 from shm.contract.ockam import OckamSetup
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
+from shm.contract.structs import same
 
 MOST_BARE = 65_535  # octets of a frame in Ockam's former framing
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from core.rmr.tables.border import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
-from routerd.config.entities.attribute import same
 from routerd.config.entities.route_tables import RouteTable
 from routerd.config.entities.transport import Listener
 from routerd.config.formats.source import listed
 from shm.contract.numbers import whole
+from shm.contract.structs import same
 from shm.contract.tables import TableSetup
 from shm.contract.text import printable
 

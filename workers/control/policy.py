@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from shm.contract.security import Admission, GroupSetup, PolicySetup, VhostSetup
+from shm.contract.structs import same
 
 DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
 DEFAULT_GROUP: Final = "$default"
@@ -18,6 +19,8 @@ CONNECTOR_GROUP: Final = "$connector"
 USER: Final = "${user}"
 _WILD: Final = ("*", "#")
 _NO_LIMIT: Final = 2**31 - 1
+_ANY_VHOST: Final = VhostSetup("", max_connections=_NO_LIMIT)
+_UNBOUNDED: Final = GroupSetup("", max_connections_per_user=_NO_LIMIT, max_connections_per_host=_NO_LIMIT)
 
 Range = tuple[int, int, int]  # version, first, last
 
@@ -120,29 +123,8 @@ class Policy:
 
 def with_rights(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
     """Return a grant in which an authentication service's addresses replace those of the vhost."""
-    before = grant.admission or Admission(
-        vhost="",
-        group="",
-        user=user,
-        host=host,
-        max_connections=_NO_LIMIT,
-        max_connections_per_user=_NO_LIMIT,
-        max_connections_per_host=_NO_LIMIT,
-        max_senders=_NO_LIMIT,
-        max_receivers=_NO_LIMIT,
-        allow_dynamic_source=True,
-        allow_anonymous_sender=True,
-        allow_waypoint_links=True,
-        allow_dynamic_link_routes=True,
-        allow_admin_status_update=True,
-        allow_fallback_links=True,
-        sources=[],
-        targets=[],
-        source_patterns=[],
-        target_patterns=[],
-    )
     admission = msgspec.structs.replace(
-        before,
+        grant.admission or _admission(_ANY_VHOST, _UNBOUNDED, user, host, ""),
         allow_dynamic_source=True,
         allow_anonymous_sender=True,
         sources=personal(rights.sources, user),
@@ -155,38 +137,21 @@ def with_rights(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
 
 def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Grant:
     """Return a group's grant; ``owner`` replaces ``${user}`` if it is not empty."""
-    return Grant(
-        admission=_admission(vhost, group, user, host, owner),
-        max_message_size=group.max_message_size,
-        max_frame_size=group.max_frame_size,
-        max_sessions=group.max_sessions,
-        max_session_window=group.max_session_window,
-        user_id=None if group.allow_user_id_proxy else user,
-    )
+    admission = _admission(vhost, group, user, host, owner)
+    return same(group, Grant, admission=admission, user_id=None if group.allow_user_id_proxy else user)
 
 
 def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Admission:
-    return Admission(
+    names = ("sources", "targets", "source_patterns", "target_patterns")
+    return same(
+        group,
+        Admission,
         vhost=vhost.hostname,
         group=group.name,
         user=user,
         host=host,
         max_connections=vhost.max_connections,
-        max_connections_per_user=group.max_connections_per_user,
-        max_connections_per_host=group.max_connections_per_host,
-        max_senders=group.max_senders,
-        max_receivers=group.max_receivers,
-        allow_dynamic_source=group.allow_dynamic_source,
-        allow_anonymous_sender=group.allow_anonymous_sender,
-        allow_waypoint_links=group.allow_waypoint_links,
-        allow_dynamic_link_routes=group.allow_dynamic_link_routes,
-        allow_admin_status_update=group.allow_admin_status_update,
-        allow_fallback_links=group.allow_fallback_links,
-        sources=personal(group.sources, owner),
-        targets=personal(group.targets, owner),
-        source_patterns=personal(group.source_patterns, owner),
-        target_patterns=personal(group.target_patterns, owner),
-        management=group.management,
+        **{name: personal(getattr(group, name), owner) for name in names},
     )
 
 

@@ -4,7 +4,7 @@ An entity is a msgspec Struct. Each field is an attribute with the field's type,
 adds what msgspec cannot express. Check, documentation and management schema all use `attributes_of`.
 """
 
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,8 +12,6 @@ from msgspec import Meta, Struct
 Kind: TypeAlias = Literal[
     "string", "integer", "boolean", "enum", "path", "port", "workers", "cpus", "levels", "map", "groups"
 ]
-
-T = TypeVar("T", bound=Struct)
 
 
 class Attribute(Struct, frozen=True, kw_only=True):
@@ -36,12 +34,16 @@ class Attribute(Struct, frozen=True, kw_only=True):
     secret: bool = False  # its value is never shown
 
 
-class Entity(Struct, frozen=True, kw_only=True):
+class Entity(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     """Attributes of all entities; `line` is the entity's line in its file, 0 without a file."""
 
     name: str | None = None
     identity: str | None = None
     line: int = 0
+
+
+class State(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Attributes that management reports; a file cannot set them."""
 
 
 def about(
@@ -58,15 +60,10 @@ def about(
 ) -> Meta:
     """Describe a field: `old` is a former name still read, `default` explains a computed default."""
     extra = {
-        "kind": kind, "old": old, "default": default, "deprecated": deprecated, "update": update, "secret": secret,
+        "kind": kind, "old_names": (old,) if old else (), "default_text": default, "deprecated": deprecated,
+        "update": update, "secret": secret,
     }  # fmt: skip
     return Meta(description=description, ge=ge, le=le, extra=extra)
-
-
-def same(entity: Struct, kind: type[T], **others: Any) -> T:
-    """Return a set-up with the entity's values for fields of the same names, overridden by ``others``."""
-    said = {name: one for name in kind.__struct_fields__ if (one := getattr(entity, name, None)) is not None}
-    return kind(**said | others)
 
 
 def attributes_of(entity: type[Struct], *, create: bool = True) -> tuple[Attribute, ...]:
@@ -80,24 +77,18 @@ def _attribute(field: msgspec.inspect.Field, create: bool) -> Attribute:
     metadata = _without_none(field.type)
     if not isinstance(metadata, msgspec.inspect.Metadata) or metadata.extra is None:
         raise TypeError(f"attribute {field.encode_name} is declared without about(…)")
-    extra: dict[str, Any] = metadata.extra
-    bare = metadata.type
+    bare, extra = metadata.type, metadata.extra
     return Attribute(
         name=field.encode_name,
         field=field.name,
-        kind=extra["kind"] or _kind(bare),
         description=(metadata.extra_json_schema or {}).get("description", ""),
         default=None if field.required else field.default,
-        default_text=extra["default"],
         required=field.required,
         choices=_choices(bare),
         minimum=getattr(bare, "ge", None),
         maximum=getattr(bare, "le", None),
-        old_names=(extra["old"],) if extra["old"] else (),
-        deprecated=extra["deprecated"],
         create=create,
-        update=extra["update"],
-        secret=extra["secret"],
+        **extra | {"kind": extra["kind"] or _kind(bare)},
     )
 
 

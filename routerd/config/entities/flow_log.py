@@ -5,7 +5,7 @@ from typing import Annotated
 from routerd.config.entities.attribute import Entity, about
 
 
-class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="flowLog"):
+class FlowLog(Entity, frozen=True, kw_only=True, tag="flowLog"):
     """The flowLog writes a row for every delivery into Parquet files: [columns](flow-log.md#columns)."""
 
     directory: Annotated[str, about(

@@ -3,15 +3,14 @@
 from typing import Annotated
 
 import msgspec
-from msgspec import Struct
 
-from routerd.config.entities.attribute import Entity, about
+from routerd.config.entities.attribute import Entity, State, about
 from routerd.config.entities.transport import Right
 
 UNLIMITED_LINKS = 2147483647
 
 
-class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="policy"):
+class Policy(Entity, frozen=True, kw_only=True, tag="policy"):
     """The policy sets limits of the whole router."""
 
     max_connections: Annotated[int, about("Client connections at once.", ge=0, update=True)] = 65535
@@ -22,9 +21,7 @@ class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     default_vhost: Annotated[str, about("Vhost for host names without one of their own.", update=True)] = "$default"
 
 
-class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of the policy that management reports; a file cannot set them."""
-
+class PolicyState(State, frozen=True, kw_only=True):
     connections_processed: Annotated[int, about("Connections judged.")] = 0
     connections_denied: Annotated[int, about("Connections denied.")] = 0
     connections_current: Annotated[int, about("Connections open.")] = 0
@@ -33,7 +30,7 @@ class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
     total_denials: Annotated[int, about("Denials in all.")] = 0
 
 
-class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhost"):
+class Vhost(Entity, frozen=True, kw_only=True, tag="vhost"):
     """A vhost sets limits and user groups for clients of one host name."""
 
     hostname: Annotated[str, about("Host name that clients give in OPEN.", old="id")]
@@ -56,7 +53,7 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
         return msgspec.convert(self.groups or {}, dict[str, UserGroup])
 
 
-class UserGroup(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhostUserGroupSettings"):
+class UserGroup(Entity, frozen=True, kw_only=True, tag="vhostUserGroupSettings"):
     """These settings say what the users of one group may do; they stand in the map `groups` of a vhost."""
 
     users: Annotated[str, about("Users of the group, separated by commas.")] | None = None

@@ -2,14 +2,12 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
-
-from routerd.config.entities.attribute import Entity, about
+from routerd.config.entities.attribute import Entity, State, about
 
 MAX_FRAME = 1 << 30
 
 
-class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="routeTable"):
+class RouteTable(Entity, frozen=True, kw_only=True, tag="routeTable"):
     """A routeTable says where messages with a message type, a subscription id and an MEID go."""
 
     address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = None
@@ -75,9 +73,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     ] = "*"
 
 
-class RouteTableState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of a route table that management reports; a file cannot set them."""
-
+class RouteTableState(State, frozen=True, kw_only=True):
     table_id: Annotated[str, about("Id of the table in use.")] | None = None
     map_id: Annotated[str, about("Id of the last MEID map taken over.")] | None = None
     origin: Annotated[str, about("Where the table in use came from.")] | None = None

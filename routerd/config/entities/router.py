@@ -6,9 +6,9 @@ stopGraceSeconds, allowNoListener and format (on log); unreachableHoldoffSeconds
 
 from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
-from routerd.config.entities.attribute import Entity, about
+from routerd.config.entities.attribute import Entity, State, about
 
 Distribution = Literal["multicast", "closest", "balanced", "unavailable"]
 Module = Literal[
@@ -19,7 +19,7 @@ Module = Literal[
 MAX_WORKERS = 64  # ROUTERD_MAX_WORKERS of the shared-memory layout
 
 
-class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router"):
+class Router(Entity, frozen=True, kw_only=True, tag="router"):
     """The router itself."""
 
     id: Annotated[str, about(
@@ -94,9 +94,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     metadata: Annotated[str, about("Free text shown by management tools.")] | None = None
 
 
-class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of the router that management reports; a file cannot set them."""
-
+class RouterState(State, frozen=True, kw_only=True):
     area: Annotated[str, about("Area of the router; there is one.")] = "0"
     version: Annotated[str, about("Version of the software.")] = ""
     host_name: Annotated[str, about("Name of the machine.")] = ""
@@ -126,7 +124,7 @@ class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
     memory_usage: Annotated[int, about("Memory of all processes in bytes.")] = 0
 
 
-class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="log"):
+class Log(Entity, frozen=True, kw_only=True, tag="log"):
     """A log entity says which messages of one module are logged, and where. DEFAULT supplies the rest."""
 
     module: Annotated[Module, about("The module; DEFAULT stands for all that have no log entity.")]
@@ -148,7 +146,7 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
     )] | None = None  # fmt: skip
 
 
-class Console(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="console"):
+class Console(Entity, frozen=True, kw_only=True, tag="console"):
     """The console entity starts qdrouterd's former web console; this router ignores it."""
 
     listener: Annotated[str, about("Name of a listener; remove it.", deprecated=True)] | None = None

@@ -2,15 +2,13 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
-
-from routerd.config.entities.attribute import Entity, about
+from routerd.config.entities.attribute import Entity, State, about
 from routerd.config.entities.router import Distribution
 
 Direction = Literal["in", "out"]
 
 
-class Address(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.address"):
+class Address(Entity, frozen=True, kw_only=True, tag="router.config.address"):
     """An address entity says how messages to addresses below a prefix, or of a pattern, are distributed."""
 
     prefix: Annotated[str, about("First tokens of the addresses; `a.b` is the pattern `a.b.#`.")] | None = None
@@ -36,7 +34,7 @@ class Address(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
         le=1_000_000, default="the listener's")] | None = None  # fmt: skip
 
 
-class LinkRoute(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.linkRoute"):
+class LinkRoute(Entity, frozen=True, kw_only=True, tag="router.config.linkRoute"):
     """A linkRoute names addresses whose links are connected through to a broker."""
 
     prefix: Annotated[str, about("First tokens of the addresses.")] | None = None
@@ -51,13 +49,11 @@ class LinkRoute(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     direction: Annotated[Direction, about("`in` for senders, `out` for receivers.", old="dir")]
 
 
-class LinkRouteState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of a link route that management reports; a file cannot set them."""
-
+class LinkRouteState(State, frozen=True, kw_only=True):
     oper_status: Annotated[Literal["inactive", "active"], about("Whether a broker is connected.")] = "inactive"
 
 
-class AutoLink(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.autoLink"):
+class AutoLink(Entity, frozen=True, kw_only=True, tag="router.config.autoLink"):
     """An autoLink is a link that the router itself attaches."""
 
     address: Annotated[str, about("Address in the router.", old="addr")]
@@ -73,9 +69,7 @@ class AutoLink(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     fallback: Annotated[bool, about("Whether the link is the fallback destination of its address.")] = False
 
 
-class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of an auto link that management reports; a file cannot set them."""
-
+class AutoLinkState(State, frozen=True, kw_only=True):
     link_ref: Annotated[str, about("Identity of the link.")] | None = None
     oper_status: Annotated[
         Literal["inactive", "attaching", "failed", "active", "quiescing", "idle"], about("State of the link.")
@@ -83,7 +77,7 @@ class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
     last_error: Annotated[str, about("Why the link failed last.")] | None = None
 
 
-class Exchange(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.exchange"):
+class Exchange(Entity, frozen=True, kw_only=True, tag="router.config.exchange"):
     """An exchange is an address that forwards messages to other addresses by their subject."""
 
     address: Annotated[str, about("Address of the exchange.")]
@@ -93,9 +87,7 @@ class Exchange(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     match_method: Annotated[Literal["amqp", "mqtt"], about("Syntax of the binding keys.")] = "amqp"
 
 
-class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of an exchange that management reports; a file cannot set them."""
-
+class ExchangeState(State, frozen=True, kw_only=True):
     binding_count: Annotated[int, about("Bindings of the exchange.")] = 0
     received_count: Annotated[int, about("Messages received.")] = 0
     dropped_count: Annotated[int, about("Messages that no binding matched.")] = 0
@@ -103,7 +95,7 @@ class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
     diverted_count: Annotated[int, about("Messages sent to the alternate address.")] = 0
 
 
-class Binding(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.binding"):
+class Binding(Entity, frozen=True, kw_only=True, tag="router.config.binding"):
     """A binding says which subjects of an exchange go to which address."""
 
     exchange_name: Annotated[str, about("Name of the exchange.")]
@@ -112,7 +104,5 @@ class Binding(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
     next_hop_phase: Annotated[int, about("Phase of that address.", ge=0, le=9)] | None = None
 
 
-class BindingState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of a binding that management reports; a file cannot set them."""
-
+class BindingState(State, frozen=True, kw_only=True):
     matched_count: Annotated[int, about("Messages that matched.")] = 0

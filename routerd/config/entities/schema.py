@@ -5,7 +5,7 @@ Source: the management schema of qpid-dispatch 1.19 and the extensions named in 
 
 from msgspec import Struct
 
-from routerd.config.entities.attribute import Attribute, Entity, attributes_of
+from routerd.config.entities.attribute import Attribute, Entity, State, attributes_of
 from routerd.config.entities.flow_log import FlowLog
 from routerd.config.entities.policy import Policy, PolicyState, UserGroup, Vhost
 from routerd.config.entities.route_tables import RouteTable, RouteTableState
@@ -60,11 +60,7 @@ class EntityType(Struct, frozen=True, kw_only=True):
 
 
 def _type(
-    entity: type[Entity],
-    state: type[Struct] | None = None,
-    *,
-    singleton: bool = False,
-    operations: tuple[str, ...] = (),
+    entity: type[Entity], state: type[State] | None = None, *, singleton: bool = False, operations: tuple[str, ...] = ()
 ) -> EntityType:
     declared = (*COMMON, *attributes_of(entity), *(attributes_of(state, create=False) if state else ()))
     return EntityType(

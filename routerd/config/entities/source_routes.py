@@ -2,9 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
-
-from routerd.config.entities.attribute import Entity, about
+from routerd.config.entities.attribute import Entity, State, about
 from routerd.config.formats.source import listed
 
 Kind = Literal[
@@ -15,7 +13,7 @@ Form = Literal["amqp", "bare"]
 Mode = Literal["wrap", "strip"]
 
 
-class RouteWorker(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.routeWorker"):
+class RouteWorker(Entity, frozen=True, kw_only=True, tag="router.config.routeWorker"):
     """A routeWorker is one hop of source routes, inside the router."""
 
     kind: Annotated[Kind, about("What the route worker does to messages.")]
@@ -72,18 +70,14 @@ class RouteWorker(Entity, frozen=True, kw_only=True, rename="camel", tag_field="
         return "count" if self.strip_count is not None else "scopes" if self.keep_scopes is not None else "marker"
 
 
-class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of a route worker that management reports; a file cannot set them."""
-
+class RouteWorkerState(State, frozen=True, kw_only=True):
     in_count: Annotated[int, about("Messages that have come to it.")] = 0
     out_count: Annotated[int, about("Messages that it has sent on.")] = 0
     refused_count: Annotated[int, about("Messages that were refused at it.")] = 0
     refused_by_reason: Annotated[dict[str, int] | None, about("Refused messages by reason.", kind="map")] = None
 
 
-class SourceRoutes(
-    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.sourceRoutes"
-):
+class SourceRoutes(Entity, frozen=True, kw_only=True, tag="router.config.sourceRoutes"):
     """sourceRoutes sets limits of every message with a source route, and the classes of its metadata keys."""
 
     hops: Annotated[int, about("Route workers that one message may pass.", ge=1, le=255)] = 64

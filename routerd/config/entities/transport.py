@@ -5,11 +5,11 @@ import socket
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
 
-from routerd.config.entities.attribute import Entity, about, same
+from routerd.config.entities.attribute import Entity, State, about
 from routerd.config.formats.source import listed, shown, words
 from shm.contract.security import MODERN_TLS, TlsSetup
+from shm.contract.structs import same
 
 Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
@@ -49,7 +49,7 @@ _DEFAULT_PORT = "5672"
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
 
 
-class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="listener"):
+class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
     """A listener is an address and port to which clients and routers connect."""
 
     host: Annotated[str, about("Address or name to listen on.", default="all interfaces, IPv4 and IPv6")] = ""
@@ -141,7 +141,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         return port_number(self.port)
 
 
-class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="connector"):
+class Connector(Entity, frozen=True, kw_only=True, tag="connector"):
     """A connector is a connection that the router makes."""
 
     host: Annotated[str, about("Address or name to connect to.")] = "127.0.0.1"
@@ -181,14 +181,12 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     open_properties: OpenProperties | None = None
 
 
-class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Attributes of a connector that management reports; a file cannot set them."""
-
+class ConnectorState(State, frozen=True, kw_only=True):
     connection_status: Annotated[str, about("State of the connection.")] = ""
     connection_msg: Annotated[str, about("The last thing that happened to it.")] = ""
 
 
-class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="sslProfile"):
+class SslProfile(Entity, frozen=True, kw_only=True, tag="sslProfile"):
     """An sslProfile holds certificates and settings for TLS; others refer to it by name."""
 
     ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.", update=True)] | None = None
@@ -224,7 +222,7 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         return same(self, TlsSetup, profile=self.name or "", password=password, protocols=protocols)
 
 
-class AuthServicePlugin(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"):
+class AuthServicePlugin(Entity, frozen=True, kw_only=True, tag="authServicePlugin"):
     """An authServicePlugin is a remote service that authenticates clients."""
 
     auth_service: Annotated[str, about("Address and port in one; use host and port.", deprecated=True)] | None = None

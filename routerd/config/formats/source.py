@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -119,11 +120,19 @@ def plain(value: object) -> object:
     return value
 
 
-def decode(data: bytes, file: str) -> str:
-    """Return the text of a file. Raises ConfigError if it is not UTF-8."""
+def cause(error: Exception) -> str:
+    """Return why a file cannot be used, without its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def read(file: str, advice: str) -> str:
+    """Return the text of a file. Raises ConfigError, with advice for a file that cannot be opened."""
     try:
+        data = Path(file).read_bytes()
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text = f"byte {data[error.start]:#04x} is not UTF-8 text; save the file as UTF-8"
         raise ConfigError([Mistake(file, line, text)]) from error
+    except (OSError, ValueError) as error:
+        raise ConfigError([Mistake(file, 0, f"cannot be read ({cause(error)}); {advice}")]) from error

@@ -143,4 +143,4 @@ def test_version_and_help_need_no_file(tmp_path: Path) -> None:
 
 def test_test_hooks_are_accepted_and_said_to_be_missing(tmp_path: Path) -> None:
     done = qdrouterd("-T", "-c", "none.conf", cwd=tmp_path)
-    assert "there are no test hooks" in done.stderr
+    assert "this router has no test hooks" in done.stderr
