@@ -24,7 +24,7 @@ from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 SILENCE_NS: Final = 8_000_000_000
-LOOK_NS: Final = 1_000_000_000
+POLL_NS: Final = 1_000_000_000
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
 ONE_WAY: Final = Error("amqp:not-allowed", "The services for edge routers have no receivers")
@@ -50,7 +50,7 @@ class Edge(msgspec.Struct):
     opened: ConnectionOpened
     streams: int = 0  # the handle of its streaming links; 0: it offers none
     tracked_at: str = ""  # the address for news of receivers beyond
-    told: set[str] = msgspec.field(default_factory=set)  # keys reported as having receivers
+    reported: set[str] = msgspec.field(default_factory=set)  # keys that the edge router knows to have receivers
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
 
@@ -85,7 +85,7 @@ class Downlinks(Edges):
         self._asking: dict[Key, Link] = {}  # links for questions, likewise
         self._number = 0
         self._changed: set[str] = set()  # keys whose receivers came or went
-        self._looked = self._routes = 0
+        self._polled = self._routes = 0
         base.local.listen(BEATEN_AT, lambda *_: None)
         base.local.listen(ASKED_AT, self._asked)
 
@@ -220,7 +220,7 @@ class Downlinks(Edges):
         if not counter[key]:
             del counter[key]
             if not link.outgoing:
-                edge.told.discard(key)
+                edge.reported.discard(key)
 
     # ---- reports to edge routers ----
 
@@ -236,9 +236,9 @@ class Downlinks(Edges):
     def _tell(self, edge: Edge) -> None:
         for key in edge.senders.keys() & self._changed:
             reached = self._beyond(edge, key)
-            if reached == (key in edge.told):
+            if reached == (key in edge.reported):
                 continue
-            (edge.told.add if reached else edge.told.discard)(key)
+            (edge.reported.add if reached else edge.reported.discard)(key)
             self._local.send(edge.tracked_at, words.tracking(key, reached, edge.skupper))
 
     def _asked(self, content: bytes, _: int) -> None:
@@ -272,8 +272,8 @@ class Downlinks(Edges):
         ``now`` is in nanoseconds.
         """
         routes = self._network()
-        if routes != self._routes or now - self._looked >= LOOK_NS:
-            self._routes, self._looked = routes, now
+        if routes != self._routes or now - self._polled >= POLL_NS:
+            self._routes, self._polled = routes, now
             for edge in self._edges.values():
                 self._changed.update(edge.senders)
             self._listen(now)

@@ -8,7 +8,8 @@ An attach for which no link route here has a broker waits for an answer:
 """
 
 import logging
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,7 @@ from core.edge import words
 from core.edge.place import LOOKUP, Complain
 from core.interior.message import BadMessageError
 from core.links.base import Base
+from core.links.connections import Hop
 from shm.contract.payloads import Attach, ConnectionOpened, Detach
 
 ASKED_AT: Final = f"_local/{LOOKUP}"
@@ -34,17 +36,8 @@ class Waiting(msgspec.Struct):
     since: int  # nanoseconds
 
 
-class Decide(Protocol):
-    """Decides about an attach after the answer: via ``beyond`` if ``reached``; if None, locally."""
-
-    def __call__(
-        self,
-        worker: int,
-        attach: Attach,
-        connection: ConnectionOpened,
-        beyond: tuple[int, ConnectionOpened] | None,
-        reached: bool,
-    ) -> None: ...
+# Decides about a worker's attach after the answer: via the hop beyond if a broker is there (True); if None, locally.
+Decide = Callable[[int, Attach, ConnectionOpened, Hop | None, bool], None]
 
 
 class Lookup:
@@ -55,19 +48,19 @@ class Lookup:
         self._local = base.local
         self._complain = complain
         self._reply_to = f"amqp:/_edge/{base.me.router_id}/{ANSWERS}"
-        self._way: tuple[int, ConnectionOpened] | None = None  # the uplink, while it takes questions
+        self._uplink: Hop | None = None  # the uplink, while it takes questions
         self._waiting: dict[str, Waiting] = {}
         self._number = 0
         self._decide = decide
         base.local.listen(f"_local/{ANSWERS}", self._answered)
 
-    def begin(self, way: tuple[int, ConnectionOpened]) -> None:
+    def begin(self, uplink: Hop) -> None:
         """Start asking over the uplink."""
-        self._way = way
+        self._uplink = uplink
 
     def end(self) -> None:
         """Stop asking. This router decides about the attaches that wait."""
-        self._way = None
+        self._uplink = None
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             self._decide(one.worker, one.attach, one.connection, None, False)
@@ -77,7 +70,7 @@ class Lookup:
 
         Return False to decide at once.
         """
-        if self._way is None or is_own(address) or len(self._waiting) >= MOST_WAITING:
+        if self._uplink is None or is_own(address) or len(self._waiting) >= MOST_WAITING:
             return False
         self._number += 1
         number = f"client-{self._number:024x}"
@@ -94,7 +87,7 @@ class Lookup:
             return
         one = self._waiting.pop(answer.correlation, None)
         if one is not None:
-            beyond = self._way if answer.routed else None
+            beyond = self._uplink if answer.routed else None
             self._decide(one.worker, one.attach, one.connection, beyond, answer.reached)
 
     def cancel(self, worker: int, detach: Detach) -> bool:

@@ -60,8 +60,8 @@ class Exchanges(Plane):
         """Return the messages that each binding has matched, by the binding's identity."""
         found: dict[str, int] = {}
         for identity, exchange in list(self._exchanges.items()):
-            told = zip(exchange.setup.bindings, self.counts(identity)[4], strict=False)
-            found.update((binding.identity, count) for binding, count in told)
+            counted = zip(exchange.setup.bindings, self.counts(identity)[4], strict=False)
+            found.update((binding.identity, count) for binding, count in counted)
         return found
 
     def _put(self, identity: str, setup: ExchangeSetup, known: Exchange | None) -> None:
@@ -85,7 +85,7 @@ class Exchanges(Plane):
                 (end, numbers[one.next_hop, one.phase], matched.get(one.identity, 0))
                 for end, one in zip(ends, setup.bindings, strict=True)
             ],
-            [(target.handle, _told(target, text)) for target, (text, _) in zip(targets, hops, strict=True)],
+            [(target.handle, _reported(target, text)) for target, (text, _) in zip(targets, hops, strict=True)],
             numbers[setup.alternate, setup.alternate_phase] if setup.alternate else None,
         )
         self._exchanges[identity] = Exchange(setup, address, targets)
@@ -110,7 +110,7 @@ class Exchanges(Plane):
             self._addresses.forget_idle(hop)
 
 
-def _told(address: Address, text: str) -> bytes:
+def _reported(address: Address, text: str) -> bytes:
     """Return an address as other routers get it, in UTF-8."""
-    told = mobile_text(address.key) if address.key[0] == "M" else text
-    return told.encode("utf-8", "surrogateescape")
+    spelled = mobile_text(address.key) if address.key[0] == "M" else text
+    return spelled.encode("utf-8", "surrogateescape")

@@ -81,7 +81,7 @@ def dialect(opened: ConnectionOpened) -> str:
     return "routerd" if opened.product == "routerd" else "dispatch"
 
 
-def told_cost(opened: ConnectionOpened) -> int:
+def reported_cost(opened: ConnectionOpened) -> int:
     """Return the cost in the peer's OPEN, or 0 if it is missing or invalid."""
     value = opened.properties.get("qd.inter-router-cost")
     return value if type(value) is int and 0 < value < 2**31 else 0
@@ -267,9 +267,9 @@ class InterRouters(Plane):
         if inter_router.up or len(inter_router.control) < 2:
             return
         inter_router.up = True
-        cost, told = inter_router.opened.cost, told_cost(inter_router.opened)
-        LOGGER.info("router connection to %s is up, cost %d", inter_router.peer, max(cost, told))
-        self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), told)
+        cost, reported = inter_router.opened.cost, reported_cost(inter_router.opened)
+        LOGGER.info("router connection to %s is up, cost %d", inter_router.peer, max(cost, reported))
+        self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), reported)
 
     def _lost(self, inter_router: InterRouter) -> None:
         if inter_router.up:

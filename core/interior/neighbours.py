@@ -11,24 +11,23 @@ Prohibited: a connection never changes the router at its end. A router that gets
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 SKUPPER, OURS = "skupper", "routerd"
 _NEVER: Final = float("-inf")
 
 
-class Neighbour:
+class Neighbour(msgspec.Struct, eq=False):
     """One connection to a router."""
 
-    __slots__ = ("confirmed", "dialect", "instance", "number", "own_cost", "router", "since", "told_cost")
-
-    def __init__(self, number: int, own_cost: int, dialect: str, told_cost: int = 0) -> None:
-        self.number = number
-        self.own_cost = own_cost
-        self.told_cost = told_cost  # the latest from the peer; 0: none
-        self.dialect = dialect
-        self.router = ""
-        self.instance = 0
-        self.confirmed = _NEVER
-        self.since = _NEVER  # when it came up
+    number: int
+    own_cost: int
+    dialect: str
+    reported_cost: int = 0  # the latest from the peer; 0: none
+    router: str = ""
+    instance: int = 0
+    confirmed: float = _NEVER
+    since: float = _NEVER  # when it came up
 
     @property
     def name(self) -> str:
@@ -38,7 +37,7 @@ class Neighbour:
     @property
     def cost(self) -> int:
         """The cost of the link to it: the larger of both ends', so that both use the same."""
-        return max(self.own_cost, self.told_cost)
+        return max(self.own_cost, self.reported_cost)
 
     @property
     def skupper(self) -> bool:

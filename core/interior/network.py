@@ -45,7 +45,7 @@ MA_LOG = logging.getLogger("ROUTER_MA")
 
 # seconds that a router has to answer a request for its link state
 PATIENCE: Final = 2.0
-# Seconds after which a neighbour that is no routerd is told addresses. It reads advertisements elsewhere, and
+# Seconds after which a neighbour that is no routerd learns addresses. It reads advertisements elsewhere, and
 # addresses that precede the news of a restart may be lost with it.
 INTRODUCTION: Final = 1.0
 
@@ -91,9 +91,9 @@ class Network:
 
     # -- events of this router -----------------------------------------------------------------------------
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int = 0) -> None:
-        """The control links to a neighbour are open. ``cost`` is this end's, ``told`` the peer's or 0."""
-        known = Neighbour(neighbour, cost, dialect, told)
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, reported: int = 0) -> None:
+        """The control links to a neighbour are open. ``cost`` is this end's, ``reported`` the peer's or 0."""
+        known = Neighbour(neighbour, cost, dialect, reported)
         self._neighbours.add(known)
         self._greet(known)
 
@@ -181,7 +181,7 @@ class Network:
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance
         if neighbour.is_routerd and message.cost:
-            neighbour.told_cost = message.cost
+            neighbour.reported_cost = message.cost
         self._greeter.heard(message.router, now)
         if first:
             # A greeting at once saves the neighbour an interval until it knows that this router hears it.
@@ -233,12 +233,12 @@ class Network:
             return
         node = self._topology.learn(message.router, now)
         # A router to which no path is known yet gets its answer by the link of its request.
-        way = None if node is not None and node.reachable else neighbour.number
+        via = None if node is not None and node.reachable else neighbour.number
         to = router_address(message.router)
-        self._port.send(to, self._topology.own_state(self._instance).encode(to), way)
+        self._port.send(to, self._topology.own_state(self._instance).encode(to), via)
         if self._sync.seq:
             # A router without our link state lacks our addresses, too, and need not wait for the next RA.
-            self._port.send(to, self._numbers().encode(to), way)
+            self._port.send(to, self._numbers().encode(to), via)
 
     def _link_state_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = LinkStateUpdate.read(fields)
@@ -270,8 +270,8 @@ class Network:
         node = self._topology.nodes.get(message.router)
         update = self._sync.asked(message)
         if update is not None and node is not None:
-            way = None if node.reachable else neighbour.number
-            self._answer(Answer(mobile_address(message.router), update, way))
+            via = None if node.reachable else neighbour.number
+            self._answer(Answer(mobile_address(message.router), update, via))
 
     def _mobile_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileUpdate.read(fields)

@@ -14,6 +14,7 @@ from core.forwarder.forward import Nodes
 from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.base import Base
+from core.links.connections import Hop
 from core.links.plane import Plane
 from core.links.streams import Streams
 from shm.statistics.stats import COUNTERS
@@ -21,11 +22,11 @@ from shm.statistics.stats import COUNTERS
 if TYPE_CHECKING:
     from core.interior.network import Network
     from core.links.link import Link
-    from shm.contract.payloads import ConnectionOpened, Detach
+    from shm.contract.payloads import Detach
 
 LOGGER = logging.getLogger("ROUTER")
 
-WAYS_CHANGED: Final = COUNTERS["ways_changed"].place
+PATHS_CHANGED: Final = COUNTERS["ways_changed"].place
 TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"].place
 TICK_NS: Final = 1_000_000_000
 FLOOD: Final = Rule("flood")
@@ -38,7 +39,7 @@ HEARD: Final = {
     "_topo/{area}/all/qdrouter": FLOOD,
     "_topo/{area}/all/qdrouter.ma": CONTROL,
 }
-ADVERTISED: Final = "MH"  # classes of keys that other routers are told of
+ADVERTISED: Final = "MH"  # classes of keys that are announced to other routers
 MAPPED: Final = "MH"  # classes of keys by which messages go to other routers
 
 # How MAU numbers treatments, as in qpid-dispatch.
@@ -56,7 +57,7 @@ class NetworkAdapter(Plane):
         self._me = base.me
         self.nodes = Nodes(base.forwarder)
         self.nodes.add_router(0, self._text(base.me.router_id))
-        self.inter_routers = InterRouters(base, self.nodes, streams, self._told)
+        self.inter_routers = InterRouters(base, self.nodes, streams, self._event)
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
@@ -93,7 +94,7 @@ class NetworkAdapter(Plane):
         else:
             self._network.local_address_gone(key)
 
-    def way_to(self, router: int) -> "tuple[int, ConnectionOpened] | None":
+    def path_to(self, router: int) -> Hop | None:
         """Return the connection to the next hop on the path to a router, with its worker, or None."""
         hop = self._hops.get(router, -1)
         inter_router = self.inter_routers.numbered(self._neighbours[hop]) if hop in self._neighbours else None
@@ -136,7 +137,7 @@ class NetworkAdapter(Plane):
 
     # ---- events for the protocol ----
 
-    def _told(self) -> "Network":
+    def _event(self) -> "Network":
         """Return the router protocol for an event, after which it may have something to send."""
         self._changed = True
         return self.network
@@ -144,7 +145,7 @@ class NetworkAdapter(Plane):
     def _heard(self, content: bytes, place: int) -> None:
         inter_router = self.inter_routers.at(place)
         if inter_router is not None and inter_router.up:
-            self._told().received(inter_router.number, content, self._forwarder.now / TICK_NS)
+            self._event().received(inter_router.number, content, self._forwarder.now / TICK_NS)
 
     def _consumer(self, address: Address, number: int) -> None:
         """Count a receiver of an address that came (1) or went (-1)."""
@@ -217,7 +218,7 @@ class NetworkAdapter(Plane):
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
         """Set the path to a router; ``next_hop`` -1 means that there is none."""
-        self._forwarder.count(WAYS_CHANGED)
+        self._forwarder.count(PATHS_CHANGED)
         self.routes += 1
         self._hops[bit] = next_hop
         self.nodes.set_path(bit, next_hop, cost, valid_origins)

@@ -14,35 +14,27 @@ UNREACHABLE: Final = -1
 _NEVER: Final = float("-inf")
 
 
-class Node:
-    """A router: its own statements, and the path to it."""
+class Node(msgspec.Struct, eq=False):
+    """A router: its own statements, and the path to it. Times are in seconds."""
 
-    __slots__ = (
-        "asked", "bit", "born", "cost", "former_instance", "heard", "instance", "link", "ls_asked", "ls_seq",
-        "next_hop", "origins", "peers", "router", "seen", "unreachable_since", "unreferenced_since",
-        "version",
-    )  # fmt: skip
-
-    def __init__(self, router: str, bit: int, now: float) -> None:
-        self.router = router
-        self.bit = bit
-        self.instance: int | None = None
-        self.former_instance: int | None = None
-        self.version: int | None = None
-        # when its restart became known
-        self.born = _NEVER
-        self.heard = False
-        self.link: Neighbour | None = None
-        self.ls_seq = 0
-        self.peers: dict[str, int] = {}
-        self.seen = now
-        self.asked = _NEVER
-        self.ls_asked = 0
-        self.next_hop = ""
-        self.cost = 0
-        self.origins: frozenset[str] = frozenset()
-        self.unreachable_since: float | None = None
-        self.unreferenced_since: float | None = None
+    router: str
+    bit: int
+    seen: float
+    instance: int | None = None
+    former_instance: int | None = None
+    version: int | None = None
+    born: float = _NEVER  # when its restart became known
+    heard: bool = False
+    link: Neighbour | None = None
+    ls_seq: int = 0
+    peers: dict[str, int] = {}
+    asked: float = _NEVER
+    ls_asked: int = 0
+    next_hop: str = ""
+    cost: int = 0
+    origins: frozenset[str] = frozenset()
+    unreachable_since: float | None = None
+    unreferenced_since: float | None = None
 
     @property
     def reachable(self) -> bool:

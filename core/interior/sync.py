@@ -23,17 +23,14 @@ PATIENCE: Final = 2.0
 _NEVER: Final = float("-inf")
 
 
-class Remote:
+class Remote(msgspec.Struct, eq=False):
     """The addresses that a router has reported."""
 
-    __slots__ = ("addresses", "asked", "seq", "waiting")
-
-    def __init__(self) -> None:
-        self.seq = 0
-        self.addresses: dict[str, int] = {}
-        self.asked = _NEVER
-        # Requests for more than is known here: by the id of the router that asks, with its connection.
-        self.waiting: dict[str, tuple[MobileRequest, int]] = {}
+    seq: int = 0
+    addresses: dict[str, int] = {}
+    asked: float = _NEVER
+    # Requests for more than is known here: by the id of the router that asks, with its connection.
+    waiting: dict[str, tuple[MobileRequest, int]] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -50,9 +47,9 @@ class MobileSync:
     def __init__(self, me: str, port: Port) -> None:
         self._me = me
         self._port = port
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._changes: dict[str, int | None] = {}
-        self._told_at = _NEVER
+        self._reported_at = _NEVER
         self._remotes: dict[str, Remote] = {}
         # routers that have newer addresses than are known here
         self._behind: set[str] = set()
@@ -69,7 +66,7 @@ class MobileSync:
         self._change(key, None)
 
     def _change(self, key: str, treatment: int | None) -> None:
-        if self._told.get(key) == treatment:
+        if self._reported.get(key) == treatment:
             self._changes.pop(key, None)
         else:
             self._changes[key] = treatment
@@ -79,15 +76,15 @@ class MobileSync:
 
         ``now`` is in seconds.
         """
-        if not self._changes or now - self._told_at < INTERVAL:
+        if not self._changes or now - self._reported_at < INTERVAL:
             return None
-        self._told_at = now
+        self._reported_at = now
         self.seq += 1
         added = {key: treatment for key, treatment in self._changes.items() if treatment is not None}
         gone = tuple(key for key, treatment in self._changes.items() if treatment is None)
         for key in gone:
-            del self._told[key]
-        self._told.update(added)
+            del self._reported[key]
+        self._reported.update(added)
         self._changes.clear()
         LOGGER.debug("addresses %d: %d added, %d gone", self.seq, len(added), len(gone))
         return MobileUpdate(self._me, self.seq, added, gone)
@@ -96,7 +93,7 @@ class MobileSync:
         """Return the answer to a request for this router's addresses, or None if the other has the newest."""
         if request.have_seq >= self.seq:
             return None
-        return MobileUpdate(self._me, self.seq, self._told, absolute=True, version=request.version)
+        return MobileUpdate(self._me, self.seq, self._reported, absolute=True, version=request.version)
 
     # -- of other routers ----------------------------------------------------------------------------------
 

@@ -208,17 +208,17 @@ class Topology:
             self._port.set_radius(routes.radius)
         changed = []
         for node in self.nodes:
-            way = routes.paths.get(node.router)
+            path = routes.paths.get(node.router)
             valid = node.origins if origins is None else origins.get(node.router, frozenset())
-            if self._set_way(node, way, valid, now):
+            if self._set_path(node, path, valid, now):
                 changed.append(node)
         if changed:
-            _log_ways(changed, list(self._reasons))
+            _log_paths(changed, list(self._reasons))
 
-    def _set_way(self, node: Node, way: paths.Route | None, origins: frozenset[str], now: float) -> bool:
+    def _set_path(self, node: Node, path: paths.Route | None, origins: frozenset[str], now: float) -> bool:
         """Set the path to a router. Return True if its next hop or cost has changed."""
-        next_hop = "" if way is None else way.next_hop
-        cost = 0 if way is None else way.cost
+        next_hop = "" if path is None else path.next_hop
+        cost = 0 if path is None else path.cost
         other = (next_hop, cost) != (node.next_hop, node.cost)
         if next_hop != node.next_hop:
             node.unreachable_since = None if next_hop else now
@@ -236,12 +236,12 @@ class Topology:
         return other
 
 
-def _log_ways(changed: list[Node], reasons: list[str]) -> None:
+def _log_paths(changed: list[Node], reasons: list[str]) -> None:
     """Log changed paths in one line, with the reasons."""
-    paths = [
+    lines = [
         f"{node.router} by {node.next_hop} at cost {node.cost}" if node.reachable else f"{node.router} not at all"
         for node in changed[:MOST_SAID]
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
     why = "; ".join(reasons[:MOST_REASONS]) + (" and more" if len(reasons) > MOST_REASONS else "")
-    LOGGER.info("paths changed: %s%s (%s)", ", ".join(paths), more, why)
+    LOGGER.info("paths changed: %s%s (%s)", ", ".join(lines), more, why)

@@ -9,13 +9,15 @@ An end that outlived its core is closed, because the core does not know what was
 """
 
 import zlib
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from core.forwarder.forward import LinkRoutePairs
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
+from core.links.connections import Hop
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.termini import COORDINATOR, address_of, changed, node_address, placed, unplaced
@@ -33,16 +35,10 @@ EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not a
 Name = tuple[int, int, int]  # worker, index and generation of a link
 
 
-class Entry(Protocol):
-    """Enters a link in the table of all links. ``address`` is the link route's."""
-
-    def __call__(self, worker: int, attach: Attach, address: str) -> None: ...
-
-
-class Paths(Protocol):
-    """Finds the worker and the connection to the next hop on the path to a router."""
-
-    def way_to(self, router: int) -> tuple[int, ConnectionOpened] | None: ...
+# Enters a worker's link in the table of all links, with the link route's address.
+Enter = Callable[[int, Attach, str], None]
+# Finds the next hop on the path to a router.
+FindPath = Callable[[int], Hop | None]
 
 
 class Pending(msgspec.Struct):
@@ -63,13 +59,13 @@ class Pending(msgspec.Struct):
 class Ends(Plane):
     """The plane of all link-route pairs."""
 
-    def __init__(self, base: Base, routes: Routes, paths: Paths | None) -> None:
+    def __init__(self, base: Base, routes: Routes, path_to: FindPath | None) -> None:
         self._base = base
         self._forwarder = base.forwarder
         self._pairs = LinkRoutePairs(base.forwarder)
         self.routes = routes
         self._find = base.connections.find
-        self._paths = paths
+        self._path_to = path_to
         self._request = FIRST_REQUEST
         self._pending: dict[int, Pending] = {}
         self._partners: dict[Name, Name] = {}
@@ -98,12 +94,7 @@ class Ends(Plane):
         return None
 
     def attach_beyond(
-        self,
-        worker: int,
-        attach: Attach,
-        connection: ConnectionOpened,
-        way: tuple[int, ConnectionOpened],
-        reached: bool,
+        self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, reached: bool
     ) -> Error | None:
         """Send an edge router's client's attach to the interior router. Return an error without a broker
         there.
@@ -114,7 +105,7 @@ class Ends(Plane):
         if error is None and not reached:
             error = NO_ROUTE
         if error is None:
-            self._open(worker, attach, connection, way, None)
+            self._open(worker, attach, connection, path, None)
         return error
 
     def _forbidden(self, attach: Attach) -> Error | None:
@@ -127,17 +118,10 @@ class Ends(Plane):
             return EXPIRATION
         return None
 
-    def _open(
-        self,
-        worker: int,
-        attach: Attach,
-        connection: ConnectionOpened,
-        way: tuple[int, ConnectionOpened],
-        route: Route | None,
-    ) -> None:
+    def _open(self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None) -> None:
         """Request the far end. ``route`` is the broker's, or None if the far end is a router."""
         assert attach.termini is not None, "forbidden without"
-        far, opened = way
+        far, opened = path
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
         self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
         name = attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
@@ -164,19 +148,19 @@ class Ends(Plane):
             if opened is not None:
                 route.turn += at + 1
                 return host[0], opened, True
-        remotes = sorted(route.remotes) if self._paths is not None else []
+        remotes = sorted(route.remotes) if self._path_to is not None else []
         for at in range(len(remotes)):
-            way = self._paths.way_to(remotes[(route.turn + at) % len(remotes)]) if self._paths else None
-            if way is not None and (way[0], way[1].connection) != origin:
+            path = self._path_to(remotes[(route.turn + at) % len(remotes)]) if self._path_to else None
+            if path is not None and (path[0], path[1].connection) != origin:
                 route.turn += at + 1
-                return *way, False
+                return *path, False
         return None
 
     def is_answer(self, attach: Attach) -> bool:
         """Whether an attach answers a request for a far end."""
         return attach.request in self._pending
 
-    def answered(self, worker: int, attach: Attach, enter: Entry) -> None:
+    def answered(self, worker: int, attach: Attach, enter: Enter) -> None:
         """Pair an open far end with its first end."""
         pending = self._pending.pop(attach.request)
         near, far = pending.name, (worker, attach.link, attach.generation)

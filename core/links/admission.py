@@ -82,9 +82,8 @@ class Guarded:
     def say(self, link: str, error: Error) -> None:
         """Log why a link was refused."""
         who = self.admission
-        LOGGER.info(
-            "link %r of %s (user %r, vhost %s) denied: %s", link, self.peer, who.user, who.vhost, error.description
-        )
+        what = "link %r of %s (user %r, vhost %s) denied: %s"
+        LOGGER.info(what, link, self.peer, who.user, who.vhost, error.description)
 
     def attached(self, outgoing: bool, number: int) -> None:
         """Count a link that was attached (1) or detached (-1)."""
@@ -167,19 +166,11 @@ class Admissions:
         guarded = self._guarded.pop(key, None)
         if guarded is None:
             return
-        guarded.vhost.current -= 1
-        LOGGER.debug(
-            "connection of %s (user %r, vhost %s) closed; its vhost: senders_denied=%d, receivers_denied=%d",
-            guarded.peer,
-            guarded.admission.user,
-            guarded.admission.vhost,
-            guarded.vhost.senders_denied,
-            guarded.vhost.receivers_denied,
-        )
-        for counter, name in (
-            (guarded.vhost.users, guarded.admission.user),
-            (guarded.vhost.hosts, guarded.admission.host),
-        ):
+        vhost, who = guarded.vhost, guarded.admission
+        vhost.current -= 1
+        what = "connection of %s (user %r, vhost %s) closed; its vhost: senders_denied=%d, receivers_denied=%d"
+        LOGGER.debug(what, guarded.peer, who.user, who.vhost, vhost.senders_denied, vhost.receivers_denied)
+        for counter, name in ((vhost.users, who.user), (vhost.hosts, who.host)):
             counter[name] -= 1
             if not counter[name]:
                 del counter[name]

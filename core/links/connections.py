@@ -15,6 +15,9 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 ADMITTED = COUNTERS["connections_admitted"].place
 
 
+Hop = tuple[int, ConnectionOpened]  # the worker of a connection, and the connection
+
+
 class Connections:
     """All open connections, by worker and index."""
 
@@ -43,13 +46,8 @@ class Connections:
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
         self._tell()
-        LOGGER.debug(
-            "worker %d connection %d opened: container %s, host %s",
-            worker,
-            opened.connection,
-            opened.container,
-            opened.host,
-        )
+        peer = opened.container, opened.host
+        LOGGER.debug("worker %d connection %d opened: container %s, host %s", worker, opened.connection, *peer)
 
     def _tell(self) -> None:
         """Publish the number of connections, which workers check before they answer an OPEN."""

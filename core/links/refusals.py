@@ -37,13 +37,13 @@ class Refusals:
 
     def tell(self, worker: int, attach: Attach, error: Error) -> None:
         """Count and log a link that this router refuses."""
-        self._told(worker, attach, error, REASONS.get(error.condition, OTHERWISE))
+        self._refused(worker, attach, error, REASONS.get(error.condition, OTHERWISE))
 
     def tell_beyond(self, worker: int, attach: Attach, error: Error) -> None:
         """Count and log a link that was sent on and then refused or lost beyond this router."""
-        self._told(worker, attach, error, BEYOND)
+        self._refused(worker, attach, error, BEYOND)
 
-    def _told(self, worker: int, attach: Attach, error: Error, counter: str) -> None:
+    def _refused(self, worker: int, attach: Attach, error: Error, counter: str) -> None:
         self._forwarder.count(COUNTERS[counter].place)
         opened = self.find(worker, attach.connection)
         peer = f"worker {worker} connection {attach.connection}" if opened is None else opened.host

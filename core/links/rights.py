@@ -16,7 +16,7 @@ from shm.contract.security import Admission
 
 LOGGER = logging.getLogger("POLICY")
 
-MOST_TOLD: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
+MOST_LOGGED: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
 ANY: Final = "*"
 WAYPOINT: Final = "qd.waypoint"
@@ -159,9 +159,9 @@ class Scopes:
         stranger = bool(tenant) and trespasses(address, self._me, rights, sends=True)
         if not stranger and (rights is None or rights.allow(address)):
             return True
-        scope.told += 1
-        if scope.told <= MOST_TOLD:
-            more = "; further ones are not logged" if scope.told == MOST_TOLD else ""
+        scope.denied += 1
+        if scope.denied <= MOST_LOGGED:
+            more = "; further ones are not logged" if scope.denied == MOST_LOGGED else ""
             LOGGER.info("messages of anonymous senders to %r denied by the policy%s", address, more)
         return False
 
@@ -178,4 +178,4 @@ class Scope(msgspec.Struct):
     key: Key
     rights: AddressRights | None
     links: int = 0
-    told: int = 0  # denied addresses
+    denied: int = 0  # addresses

@@ -124,7 +124,7 @@ def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
 
 
 def granted_credit(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
-    """Return the capacity of a link, and the value to tell its worker, 0 if the worker already knows it."""
+    """Return the capacity of a link, and the value for its worker, 0 if the worker already knows it."""
     capacity = max(1, min(attach.capacity, most))
     own = 0 if address is None or attach.outgoing else address.rule.capacity
     if attach.restored or attach.request or not 0 < own < capacity:
@@ -137,7 +137,7 @@ def granted(attach: Attach, capacity: int) -> int:
     return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
 
 
-def told_text(attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
+def reported_text(attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
     """Return the address text that the next router gets, where a link's address stands for many."""
     if attach.outgoing or address is None or not (address.key[0] in SUMMARIES or address.key == BEYOND):
         return None

@@ -6,7 +6,7 @@ reading needs no other lock and costs messages nothing.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,22 +24,11 @@ from shm.memory.segment import Segments
 SECOND = 1_000_000_000
 
 
-class Command(Protocol):
-    """Runs a function in the core's own thread and returns its result."""
-
-    def __call__(self, action: Callable[[], Any]) -> Any: ...
-
-
-class Change(Protocol):
-    """Asks the supervisor for a change of the configuration and returns its answer."""
-
-    def __call__(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply: ...
-
-
-class PollLinks(Protocol):
-    """Asks the workers for the states of receivers' links. Late answers are missing."""
-
-    def __call__(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]: ...
+Command = Callable[[Callable[[], Any]], Any]  # runs a function in the core's own thread and returns its result
+# Asks the supervisor for a change: operation, type, identity and attributes of an entity.
+Change = Callable[[str, str, str, dict[str, Any]], ChangeReply]
+# Asks the workers for the states of receivers' links, by identity. Late answers are missing.
+PollLinks = Callable[[Sequence[Link]], dict[int, tuple[int, int, int]]]
 
 
 class View:

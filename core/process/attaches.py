@@ -15,6 +15,7 @@ from core.links.administration import Administration
 from core.links.admission import Guarded, Refusal
 from core.links.auto_links import AutoLinks
 from core.links.base import Base
+from core.links.connections import Hop
 from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.links.terminus import (
@@ -29,7 +30,7 @@ from core.links.terminus import (
     decide,
     denied,
     granted_credit,
-    told_text,
+    reported_text,
 )
 from core.links.terminus import granted as granted_to
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error
@@ -92,12 +93,7 @@ class Attaches:
         return bool(wanted) and self._edges.asks(worker, attach, connection, wanted)
 
     def decide(
-        self,
-        worker: int,
-        attach: Attach,
-        connection: ConnectionOpened,
-        beyond: tuple[int, ConnectionOpened] | None,
-        reached: bool,
+        self, worker: int, attach: Attach, connection: ConnectionOpened, beyond: Hop | None, reached: bool
     ) -> None:
         """Decide after the interior router's answer: via ``beyond`` if ``reached``; if None, locally."""
         if beyond is None:
@@ -224,11 +220,11 @@ class Attaches:
         address, terminus, place = lead.address, lead.terminus, lead.place
         # a link that this router began gets no answer, so its worker looks for no keys
         to_table = address is not None and address.key in self._base.addresses.tables and not attach.router_initiated
-        capacity, told = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
+        capacity, reported = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
         # The answer goes first, so the link is open before credit or messages reach it.
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            answer = Attached(attach.link, attach.generation, generated, to_table=to_table, capacity=told)
+            answer = Attached(attach.link, attach.generation, generated, to_table=to_table, capacity=reported)
             self._base.post(worker, answer)
         scope = 0
         tenant = connection.tenant if connection and not attach.router_initiated else ""
@@ -243,7 +239,7 @@ class Attaches:
             settles=attach.outgoing and attach.snd_settle_mode == SETTLED,
             scope=scope,
             annotated=place is not None or (connection is not None and connection.annotations != 0),
-            text=told_text(attach, address, terminus),
+            text=reported_text(attach, address, terminus),
             edge=lead.edge,
             wants_override=place is not None and place.wants_override,
             fallback=lead.fallback,

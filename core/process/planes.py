@@ -31,8 +31,9 @@ def build(core: "Core") -> None:
     routes, streams = Routes(), Streams(core)
     network_adapter = _network_adapter(core, routes, streams)
     edges = _edges(core, routes, streams, network_adapter)
+    ends = Ends(core, routes, None if network_adapter is None else network_adapter.path_to)
     planes = core.planes
-    planes += [Administration(core), Connectors(), routes, Ends(core, routes, network_adapter)]
+    planes += [Administration(core), Connectors(), routes, ends]
     planes += route_tables.planes(core)
     planes += [RouteWorkers(core), FlowLog(core), AutoLinks(core), Exchanges(core), streams]
     planes += [] if network_adapter is None else [network_adapter.inter_routers, network_adapter]

@@ -46,13 +46,8 @@ class Recovery:
             links = self._base.links.forget_worker(gone.index)
             connections = self._base.connections.forget_worker(gone.index)
             self._reclaimed[gone.index] = gone.generation
-            LOGGER.info(
-                "worker %d generation %d reclaimed: %d connections, %d links",
-                gone.index,
-                gone.generation,
-                connections,
-                links,
-            )
+            what = "worker %d generation %d reclaimed: %d connections, %d links"
+            LOGGER.info(what, gone.index, gone.generation, connections, links)
         elif gone.removed:
             self._forwarder.empty_place(gone.index)  # its successor never started
         self._presented.discard(gone.index)

@@ -26,7 +26,7 @@ class Stalls:
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
         self._due = 0
-        self._told = dict.fromkeys(COUNTED, 0)
+        self._counted = dict.fromkeys(COUNTED, 0)
 
     def step(self, now: int) -> int:
         """Do one step of what is due at `now`, in nanoseconds.
@@ -40,7 +40,7 @@ class Stalls:
         counts = self._forwarder.counts()
         self._forwarder.gauge(STUCK, counts["stuck"])
         for name, counter in COUNTED.items():
-            self._forwarder.count(counter, counts[name] - self._told[name])
-            self._told[name] = counts[name]
+            self._forwarder.count(counter, counts[name] - self._counted[name])
+            self._counted[name] = counts[name]
         self._due = now + PERIOD_NS
         return PERIOD_NS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.contract import C_COST
-from core.interior.inter_router import told_cost
+from core.interior.inter_router import reported_cost
 from shm import native as n
 from shm.contract.payloads import ConnectionOpened, Cost
 from shm.statistics.stats import COUNTERS
@@ -20,7 +20,7 @@ from tests.simulation.test_internet import check_rest, line, receiver, sender, s
 def test_what_a_peers_open_says(said: Any, cost: int) -> None:
     """Nonsense is no cost."""
     properties = {} if said is None else {"qd.inter-router-cost": said}
-    assert told_cost(ConnectionOpened(1, 1, "P", "host:1", properties=properties)) == cost
+    assert reported_cost(ConnectionOpened(1, 1, "P", "host:1", properties=properties)) == cost
 
 
 def test_another_cost_of_one_end_counts_at_both() -> None:

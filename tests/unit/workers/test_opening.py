@@ -52,7 +52,7 @@ def test_a_form_can_be_forced(name: str, form: int) -> None:
     assert form_of(connector(annotations=name, strip_annotations="in"), {}) == Form(form, True, False)
 
 
-def test_routers_are_told_cost_and_version_and_others_what_is_configured() -> None:
+def test_routers_are_reported_cost_and_version_and_others_what_is_configured() -> None:
     """The cost only when it is no matter of course."""
     ours = {"product": "routerd", "version": "1.0", "qd.conn-id": 8}
     assert open_properties(connector(role="inter-router", cost=5), "1.0", 8) == ours | {

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from core.addresses.addresses import Identity, strip_spelling
 from core.amqp import codec as wire
 from core.links.admission import Admissions
-from core.links.rights import MOST_TOLD, AddressRights, Rights, Scopes
+from core.links.rights import MOST_LOGGED, AddressRights, Rights, Scopes
 from shm.contract.payloads import Attach, ConnectionOpened, Termini, Terminus
 from shm.contract.security import Admission
 
@@ -333,8 +333,8 @@ def test_denied_messages_are_told_of_but_not_for_ever(caplog: pytest.LogCaptureF
     scopes = Scopes(Identity("me"))
     number = scopes.enter(AddressRights(["out"], []))
     assert scopes.allow(number, "out")
-    assert not any(scopes.allow(number, f"secret.{i}") for i in range(2 * MOST_TOLD))
+    assert not any(scopes.allow(number, f"secret.{i}") for i in range(2 * MOST_LOGGED))
     lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == MOST_TOLD
+    assert len(lines) == MOST_LOGGED
     assert lines[0] == "messages of anonymous senders to 'secret.0' denied by the policy"
     assert lines[-1].endswith("; further ones are not logged")
