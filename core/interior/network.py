@@ -6,7 +6,7 @@ messages) and the order of what is sent: addresses before the advertisement of t
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ from core.interior.message import (
 )
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.neighbours import Neighbour, Neighbours
-from core.interior.nodes import Node, NodeView
+from core.interior.nodes import Node
 from core.interior.port import Port
 from core.interior.sync import Answer, MobileSync
 from core.interior.topology import Topology
@@ -394,6 +394,6 @@ class Network:
         """When the network changed last, in seconds of `tick`; 0: never."""
         return self._topology.last_change
 
-    def nodes(self) -> list[NodeView]:
+    def nodes(self) -> list[dict[str, Any]]:
         """Return all routers, this one first."""
         return views(self._me, self._instance, self._topology)

@@ -48,22 +48,6 @@ class Node(msgspec.Struct, eq=False):
         self.peers = {}
 
 
-class NodeView(msgspec.Struct, frozen=True):
-    """A router as management shows it. The names are those of router.node's attributes."""
-
-    id: str
-    index: int
-    protocol_version: int | None
-    instance: int | None
-    link_state: list[str]
-    next_hop: str | None
-    valid_origins: list[str]
-    address: str
-    router_link: int | None
-    cost: int | None
-    last_topo_change: int | None = None
-
-
 class Nodes:
     """All other known routers, by id."""
 

@@ -3,16 +3,28 @@
 import logging
 from typing import Any
 
+import msgspec
+
 from core.links.link import Edges
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, FORBIDDEN, ManagementError, Request, Response
-from core.management.view import ConnectionRow, View
+from core.management.view import View
 from shm.contract.payloads import Close, ConnectionOpened, Error, Trace
 from shm.memory.journal import TRACE
 
 LOGGER = logging.getLogger("AGENT")
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
 ROLES_OF_ROUTERS = ("inter-router", "edge")
+
+
+class ConnectionRow(msgspec.Struct, frozen=True):
+    """A connection as a row."""
+
+    worker: int
+    opened: ConnectionOpened
+    uptime: int  # seconds
+    idle: int | None  # seconds since the last delivery arrived or left; None: there was none
+    active: bool = True
 
 
 def _host(row: ConnectionRow) -> str:
@@ -95,10 +107,8 @@ class Connections(Table):
             ConnectionRow(
                 worker,
                 opened,
-                since,
-                when := last.get((worker, opened.connection), 0),
                 view.seconds_since(since),
-                view.seconds_since(when) if when else None,
+                view.seconds_since(when) if (when := last.get((worker, opened.connection))) else None,
                 edges is None or opened.role != "edge" or edges.is_active(worker, opened.connection),
             )
             for worker, opened, since in entries

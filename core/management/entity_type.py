@@ -152,6 +152,12 @@ def key_columns(type_name: str, description: str, read: Callable[[Any], Any]) ->
     return name, identity, type_column(type_name)
 
 
+def item(attribute: str, kind: str, description: str, key: str | None = None) -> Column:
+    """Return the column of an item in a row that is a dict, by the attribute's name or another key."""
+    name = attribute if key is None else key
+    return Column(attribute, kind, description, lambda row: row.get(name))
+
+
 def counted(name: str, attribute: str, description: str) -> Column:
     """Return the column of a number in a row's ``info``, 0 if it is missing."""
     return Column(attribute, "integer", description, lambda row: row.info.get(name, 0))

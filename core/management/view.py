@@ -18,7 +18,6 @@ from core.management.request import Requester
 from core.process.router import Core
 from shm.contract.control import ChangeReply
 from shm.contract.management import Management
-from shm.contract.payloads import ConnectionOpened
 from shm.memory.segment import Segments
 
 SECOND = 1_000_000_000
@@ -77,15 +76,3 @@ class View:
         """Return the router's number of a connection, or None."""
         opened = self.connections.find(worker, connection)
         return None if opened is None else opened.number
-
-
-class ConnectionRow(msgspec.Struct, frozen=True):
-    """A connection as a row."""
-
-    worker: int
-    opened: ConnectionOpened
-    since: int  # nanoseconds of CLOCK_MONOTONIC
-    last: int  # when the last delivery arrived or left; 0: never
-    uptime: int
-    idle: int | None
-    active: bool = True

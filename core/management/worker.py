@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from core.management import processes
-from core.management.entity_type import Column, Table, type_column
+from core.management.entity_type import Column, Table, item, type_column
 from shm import native
 from shm.contract.roles import Role, process_name
 from shm.memory import placement
@@ -13,12 +13,8 @@ from shm.native import StatsPage
 from shm.statistics import stats
 
 
-def _row(name: str, attribute: str, kind: str, description: str) -> Column:
-    return Column(attribute, kind, description, lambda r: r.get(name))
-
-
 def _count(name: str, attribute: str, description: str) -> Column:
-    return _row(name, attribute, "integer", description)
+    return item(attribute, "integer", description, name)
 
 
 class Workers(Table):
@@ -27,15 +23,15 @@ class Workers(Table):
     NAME = "worker"
     DESCRIPTION = "A process of the router."
     COLUMNS = (
-        _row("name", "name", "string", "Name of the process: core, supervisor, recorder or worker-<index>."),
+        item("name", "string", "Name of the process: core, supervisor, recorder or worker-<index>."),
         Column("identity", "string", "worker/ and the name of the process.", lambda r: f"worker/{r['name']}"),
         type_column("worker"),
-        _row("role", "role", "string", "Role of the process: core, supervisor, recorder or worker."),
+        item("role", "string", "Role of the process: core, supervisor, recorder or worker."),
         _count("pid", "pid", "Process id; 0: the process does not run."),
         _count("restarts", "restarts", "How often the supervisor has started the process again."),
-        _row("cpuSeconds", "cpuSeconds", "double", "CPU seconds that the process has used."),
-        _row("cpus", "cpus", "list", "CPUs that the process may run on."),
-        _row("pinnedBy", "pinnedBy", "string", "Source of `cpus`: coreCpu, workerCpus, outside or nobody."),
+        item("cpuSeconds", "double", "CPU seconds that the process has used."),
+        item("cpus", "list", "CPUs that the process may run on."),
+        item("pinnedBy", "string", "Source of `cpus`: coreCpu, workerCpus, outside or nobody."),
         _count("node", "numaNode", "NUMA node of all these CPUs, which also holds a worker's blocks."),
         _count("memory", "memory", "Bytes of memory: the process's own, and its share of shared memory."),
         _count("connections", "connections", "Open connections."),

@@ -33,7 +33,7 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
 
     def costs() -> list[int | None]:
         rows = [(net[one].network_adapter.network.nodes(), other) for one, other in ("AC", "CA")]
-        return [next(row.cost for row in row_of if row.id == other) for row_of, other in rows]
+        return [next(row["cost"] for row in row_of if row["id"] == other) for row_of, other in rows]
 
     page = n.StatsPage(net["A"].memory.control, n.stats_offset(1))
     changes = page.get(COUNTERS["ways_changed"].place)
@@ -46,6 +46,6 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
         assert far.got[-1].number == number
         assert far.got[-1].trace == (("0/A", "0/B") if way == 2 else ("0/A",))
     changed = page.get(COUNTERS["topology_changed"].place)
-    assert changed == net["A"].network_adapter.network.nodes()[0].last_topo_change > 0
+    assert changed == net["A"].network_adapter.network.nodes()[0]["lastTopoChange"] > 0
     assert page.get(COUNTERS["ways_changed"].place) >= changes + 3, "all but the first change another way"
     check_rest(net)

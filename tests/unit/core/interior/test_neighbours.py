@@ -252,8 +252,14 @@ def test_nodes_for_management() -> None:
     alone.lsu("B", 2, {"A": 2, "C": 3})
     alone.tick(1)
     me, b, c = alone.network.nodes()
-    assert (me.id, me.index, me.next_hop, me.link_state, me.last_topo_change) == ("A", 0, "(self)", ["B"], 1000)
+    assert (me["id"], me["index"], me["nextHop"], me["linkState"], me["lastTopoChange"]) == (
+        "A",
+        0,
+        "(self)",
+        ["B"],
+        1000,
+    )
     assert alone.network.last_change == 1000
-    assert (b.id, b.cost, b.next_hop, b.router_link, b.link_state) == ("B", 2, "B", 1, ["A", "C"])
-    assert (b.instance, b.protocol_version, b.address) == (ME, 1, "amqp:/_topo/0/B")
-    assert (c.id, c.cost, c.next_hop, c.router_link, c.instance) == ("C", 5, "B", None, None)
+    assert (b["id"], b["cost"], b["nextHop"], b["routerLink"], b["linkState"]) == ("B", 2, "B", 1, ["A", "C"])
+    assert (b["instance"], b["protocolVersion"], b["address"]) == (ME, 1, "amqp:/_topo/0/B")
+    assert (c["id"], c["cost"], c["nextHop"], c["routerLink"], c["instance"]) == ("C", 5, "B", None, None)

@@ -219,8 +219,8 @@ def test_messages_of_an_earlier_life_are_passed_over(caplog: pytest.LogCaptureFi
     alone.ra("X", 1, instance=6)
     alone.ra("X", 7, instance=5)
     alone.lsu("X", 7, {"B": 1}, instance=5)
-    x = next(node for node in alone.network.nodes() if node.id == "X")
-    assert (x.instance, x.link_state) == (6, [])
+    x = next(node for node in alone.network.nodes() if node["id"] == "X")
+    assert (x["instance"], x["linkState"]) == (6, [])
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
