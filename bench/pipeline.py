@@ -147,7 +147,7 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
 def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
     import duckdb  # noqa: PLC0415  optional
 
-    from shm.contract.flow import OUTCOMES  # noqa: PLC0415  the same
+    from shm.contract.flow_log.schema import OUTCOMES  # noqa: PLC0415  the same
 
     outcomes = ", ".join(f"sum(n_deliveries * sample_weight) filter (outcome = '{one}') as {one}" for one in OUTCOMES)
     ready = time.perf_counter()

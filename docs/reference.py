@@ -12,8 +12,8 @@ from routerd.config.entities.schema import COMMON, ENTITY_TYPES, USER_GROUP, Ent
 from routerd.config.rules.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
 from routerd.config.rules.values import expected
 from routerd.exporter.catalogue import catalogue
-from shm.contract.flow import COLUMNS, METADATA
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.schema import COLUMNS, METADATA
 
 HERE: Final = Path(__file__).parent
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from pipeline.output.generations import REPORT
 from pipeline.output.results import Results
 from pipeline.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
-from shm.contract.flow import OUTCOMES
+from shm.contract.flow_log.schema import OUTCOMES
 
 POINTS: Final = 240  # of a line at most
 BUSIEST: Final = 4  # addresses with a line of their own

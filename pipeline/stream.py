@@ -25,7 +25,7 @@ from pipeline.output.spans import Ledger, Range, add, meet, taken
 from pipeline.tables.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes, weight
 from pipeline.tables.traffic import KEY as MATRIX
 from pipeline.tables.traffic import keyed
-from shm.contract.flow import OUTCOMES, RAW
+from shm.contract.flow_log.schema import OUTCOMES, RAW
 
 SUMS: Final = ("records", "messages", "bytes", *OUTCOMES, "latency_n", "latency_sum")
 FOLD_AT: Final = 64  # parts; more are folded into one sum

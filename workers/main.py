@@ -26,7 +26,7 @@ from shm.contract.control import (
     ToChild,
 )
 from shm.contract.failures import failures
-from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.contract.payloads import Presented
 from shm.memory import placement, segment
 from workers.control.connectors import Connectors
@@ -179,14 +179,14 @@ class Worker:
                     one.configure(message)
             case SetSourceRoutes(source_routes):
                 self._senders.configure(source_routes)
-            case SetFlow(flow):
+            case SetFlowLog(flow):
                 self._digest(flow)
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case _:
                 SERVER.warning("ignored a packet of the supervisor that is not for a worker: %r", message)
 
-    def _digest(self, flow: FlowSetup) -> None:
+    def _digest(self, flow: FlowLogSetup) -> None:
         """Tell the pump what the flow log records of each message, if there is a flow log."""
         self._pump.extract(flow.sampling > 0, flow.transactions)
 

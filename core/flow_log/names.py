@@ -9,8 +9,8 @@ from core.forwarder.forward import Telemetry
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
-from shm.contract.flow import LINK_KINDS
-from shm.contract.flow_setup import SetFlow
+from shm.contract.flow_log.schema import LINK_KINDS
+from shm.contract.flow_log.setup import SetFlowLog
 from shm.contract.payloads import Detach
 
 _KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
@@ -22,7 +22,7 @@ class LinkNames(msgspec.Struct, frozen=True):
     connection: int  # its number in the router
     number: int  # the link's
     container: int
-    kind: int  # index into shm.contract.flow.LINK_KINDS
+    kind: int  # index into shm.contract.flow_log.schema.LINK_KINDS
     address: int = 0  # where the link leads if it has no address
 
 
@@ -41,7 +41,7 @@ class FlowLog(Plane):
 
     def configure(self, change: msgspec.Struct) -> None:
         """Record one of ``sampling`` deliveries, or none if it is 0."""
-        if not isinstance(change, SetFlow):
+        if not isinstance(change, SetFlowLog):
             return
         every = change.flow.sampling
         before, self._every = self._every, every

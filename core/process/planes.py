@@ -20,7 +20,7 @@ from core.links.streams import Streams
 from core.rmr import planes as route_tables
 from core.source_routes.route_workers import RouteWorkers
 from shm.contract.control import SetLinkRoutes, SetRouting, SetSourceRoutes, SetTables, Setup
-from shm.contract.flow_setup import SetFlow
+from shm.contract.flow_log.setup import SetFlowLog
 
 if TYPE_CHECKING:
     from core.process.router import Core
@@ -44,7 +44,7 @@ def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:
     """Return the messages that configure the planes at the start. Later changes come as the same messages."""
     return (
         SetSourceRoutes(setup.source_routes),
-        SetFlow(setup.flow),
+        SetFlowLog(setup.flow),
         SetRouting(setup.routing),
         SetLinkRoutes(setup.link_routes),
         SetTables(setup.tables),

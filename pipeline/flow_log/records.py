@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import PipelineError
 from pipeline.flow_log.survey import LogFile, Survey
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
 
 FLOW: Final = from_arrow_schema(pa.schema([field.with_nullable(True) for field in SCHEMA]))  # dictionaries are strings
 

@@ -22,9 +22,9 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from shm.contract.flow import COLUMNS, COMPACT, RAW, VERSION
-from shm.contract.flow_numbers import COLUMNS as KEY
-from shm.contract.flow_numbers import Numbers, Range, joined, numbers
+from shm.contract.flow_log.numbers import COLUMNS as KEY
+from shm.contract.flow_log.numbers import Numbers, Range, joined, numbers
+from shm.contract.flow_log.schema import COLUMNS, COMPACT, RAW, VERSION
 
 READERS: Final = 8  # footers read at the same time
 SCHEMA_KEY: Final = b"routerd.flow.schema"

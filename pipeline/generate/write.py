@@ -23,8 +23,8 @@ from pipeline.generate.rows import (
     Rows,
 )
 from pipeline.generate.scenario import Scenario, Truth
-from shm.contract.flow import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, file_name, folder
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.schema import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, file_name, folder
 
 TRUTH: Final = "_truth.json"
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]

@@ -24,7 +24,7 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from shm.contract.flow import COMPACT, RAW
+from shm.contract.flow_log.schema import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # ends the names of what we make
 _FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"

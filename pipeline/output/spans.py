@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable
 from itertools import pairwise
 
-from shm.contract.flow_numbers import Range as Counted
-from shm.contract.flow_numbers import joined
+from shm.contract.flow_log.numbers import Range as Counted
+from shm.contract.flow_log.numbers import joined
 
 Range = tuple[int, int]
 Ledger = dict[str, list[Range]]  # by the writer's name; ranges in order, apart from each other

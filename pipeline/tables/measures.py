@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from shm.contract.flow import OUTCOMES
+from shm.contract.flow_log.schema import OUTCOMES
 
 PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999}  # per mille
 VALUE_AT: Final = 16  # bits of a packed value below which its weight stands

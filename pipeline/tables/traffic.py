@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
-from shm.contract.flow import OUTCOMES
+from shm.contract.flow_log.schema import OUTCOMES
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "path", "address", "mtype", "size_bytes", "n_deliveries",

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from routerd.recorder.files import FORMAT, publish
 from routerd.recorder.rows import ROOM
-from shm.contract.flow import COLUMNS, VERSION
-from shm.contract.flow_arrow import SCHEMA
-from shm.contract.flow_numbers import Numbers, Ranges, numbers
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.numbers import Numbers, Ranges, numbers
+from shm.contract.flow_log.schema import COLUMNS, VERSION
 from shm.contract.numbers import whole
 
 LOGGER = logging.getLogger("ROUTER")

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from routerd.recorder.rows import ROOM
 from routerd.recorder.spool import Head
-from shm.contract.flow import COLUMNS, VERSION, file_name, folder
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.schema import COLUMNS, VERSION, file_name, folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,8 @@ from routerd.recorder import clock
 from routerd.recorder.compacting import put_together, sources_of
 from routerd.recorder.files import publish
 from routerd.recorder.recovery import recover
-from shm.contract.flow import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.schema import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
+from shm.contract.flow_log.setup import FlowLogSetup
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -46,7 +46,7 @@ class Keeper:
 
     def __init__(
         self,
-        setup: FlowSetup,
+        setup: FlowLogSetup,
         router: str,
         ticks: Callable[[], float] = clock.steady,
         life: Callable[[], str] = clock.machine,

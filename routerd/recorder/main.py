@@ -15,7 +15,7 @@ from routerd.recorder.record import Recorder
 from shm.contract.channel import Channel
 from shm.contract.control import Exit, Ready, Setup, StopAccepting
 from shm.contract.failures import failures, start_thread
-from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.memory import segment
 from shm.native import StatsPage
 from shm.statistics import stats
@@ -62,7 +62,7 @@ def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Chan
             match message:
                 case Exit():
                     return
-                case SetFlow(flow):
+                case SetFlowLog(flow):
                     recorder.configure(flow, time.monotonic())
                     keeping.configure(flow)
                 case StopAccepting():
@@ -92,7 +92,7 @@ class Keeping:
         self._due = 0.0
         self._told: dict[str, str] = {}
 
-    def configure(self, setup: FlowSetup) -> None:
+    def configure(self, setup: FlowLogSetup) -> None:
         """Maintain the files of this set-up from now on."""
         self._keeper = Keeper(setup, self._router)
 

@@ -21,8 +21,8 @@ from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
 from routerd.recorder.spool import ENOUGH, Head, NotingReader, Spool
 from shm.contract.complaints import Complaints
-from shm.contract.flow import RAW, folder
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.schema import RAW, folder
+from shm.contract.flow_log.setup import FlowLogSetup
 from shm.native import StatsPage
 from shm.statistics.stats import COUNTERS
 
@@ -53,7 +53,7 @@ class Recorder:
         self._router = router
         self._wall = wall
         self._offset = offset
-        self._setup = FlowSetup()
+        self._setup = FlowLogSetup()
         self._rows = Rows(self._reader, room)
         self._file: File | None = None
         self._spool: Spool | None = None  # the spool of the current file, or of the next one
@@ -69,7 +69,7 @@ class Recorder:
         self._why = "flow_lost_io"
         self.closed: Callable[[Path], None] = lambda _: None  # called for each complete file
 
-    def configure(self, setup: FlowSetup, now: float) -> None:
+    def configure(self, setup: FlowLogSetup, now: float) -> None:
         """Use this set-up from now on."""
         if setup.directory != self._setup.directory:
             self.roll(now)

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shm.contract.flow import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.schema import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES
 from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns, FlowReader
 
 ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write

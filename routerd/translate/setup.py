@@ -24,7 +24,7 @@ from routerd.translate.source_routes import ockam_setup, source_routes
 from routerd.translate.tables import advertised, tables
 from shm.contract import control
 from shm.contract.control import AddressSetup, LinkRouteSetup, ListenerSetup, LogSetup, Setup
-from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.contract.management import Management
 from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
@@ -49,7 +49,7 @@ ROLES: Final = {
 REPLACING: Final = {
     "logs": control.SetLogs, "listeners": control.SetListeners, "connectors": control.SetConnectors,
     "policy": control.SetPolicy, "tables": control.SetTables, "source_routes": control.SetSourceRoutes,
-    "flow": SetFlow, "routing": control.SetRouting, "link_routes": control.SetLinkRoutes,
+    "flow": SetFlowLog, "routing": control.SetRouting, "link_routes": control.SetLinkRoutes,
 }  # fmt: skip
 HOUR: Final = 3600
 
@@ -72,7 +72,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     link_routes: list[LinkRouteSetup] = []
     routing: Routing = Routing()
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
-    flow: FlowSetup = FlowSetup()
+    flow: FlowLogSetup = FlowLogSetup()
     tables: list[TableSetup] = []
     management: Management | None = None
 
@@ -200,7 +200,7 @@ def blueprint(
         link_routes=[link_route_setup(one) for one in config.of(LinkRoute)],
         routing=routing(config, identities),
         source_routes=source_routes(config, identities),
-        flow=next(map(_flow, config.of(FlowLog)), FlowSetup()),
+        flow=next(map(_flow, config.of(FlowLog)), FlowLogSetup()),
         tables=tables(config),
         management=management(config, identities),
     )
@@ -263,10 +263,10 @@ def address_setup(address: Address) -> AddressSetup:
     return same(address, AddressSetup, ingress_phase=ingress, egress_phase=egress, fallback=fallback)
 
 
-def _flow(log: FlowLog) -> FlowSetup:
+def _flow(log: FlowLog) -> FlowLogSetup:
     return same(
         log,
-        FlowSetup,
+        FlowLogSetup,
         roll_bytes=log.roll_size * MIB,
         roll_seconds=log.roll_age,
         keep_bytes=log.retention_size * MIB,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.contract.management import Delta, Management
 from shm.contract.ockam import OckamSetup
 from shm.contract.roles import Role
@@ -178,7 +178,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     link_routes: list[LinkRouteSetup] = []
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     resumable_link_routes: bool = True
-    flow: FlowSetup = FlowSetup()
+    flow: FlowLogSetup = FlowLogSetup()
     tables: list[TableSetup] = []  # for core and workers
     presenting: list[int] = []  # for the core: workers that outlived the core before and will resync
     known_failures: list[str] = []  # kinds of death that the log has shown in full already
@@ -380,7 +380,7 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
 
 ToChild = (
     Setup | StopAccepting | CloseConnections | Exit
-    | SetLogs | SetListeners | SetConnectors | SetPolicy | SetFlow
+    | SetLogs | SetListeners | SetConnectors | SetPolicy | SetFlowLog
     | SetAddresses | ChangeAddresses | SetRouting | SetLinkRoutes | SetSourceRoutes | SetTables
     | SetManagement | ChangeManagement | ChangeReply
     | WorkerGone | WorkerAdded | CoreGone | CoreBack

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
 from pipeline.flow_log.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log.arrow import SCHEMA
 
 WRITER = Writer("R1", "b", 0)
 NOBODY = 65534

@@ -17,9 +17,9 @@ from pipeline.flow_log.survey import LogFile, survey
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.spool import Head
-from shm.contract.flow_arrow import SCHEMA
-from shm.contract.flow_numbers import Range, joined
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.arrow import SCHEMA
+from shm.contract.flow_log.numbers import Range, joined
+from shm.contract.flow_log.setup import FlowLogSetup
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 Key = tuple[str, int, int]
@@ -46,7 +46,7 @@ class Log:
         self.root, self.hour, self.boot, self.number = root, 0, 0, 0
         self.next: dict[tuple[str, int], int] = defaultdict(lambda: 1)
         self.held: set[Key] = set()
-        self.keeper = Keeper(FlowSetup(str(root), 1, raw_seconds=0), "me")
+        self.keeper = Keeper(FlowLogSetup(str(root), 1, raw_seconds=0), "me")
 
     def write(self, spans: list[tuple[int, int, int]]) -> None:
         """One file: of each worker so many records, of which so many before them and every Nth is lost."""

@@ -6,8 +6,8 @@ import pytest
 
 from bench import contract as n
 from core.flow_log.names import FlowLog
-from shm.contract.flow import OUTCOMES
-from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.flow_log.schema import OUTCOMES
+from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
 from shm.statistics.stats import COUNTERS
 from tests.model.speaker import Link
 from tests.model.tally import Message
@@ -33,7 +33,7 @@ class Recorded(World):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, workers=2 + seed % 2, deaths=False)
-        self.core.configure(SetFlow(FlowSetup(sampling=1)))
+        self.core.configure(SetFlowLog(FlowLogSetup(sampling=1)))
 
     def _born(self, index: int, generation: int) -> Worker:
         return Whole(index, generation, self.memory, self.ledger, self.log)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from routerd.recorder.record import Recorder
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.setup import FlowLogSetup
 from shm.statistics.stats import COUNTERS
 from tests.support.beds.flow import Bed
 
@@ -21,7 +21,7 @@ class Desk:
         self.bed = Bed()
         self.bed.attach()
         self.wall, self.now, self.root = NOON, 0.0, tmp_path
-        self.setup = FlowSetup(str(tmp_path), 1, **{"roll_seconds": 10, **more})
+        self.setup = FlowLogSetup(str(tmp_path), 1, **{"roll_seconds": 10, **more})
         self.recorder = self.make()
 
     def make(self, room: int = 16) -> Recorder:

@@ -26,7 +26,7 @@ from routerd.recorder.main import Keeping
 from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import Failures, failures, start_thread, watch_process
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Detach
 from tests.support.beds.recorder_desk import Desk
 from tests.unit.core.links.test_local import Bed
@@ -118,7 +118,7 @@ def flow_log(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], bool
     """Files are deleted though they cannot be put together, and the next look is a whole one."""
     desk = Desk(folder)
     keeping = Keeping("me", desk.bed.recorder, lambda: desk.wall)
-    keeping.configure(FlowSetup(str(folder)))
+    keeping.configure(FlowLogSetup(str(folder)))
     looks: list[str] = []
     keeper: Any = SimpleNamespace(
         doubted=0.0,

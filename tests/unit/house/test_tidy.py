@@ -15,7 +15,7 @@ OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
 
 # What a folder may know beside itself, in Python, Cython and C; docs/architecture.md says what each is for.
 # What is not listed may know all: bench and the tests.
-SHM = "shm shm/codec shm/contract shm/memory shm/statistics"
+SHM = "shm shm/codec shm/contract shm/contract/flow_log shm/memory shm/statistics"
 FORWARDING = "core/forwarder/tables core/forwarder/settlement core/forwarder/delivery"  # what planes may call
 PLANE = f"{SHM} core/addresses core/forwarder core/links"
 MAY_IMPORT: dict[str, set[str]] = {
@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "shm/statistics": "shm shm/contract",
         "shm/memory": "shm shm/contract shm/statistics",
         "shm/codec": "shm/memory",
-        "shm/contract": "shm shm/memory shm/statistics",
+        "shm/contract": "shm shm/contract/flow_log shm/memory shm/statistics",
+        "shm/contract/flow_log": "",
         # A worker: each floor knows those below it; source routes are rules without a connection.
         "workers/state": SHM,
         "workers/source_routes": SHM,
@@ -91,11 +92,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",
-        "pipeline": "shm/contract pipeline/flow_log pipeline/generate pipeline/output pipeline/tables",
-        "pipeline/flow_log": "shm/contract pipeline",
-        "pipeline/generate": "shm/contract pipeline",
-        "pipeline/output": "shm/contract pipeline",
-        "pipeline/tables": "shm/contract pipeline/flow_log",
+        "pipeline": "shm/contract/flow_log pipeline/flow_log pipeline/generate pipeline/output pipeline/tables",
+        "pipeline/flow_log": "shm/contract/flow_log pipeline",
+        "pipeline/generate": "shm/contract/flow_log pipeline",
+        "pipeline/output": "shm/contract/flow_log pipeline",
+        "pipeline/tables": "shm/contract/flow_log pipeline/flow_log",
         "pyspark_routerd.py": "pipeline/flow_log",
     }.items()
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from routerd.recorder.keeping import SPARED, Keeper
-from shm.contract.flow import RAW, clock_name, file_name, folder
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log.schema import RAW, clock_name, file_name, folder
+from shm.contract.flow_log.setup import FlowLogSetup
 from tests.support.beds.recorder_desk import NOON, Desk
 
 KEPT = 60  # hours
@@ -25,7 +25,7 @@ class Host:
 
     def start(self) -> None:
         """A recorder follows another one."""
-        setup = FlowSetup(str(self.root), 1, keep_seconds=KEPT * 3600, compaction=False)
+        setup = FlowLogSetup(str(self.root), 1, keep_seconds=KEPT * 3600, compaction=False)
         self.keeper = Keeper(setup, self.router, lambda: self.ticks, lambda: self.life)
 
     def write(self, when: datetime | None = None) -> None:

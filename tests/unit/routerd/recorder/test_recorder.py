@@ -17,8 +17,8 @@ from routerd.recorder.keeping import Keeper
 from routerd.recorder.main import Keeping
 from routerd.recorder.record import Recorder
 from shm import native as n
-from shm.contract import flow
-from shm.contract.flow_setup import FlowSetup
+from shm.contract.flow_log import schema as flow
+from shm.contract.flow_log.setup import FlowLogSetup
 from shm.statistics.stats import COUNTERS
 from tests.support.beds.flow import Bed
 from tests.support.beds.recorder_desk import NOON, Desk
@@ -186,7 +186,7 @@ def _past_hour(desk: Desk, files: int) -> Keeper:
     def ticks() -> float:
         return desk.wall.timestamp()
 
-    Keeper(FlowSetup(str(desk.root)), "me", ticks, lambda: "machine").delete(desk.wall)
+    Keeper(FlowLogSetup(str(desk.root)), "me", ticks, lambda: "machine").delete(desk.wall)
     desk.wall = NOON + timedelta(hours=2)
     return Keeper(desk.setup, "me", ticks, lambda: "machine")
 

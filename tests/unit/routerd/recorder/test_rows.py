@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from routerd.recorder.rows import trimmed
 from shm import native as n
-from shm.contract import flow
+from shm.contract.flow_log import schema as flow
 from tests.support.beds.recorder_desk import Desk
 
 

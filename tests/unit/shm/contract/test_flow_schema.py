@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from shm.contract import flow
-from shm.contract.flow_arrow import SCHEMA
+from shm.contract.flow_log import schema as flow
+from shm.contract.flow_log.arrow import SCHEMA
 
 
 def test_columns_keep_the_rules() -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from shm.contract.flow import COLUMNS
+from shm.contract.flow_log.schema import COLUMNS
 
 _TYPES: Final[dict[str, Any]] = {
     "bool": pa.bool_(),

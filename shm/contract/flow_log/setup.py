@@ -3,7 +3,7 @@
 import msgspec
 
 
-class FlowSetup(msgspec.Struct, frozen=True):
+class FlowLogSetup(msgspec.Struct, frozen=True):
     """One ``flowLog`` entity. The core records one of ``sampling`` deliveries; 0: there is no flow log.
 
     A file ends at ``roll_bytes`` or ``roll_seconds``. ``keep_bytes`` and ``keep_seconds`` bound the size and
@@ -22,7 +22,7 @@ class FlowSetup(msgspec.Struct, frozen=True):
     transactions: bool = False
 
 
-class SetFlow(msgspec.Struct, tag=True, frozen=True):
+class SetFlowLog(msgspec.Struct, tag=True, frozen=True):
     """To core, workers and recorder: replace the flow log's configuration."""
 
-    flow: FlowSetup
+    flow: FlowLogSetup
