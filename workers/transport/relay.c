@@ -97,9 +97,9 @@ static uint32_t relay_choose(relay *r, const char *words)
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
         size_t size = strcspn(at, " ");
         bool proven = r->local && pnx_sasl_get_external_username(r->up->transport);
-        bool barred = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8))
+        bool denied = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8))
                       || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
-        if (!size || barred || !pnx_sasl_is_mechanism_included(r->up->transport, (pn_bytes_t) { size, at })) continue;
+        if (!size || denied || !pnx_sasl_is_mechanism_included(r->up->transport, (pn_bytes_t) { size, at })) continue;
         if (count == RELAY_MECHANISM_COUNT || used + size + 2 > sizeof r->mechanisms) break;
         if (used) r->mechanisms[used++] = ' ';
         memcpy(r->mechanisms + used, at, size);

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.house.test_tidy import OURS, ROOT, package, place, sources
+from tests.support.tree import OURS, ROOT, package, place, sources
 
 DIRECTORIES = ("rmtree", "rmdir", "removedirs", "delete_dir", "delete_dir_contents", "delete_root_dir_contents")
 FILES = ("unlink", "delete_file", "rename", "renames", "unlink_semaphore", "unlink_shared_memory")

@@ -3,15 +3,12 @@
 import ast
 import importlib.metadata
 import re
-import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
+from tests.support.tree import CODE, OURS, ROOT, package, place, sources, tracked
 
 # What a folder may know beside itself, in Python, Cython and C; docs/architecture.md says what each is for.
 # What is not listed may know all: bench and the tests.
@@ -119,7 +116,6 @@ FUNCTION = {
     False: re.compile(r"^[ \t]*(?:async |cp?def [^\n(=]*?|def )\s*(?:def )?\*?(\w+)\(", re.MULTILINE),
 }
 LONGEST_LINE = 120  # of C; ruff knows Python's
-LONGEST_SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".c")
 
 # What must not stay in the tree, and what to do instead.
 BANNED = {
@@ -152,28 +148,6 @@ STARTED = {
     "bench.recording": "another one",
     "bench.scrape": "another one",
 }
-
-
-@cache
-def tracked() -> list[Path]:
-    """The files that belong to the project: known to git, or about to be."""
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],  # noqa: S607  whichever git there is
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    files = [ROOT / name for name in listing.stdout.split("\0") if name]
-    return sorted(file for file in files if file.is_file())
-
-
-def sources(*suffixes: str) -> list[Path]:
-    return [file for file in tracked() if file.suffix in suffixes]
-
-
-def package(file: Path) -> str:
-    return file.relative_to(ROOT).parts[0]
 
 
 def module(file: Path) -> str:
@@ -212,10 +186,6 @@ def headers(file: Path) -> Iterator[tuple[int, Path]]:
         if match:
             near = [file.parent / match[1], ROOT / match[1]]
             yield from ((number, path.resolve()) for path in near if path.is_file())
-
-
-def place(file: Path, line: int) -> str:
-    return f"{file.relative_to(ROOT)}:{line}"
 
 
 def folder(path: Path) -> str:
@@ -261,7 +231,7 @@ def test_each_folder_of_the_router_has_its_line() -> None:
 
 def test_no_file_is_longer_than_a_reader_holds_in_mind() -> None:
     """A longer one hides a noun that wants a file of its own."""
-    lengths = [(len(file.read_text().splitlines()), file) for file in sources(*LONGEST_SUFFIXES)]
+    lengths = [(len(file.read_text().splitlines()), file) for file in sources(*CODE)]
     wrong = [f"{file.relative_to(ROOT)}: {n} lines" for n, file in lengths if n > LONGEST_FILE]
     assert not wrong, "\n".join(wrong)
 
@@ -339,7 +309,7 @@ def test_nothing_is_left_for_later_or_silenced_without_a_reason(pattern: str) ->
     wrong = [
         f"{place(file, number)}: {line.strip()[:80]} ({BANNED[pattern]})"
         for file in tracked()
-        if file.suffix in (*LONGEST_SUFFIXES, ".md", ".toml", ".txt", "") and file != Path(__file__)
+        if file.suffix in (*CODE, ".md", ".toml", ".txt", "") and file != Path(__file__)
         for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
         if re.search(pattern, line)
     ]
