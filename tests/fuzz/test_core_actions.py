@@ -1,6 +1,5 @@
 """Whatever the workers write into rings and arenas: the core goes on, and stays inside its memory."""
 
-import mmap
 import os
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from bench.contract import C_ATTACH
 from core.process.router import Core
 from shm.contract.control import Setup, WorkerGone
 from shm.contract.payloads import PAYLOADS
+from tests.model.memory import Memory
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
@@ -42,22 +42,6 @@ def test_forwarder_survives(fuzzer: Path, seed: int) -> None:
 
 
 SETUP = Setup("core", 1, 1, "/none", "me", "0", 1, [-1])
-
-
-class Memory:
-    """Segments of one worker in anonymous memory."""
-
-    def __init__(self, workers: int) -> None:
-        size = 256 * 1024
-        self.rings = mmap.mmap(-1, n.rings_bytes(workers))
-        n.format_rings(self.rings, workers)
-        self.control = mmap.mmap(-1, n.control_bytes(workers))
-        n.format_control(self.control, workers, size, 1)
-        self.flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
-        n.format_telemetry(self.flow, 1)
-        self.arenas = [mmap.mmap(-1, size) for _ in range(workers + 1)]
-        for arena in self.arenas:
-            n.format_arena_segment(arena)
 
 
 SMALL = st.integers(0, 5)

@@ -12,7 +12,9 @@ LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in the content header (arena.h)
 class Memory:
     """What ``core.process.router.Memory`` asks for, with rings of ``capacity`` records."""
 
-    def __init__(self, workers: int, capacity: int = 64, arena_bytes: int = 256 * 1024) -> None:
+    def __init__(
+        self, workers: int, capacity: int = 64, arena_bytes: int = 256 * 1024, core_arena_bytes: int = 0
+    ) -> None:
         self.workers = workers
         self.control = mmap.mmap(-1, contract.control_bytes(workers))
         contract.format_control(self.control, workers, arena_bytes, 1)
@@ -20,7 +22,8 @@ class Memory:
         self.rings = mmap.mmap(-1, contract.rings_bytes(workers))
         self.flow = mmap.mmap(-1, contract.TELEMETRY_BYTES)
         contract.format_telemetry(self.flow, 1)
-        self.arenas = [mmap.mmap(-1, arena_bytes) for _ in range(workers + 1)]
+        sizes = [arena_bytes] * workers + [core_arena_bytes or arena_bytes]
+        self.arenas = [mmap.mmap(-1, size) for size in sizes]
         self.reset()
 
     def reset(self) -> None:

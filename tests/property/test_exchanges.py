@@ -1,6 +1,5 @@
 """Exchanges: which addresses a message goes to by its subject, against a plain model of the keys."""
 
-import mmap
 import struct
 
 from hypothesis import given, settings
@@ -11,6 +10,7 @@ from core.addresses.addresses import TREATMENTS
 from core.exchanges.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import NOTHING, Exchanges, Forwarder
 from core.forwarder.link_terms import LinkTerms
+from tests.model.memory import Memory
 
 ARENA = 128 * 1024
 HEADER, PROPERTIES = 16, 32  # of a block; in it, where the content header says where properties begin
@@ -38,13 +38,8 @@ class Bed:
     """One worker with a sender to an exchange (link 0) and a receiver (links 1...) at each next hop."""
 
     def __init__(self) -> None:
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        self.arenas = [mmap.mmap(-1, ARENA) for _ in range(2)]
-        for arena in self.arenas:
-            n.format_arena_segment(arena)
+        memory = Memory(1, n.RING_CAPACITY, ARENA)
+        rings, control, self.arenas = memory.rings, memory.control, memory.arenas
         self.forwarder = Forwarder(1, control, rings, self.arenas, [-1])
         self.exchanges = Exchanges(self.forwarder)
         self.actions = n.Producer(rings, n.action_ring_offset(0))

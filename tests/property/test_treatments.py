@@ -1,7 +1,5 @@
 """Which outgoing link a message goes to, against a plain model of each treatment."""
 
-import mmap
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +7,7 @@ from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, Forwarder
 from core.forwarder.link_terms import LinkTerms
+from tests.model.memory import Memory
 
 ARENA = 128 * 1024
 
@@ -17,13 +16,8 @@ class Bed:
     """A forwarder whose one worker has a sender (link 0) and receivers (links 1...) on one address."""
 
     def __init__(self, treatment: str) -> None:
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        arenas = [mmap.mmap(-1, ARENA) for _ in range(2)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
+        memory = Memory(1, n.RING_CAPACITY, ARENA)
+        rings, control, arenas = memory.rings, memory.control, memory.arenas
         self.forwarder = Forwarder(1, control, rings, arenas, [-1])
         self.actions = n.Producer(rings, n.action_ring_offset(0))
         self.work = n.Consumer(rings, n.work_ring_offset(0))

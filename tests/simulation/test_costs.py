@@ -11,7 +11,7 @@ from shm.contract.payloads import ConnectionOpened, Cost
 from shm.statistics.stats import COUNTERS
 from tests.model.internet import join
 from tests.model.sites import Packet
-from tests.simulation.test_internet import check_rest, line, receiver, sender, sent
+from tests.support.beds.internet import check_rest, line, receiver, sender, sent
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from bench import contract as n
 from core.links.streams import Streams
 from tests.model.internet import Internet, cut, join
 from tests.model.sites import Packet
-from tests.simulation.test_edge import SENDERS, attached, send
+from tests.support.beds.edge import SENDERS, attached, send
 
 STREAMS = "qd.streaming-links"
 

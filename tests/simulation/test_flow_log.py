@@ -13,7 +13,7 @@ from tests.model.speaker import Link
 from tests.model.tally import Message
 from tests.model.worker import Worker
 from tests.model.world import World
-from tests.simulation.test_simulation import SEEDS
+from tests.support.beds.schedule import SEEDS
 
 MOVES = 150
 GROUP = 25

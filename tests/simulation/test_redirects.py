@@ -9,8 +9,8 @@ from shm.contract.control import SetRouting
 from shm.contract.routing import BindingSetup, ExchangeSetup, Routing
 from tests.model.internet import Internet
 from tests.model.sites import Packet, SiteLink
-from tests.simulation.test_edge import at_rest, star
-from tests.simulation.test_internet import check_rest, line, numbers, receiver, sender, sent
+from tests.support.beds.edge import at_rest, star
+from tests.support.beds.internet import check_rest, line, numbers, receiver, sender, sent
 
 
 def waypoint(net: Internet, site: str, address: str) -> tuple[SiteLink, SiteLink]:

@@ -9,7 +9,7 @@ from core.process.router import Core
 from shm.contract.control import WorkerGone
 from tests.model.memory import Memory
 from tests.model.world import core_seed, setup
-from tests.simulation.test_simulation import MOVES, schedule
+from tests.support.beds.schedule import MOVES, schedule
 
 
 def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[int, bytes]]:

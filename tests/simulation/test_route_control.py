@@ -1,9 +1,7 @@
 """A core that talks with a Route Manager and with applications, through the links of RMR connections."""
 
-import mmap
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,7 +9,6 @@ import msgspec
 from bench import contract as n
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_ENDPOINT
 from core.amqp.codec import mapping, section, symbol
-from core.process.router import Core
 from core.rmr.active.route_tables import RouteTables
 from core.rmr.managers import application as a
 from core.rmr.managers.envelope import ANNOTATION, opened
@@ -21,6 +18,7 @@ from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard
 from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Endpoint
 from shm.contract.tables import TableSetup
+from tests.support.beds.one_worker import OneWorker
 from tests.support.clients import rmr_frames as frames
 
 ARENA = 16 * 1024 * 1024
@@ -28,44 +26,20 @@ S = 1_000_000_000
 GOOD = b"newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"
 
 
-class Bed:
+class Bed(OneWorker):
     """A core with one worker, whose connections speak RMR. ``told`` is what each has received."""
 
     def __init__(
         self, seed: bytes = b"seed", snapshot_store: Callable[[str], str] = lambda _: "", **table: Any
     ) -> None:
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        arenas = [mmap.mmap(-1, ARENA), mmap.mmap(-1, n.CORE_ARENA_BYTES)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
-        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
-        n.format_telemetry(flow, 1)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         setup = TableSetup("routes", "routes", source="me:4560", **table)
         configured = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], tables=[setup])
-        self.core = Core(configured, memory, seed, snapshot_store=snapshot_store)
-        self.arena = n.ArenaOwner(arenas[0])
-        self.core_arena = n.Arena(arenas[1])
-        self.actions = n.Producer(rings, n.action_ring_offset(0))
-        self.work = n.Consumer(rings, n.work_ring_offset(0))
-        self.stats = n.StatsPage(control, n.stats_offset(1))
+        super().__init__(ARENA, seed=seed, setup=configured, snapshot_store=snapshot_store)
         self.now = S
         self.handles = 1 << 32
         self.told: dict[int, list[Heard]] = {}
         self.endpoints: dict[str, bool] = {}
         self.run()
-
-    def say(self, kind: int, payload: msgspec.Struct) -> None:
-        block = self.arena.write(msgspec.msgpack.encode(payload))
-        assert block is not None
-        self.act(type=n.A_CONTROL, state=kind, arena=0, block=block)
-
-    def act(self, **fields: int) -> None:
-        assert self.actions.push(n.pack(**fields))
-        self.actions.publish()
 
     def connect(self, number: int, host: str = "10.0.0.9:1", container: str = "", role: str = "rmr") -> None:
         """A connection: link 2n sends control messages, link 2n+1 receives."""

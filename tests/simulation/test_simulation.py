@@ -3,20 +3,11 @@
 A failing seed is the whole report: ``schedule(seed).run(MOVES)`` repeats it.
 """
 
-import os
-
 import pytest
 
-from tests.model.world import World
+from tests.support.beds.schedule import MOVES, SEEDS, schedule
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000"))
 GROUP = 50
-MOVES = 150
-
-
-def schedule(seed: int) -> World:
-    """Two or three workers, rings that are often full for every fourth seed, deaths in two of three."""
-    return World(seed, workers=2 + seed % 2, capacity=16 if seed % 4 else 4, deaths=seed % 3 != 0)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))

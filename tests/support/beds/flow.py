@@ -1,11 +1,10 @@
 """A core's forwarder and the recorder's reader on one piece of memory, without processes."""
 
-import mmap
-
 from bench import contract as n
 from core.flow_log.names import LinkNames
 from core.forwarder.forward import Forwarder, Telemetry
 from core.forwarder.link_terms import LinkTerms
+from tests.model.memory import Memory
 
 ARENA = 1 << 20
 
@@ -14,14 +13,8 @@ class Bed:
     """One worker with a sender and a receiver at address `news`, all of whose deliveries are recorded."""
 
     def __init__(self) -> None:
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        arenas = [mmap.mmap(-1, ARENA) for _ in range(2)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
-        self.flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        memory = Memory(1, n.RING_CAPACITY, ARENA)
+        control, rings, arenas, self.flow = memory.control, memory.rings, memory.arenas, memory.flow
         n.format_telemetry(self.flow, 1_700_000_000_000_000_000)
         self.stats = n.StatsPage(control, n.stats_offset(1))
         self.recorder = n.StatsPage(control, n.stats_offset(3))

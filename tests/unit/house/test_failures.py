@@ -28,9 +28,9 @@ from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import Failures, failures, start_thread, watch_process
 from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Detach
+from tests.support.beds.local import Bed
+from tests.support.beds.logins import Home
 from tests.support.beds.recorder_desk import Desk
-from tests.unit.core.links.test_local import Bed
-from tests.unit.workers.test_logins import Home
 from workers.control.cyrus import Said
 from workers.control.lookup import Lookup
 

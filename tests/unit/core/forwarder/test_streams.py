@@ -3,7 +3,7 @@
 from bench import contract as n
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
 from core.forwarder.link_terms import LinkTerms
-from tests.unit.core.forwarder.test_forwarding import RECEIVER, SENDER, Bed
+from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it
 CONTROL, DATA, FIRST, SECOND = 10, 11, 12, 13  # links of the receiver's worker

@@ -10,7 +10,7 @@ from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_LINK_REFUSE
 from core.interior.inter_router import FORBIDDEN, SET_UP_NS
 from core.interior.network_adapter import NetworkAdapter
 from shm.contract.payloads import Attach, Close, ConnectionOpened, LinkRefused, OpenLink
-from tests.unit.core.process.test_control import Bed
+from tests.support.beds.control import Bed
 
 
 class Nobody:

@@ -7,7 +7,7 @@ from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS, AutoLinks
 from shm.contract.control import SetRouting
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 from shm.contract.routing import AutoLinkSetup, Routing
-from tests.unit.core.process.test_control import Bed
+from tests.support.beds.control import Bed
 
 OUT = AutoLinkSetup("1", "queue", False, 0, connection="broker")
 IN = AutoLinkSetup("2", "queue", True, 1, container="b", external="ext")

@@ -1,89 +1,16 @@
 """The core as destination and source of messages: what is said to it and by it; nothing stays behind."""
 
-import mmap
 import random
-from types import SimpleNamespace
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from bench import contract as n
-from bench.contract import C_ATTACH, C_CONNECTION_OPENED
+from bench.contract import C_ATTACH
 from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
 from core.links.terminus import OURS, denied
-from core.process.router import Core
-from shm.contract.control import Setup
-from shm.contract.payloads import Attach, ConnectionOpened
-
-ARENA = 8 * 1024 * 1024
-HANDLE = 1 << 32
-BAD, STALE = 24, 50  # shm/statistics/stats.py
-OUTCOMES = {n.S_ACCEPTED, n.S_REJECTED}
-
-
-class Bed:
-    """A core that subscribes to `here`; a worker with a sender to it, link 0, a receiver from `there`, 1."""
-
-    def __init__(self) -> None:
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        arenas = [mmap.mmap(-1, ARENA), mmap.mmap(-1, n.CORE_ARENA_BYTES)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
-        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
-        n.format_telemetry(flow, 1)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
-        self.core = Core(Setup("core", 1, 1, "/none", "me", "0", 1, [-1]), memory, b"seed")
-        self.arena = n.ArenaOwner(arenas[0])
-        self.core_arena = n.Arena(arenas[1])
-        self.actions = n.Producer(rings, n.action_ring_offset(0))
-        self.work = n.Consumer(rings, n.work_ring_offset(0))
-        self.stats = n.StatsPage(control, n.stats_offset(1))
-        self.received: list[bytes] = []
-        self.empty = self.core.forwarder.counts()
-        self.core.local.subscribe("here", self.received.append)
-        self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "c", "h:1"))
-        self.say(C_ATTACH, Attach(0, 1, 0, "s", False, "here"))
-        self.say(C_ATTACH, Attach(1, 1, 0, "r", True, "there"))
-        self.step()
-
-    def say(self, kind: int, payload: msgspec.Struct) -> None:
-        block = self.arena.write(msgspec.msgpack.encode(payload))
-        assert block is not None
-        self.act(type=n.A_CONTROL, state=kind, arena=0, block=block)
-
-    def act(self, **fields: int) -> None:
-        assert self.actions.push(n.pack(**fields))
-        self.actions.publish()
-
-    def deliver(self, block: int, flags: int = n.F_COMPLETE, peer: int = HANDLE, length: int = 1) -> None:
-        self.act(type=n.A_DELIVER, flags=flags, link_gen=1, block=block, peer=peer, length=length, time=1)
-
-    def step(self) -> list[dict[str, int]]:
-        """Let the core run; what the worker hears of it. Blocks are taken back, payloads read."""
-        self.core.step(2)
-        found = []
-        while (record := self.work.pop()) is not None:
-            found.append(n.unpack(record))
-            if found[-1]["type"] == n.W_RELEASE or found[-1]["flags"] & n.F_RELEASE:
-                assert found[-1]["block"] == n.NIL or self.arena.free_chain(found[-1]["block"])
-            if found[-1]["type"] == n.W_CONTROL:
-                self.act(type=n.A_FREE, arena=1, block=found[-1]["block"])
-        self.work.give_back()
-        return found
-
-    def at_rest(self) -> None:
-        """Nothing is held, and nothing made no sense."""
-        self.step()
-        self.step()
-        counts = self.core.forwarder.counts()
-        assert len(self.core.local) == counts["incoming"] == counts["outgoing"] == counts["payloads"] == 0
-        assert self.arena.free == self.arena.blocks
-        assert (counts["free_small"], counts["free_large"]) == (self.empty["free_small"], self.empty["free_large"])
-        assert self.stats.get(BAD) == 0
+from shm.contract.payloads import Attach
+from tests.support.beds.local import HANDLE, Bed
 
 
 @pytest.fixture

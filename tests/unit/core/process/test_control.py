@@ -1,7 +1,6 @@
 """The core's control plane: attaches, refusals, nonsense, payloads, and the loop that sleeps."""
 
 import logging
-import mmap
 import os
 import threading
 from types import SimpleNamespace
@@ -12,79 +11,15 @@ import pytest
 
 from bench import contract as n
 from bench.contract import C_ATTACH, C_ATTACHED, C_CONNECTION_OPENED, C_DETACH
-from core.addresses.addresses import Identity
 from core.addresses.names import Names
 from core.links.terminus import decide
 from core.main import run, serve
-from core.process.router import Core
 from core.process.stall import PERIOD_NS, Stalls
-from shm.contract.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
+from shm.contract.control import Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error
 from shm.memory import segment
 from shm.statistics.stats import COUNTERS
-
-ME = Identity("me")
-ARENAS = (4 * 1024 * 1024, 1024 * 1024)  # the worker's, the core's
-BAD, STALE = 24, 50  # shm/statistics/stats.py
-
-
-class Bed:
-    """A core with one worker whose part the test plays."""
-
-    def __init__(self, semaphore: str | None = None, mode: str = "standalone") -> None:
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENAS[0], 1)
-        arenas = [mmap.mmap(-1, size) for size in ARENAS]
-        for arena in arenas:
-            n.format_arena_segment(arena)
-        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
-        n.format_telemetry(flow, 1)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
-        few = AddressSetup(prefix="few", max_senders=1, max_receivers=2, link_capacity=10)
-        rules = [AddressSetup(prefix="closed", distribution="unavailable"), few]
-        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], mode=mode, addresses=rules)
-        self.core = Core(setup, memory, b"seed", semaphore)
-        self.arena = n.ArenaOwner(arenas[0])
-        self.core_arena = n.Arena(arenas[1])
-        self.actions = n.Producer(rings, n.action_ring_offset(0))
-        self.work = n.Consumer(rings, n.work_ring_offset(0))
-        self.stats = n.StatsPage(control, n.stats_offset(1))
-        self.doorbell = n.Doorbell(control, n.core_doorbell_offset())
-        self.now = 0
-
-    def post(self, **fields: int) -> None:
-        assert self.actions.push(n.pack(**fields))
-        self.actions.publish()
-
-    def say(self, kind: int, payload: bytes | msgspec.Struct) -> None:
-        content = payload if isinstance(payload, bytes) else msgspec.msgpack.encode(payload)
-        block = self.arena.write(content)
-        assert block is not None
-        self.post(type=n.A_CONTROL, state=kind, arena=0, block=block)
-
-    def step(self) -> list[dict[str, int]]:
-        self.now += 1
-        self.core.step(self.now)
-        return self.heard()
-
-    def heard(self) -> list[dict[str, int]]:
-        """All work; blocks of ours are taken back."""
-        found = []
-        while (record := self.work.pop()) is not None:
-            found.append(n.unpack(record))
-            if found[-1]["type"] == n.W_RELEASE:
-                assert self.arena.free_chain(found[-1]["block"])
-        self.work.give_back()
-        return found
-
-    def answers(self) -> list[Attached]:
-        return [
-            msgspec.msgpack.decode(self.core_arena.read(r["block"]), type=Attached)
-            for r in self.step()
-            if r["type"] == n.W_CONTROL and r["state"] == C_ATTACHED
-        ]
+from tests.support.beds.control import BAD, ME, STALE, Bed
 
 
 @pytest.fixture
@@ -180,7 +115,7 @@ def test_stuck_deliveries_are_a_gauge(bed: Bed, flags: int, stuck: int) -> None:
     block = bed.arena.write(b"x")
     assert block is not None
     place = {"arena": 0, "block": block, "link": 0, "link_gen": 1, "peer": 1 | 1 << 32}
-    bed.post(type=n.A_DELIVER, flags=flags, length=1, time=second, **place)
+    bed.act(type=n.A_DELIVER, flags=flags, length=1, time=second, **place)
     for now, seen in ((second, 0), (10 * second, 0), (12 * second, stuck)):
         bed.core.step(now)
         assert stalls.step(now) == PERIOD_NS
@@ -257,7 +192,7 @@ def test_payloads_beyond_the_arena_wait_in_order(bed: Bed) -> None:
                 flows.add(r["link"])
         for r in reversed(records):
             if r["type"] == n.W_CONTROL:
-                bed.post(type=n.A_FREE, arena=1, block=r["block"])
+                bed.act(type=n.A_FREE, arena=1, block=r["block"])
         bed.core.step(2)
     assert seen == list(range(1000))
     assert len(flows) == 500

@@ -1,6 +1,5 @@
 """What the core shows: the busiest addresses, the rest as one number, the newest connections."""
 
-import mmap
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from core.links.connections import Connections
 from core.process.display import PERIOD_NS, Display, spelling
 from shm.contract.payloads import ConnectionOpened
 from shm.statistics import board
+from tests.model.memory import Memory
 
 SENDER = 0
 
@@ -22,12 +22,8 @@ class Bed:
     """A core whose one worker has a receiver for each address, and an anonymous sender at link 0."""
 
     def __init__(self, addresses: int) -> None:
-        self.rings, control = mmap.mmap(-1, n.rings_bytes(1)), mmap.mmap(-1, n.control_bytes(1))
-        n.format_rings(self.rings, 1)
-        n.format_control(control, 1, 1 << 20, 1)
-        arenas = [mmap.mmap(-1, 1 << 20) for _ in range(2)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
+        memory = Memory(1, n.RING_CAPACITY, 1 << 20)
+        self.rings, control, arenas = memory.rings, memory.control, memory.arenas
         self.forwarder = Forwarder(1, control, self.rings, arenas, [-1])
         self.addresses = Addresses(self.forwarder, Identity("me"), Rules([], "balanced"))
         self.connections = Connections(self.forwarder, Admissions(65535))

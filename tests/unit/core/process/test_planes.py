@@ -36,7 +36,7 @@ from shm.contract.routing import ExchangeSetup, Routing
 from shm.contract.tables import TableSetup
 from shm.memory import segment
 from tests.support.beds.agent import Bed as Managed
-from tests.unit.core.process.test_control import Bed
+from tests.support.beds.control import Bed
 
 
 class Witness(Plane):

@@ -7,17 +7,9 @@ import pytest
 
 from routerd.config import ConfigError, default_config, load, parse
 from routerd.config.entities.transport import AuthServicePlugin
+from tests.support.values.mistakes import told
 
 CPUS = sorted(os.sched_getaffinity(0))
-
-
-def told(text: str) -> list[str]:
-    """Mistakes and warnings of a .conf text, without the name of the file."""
-    try:
-        found = parse(text, "f.conf").warnings
-    except ConfigError as error:
-        found = error.mistakes
-    return [str(mistake).removeprefix("f.conf:") for mistake in found]
 
 
 def router(*lines: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from routerd.config import parse
-from tests.unit.routerd.config.test_check import told
+from tests.support.values.mistakes import told
 
 
 @pytest.mark.parametrize("entity", ["linkRoute {\n prefix: a", "autoLink {\n address: a"])

@@ -11,7 +11,7 @@ import pytest
 from routerd.config import ConfigError, parse
 from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.server import Door
-from tests.unit.routerd.exporter.test_server import Bed
+from tests.support.beds.http import Bed
 
 OWN = ("10.0.0.7", "10.0.0.7:5673", "[::1]:8080", "[fd00::7]", "localhost", "LocalHost.:1", socket.gethostname())
 GIVEN = ("router.example", "ROUTER.example:9090", "a.inside.example", "b.a.inside.example:1")

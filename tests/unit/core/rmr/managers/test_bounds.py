@@ -2,7 +2,7 @@
 
 from core.rmr.managers.server import Limits, Server
 from core.rmr.managers.words import REQUEST, Heard, request
-from tests.unit.core.rmr.managers.test_server import APP, CONTROL, Bed
+from tests.support.beds.table_server import APP, CONTROL, Bed
 
 
 def test_a_host_and_all_hosts_together_have_so_many_applications() -> None:

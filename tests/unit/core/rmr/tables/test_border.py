@@ -13,9 +13,9 @@ from core.rmr.managers.remembered import Remembered
 from core.rmr.managers.words import REQUEST, STATE, TABLE, Said, requester, state_of
 from core.rmr.tables import border
 from core.rmr.tables.parser import Parser
+from tests.support.beds.manager_session import GOOD, World, content
 from tests.support.beds.stream import Bed
 from tests.support.values.table_use import Use
-from tests.unit.core.rmr.managers.test_manager_session import GOOD, World, content
 
 LONG = b"9" * 5000
 BAD = {

@@ -1,0 +1,58 @@
+"""Routers of one network, their clients, and what must hold when all is at rest."""
+
+from itertools import pairwise
+
+from bench import contract as n
+from tests.model.internet import Internet, join
+from tests.model.sites import Packet, Site, SiteLink
+
+NEWS = 3  # seconds until everybody knows of a new receiver
+
+
+def line(*names: str) -> Internet:
+    net = Internet(*names)
+    for left, right in pairwise(names):
+        join(net[left], net[right])
+    net.settle()
+    net.run(6)
+    return net
+
+
+def receiver(net: Internet, site: str, address: str, answer: int = n.S_ACCEPTED) -> SiteLink:
+    link = net[site].attach(True, address)
+    link.answer = answer
+    return link
+
+
+def sender(net: Internet, site: str, address: str | None) -> SiteLink:
+    net.run(NEWS)
+    link = net[site].attach(False, address)
+    net.settle()
+    return link
+
+
+def sent(net: Internet, site: Site, link: SiteLink, *packets: Packet) -> dict[int, list[int]]:
+    """The outcomes, by number."""
+    for packet in packets:
+        site.send(link, packet)
+        net.settle()
+    return site.outcomes
+
+
+def numbers(link: SiteLink) -> list[int]:
+    return [packet.number for packet in link.got]
+
+
+def check_rest(net: Internet) -> None:
+    """Nothing is on its way or counted as outstanding, no record made no sense, and credit is whole."""
+    for site in net.sites.values():
+        counts = site.core.forwarder.counts()
+        assert counts["incoming"] == counts["outgoing"] == 0, site.name
+        assert site.core.forwarder.counts()["payloads"] == 0
+        for address in site.core.addresses.entries():
+            assert site.network_adapter.nodes.outstanding(address.handle) == {}
+        page = n.StatsPage(site.memory.control, n.stats_offset(1))
+        assert page.get(24) == 0, f"{site.name}: records that made no sense"
+        for link in site.links.values():
+            if link.peer is not None and not link.outgoing:
+                assert link.credit > 250 - 250 // 4
