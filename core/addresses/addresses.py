@@ -14,7 +14,7 @@ import msgspec
 
 from core.addresses.agent_address import is_agent
 from core.addresses.patterns import WILD, Patterns
-from core.forwarder.forward import PHASES
+from core.forwarder.forward import PHASES, Forwarder
 from shm.contract.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -207,27 +207,10 @@ class Scopes(Protocol):
     def tenant(self, number: int) -> str: ...
 
 
-class Watcher(Protocol):
-    """An observer of addresses that are made and forgotten."""
-
-    def made(self, address: Address) -> None: ...
-    def forgotten(self, address: Address) -> None: ...
-
-
-class Tables(Protocol):
-    """The part of the forwarder that addresses use."""
-
-    def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int: ...
-    def remove_address(self, handle: int) -> bool: ...
-    def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
-    def set_fallback(self, handle: int, fallback: int = 0) -> None: ...
-    def add_alias(self, text: bytes, handle: int, scope: int = 0, agent: bool = False) -> int: ...
-
-
 class Addresses:
     """All addresses in use. An address without links and spellings is forgotten."""
 
-    def __init__(self, forwarder: Tables, me: Identity, rules: Rules) -> None:
+    def __init__(self, forwarder: Forwarder, me: Identity, rules: Rules) -> None:
         self._forwarder = forwarder
         self._me = me
         self._rules = rules
@@ -235,11 +218,10 @@ class Addresses:
         self._by_handle: dict[int, Address] = {}
         self._fixed: dict[str, Rule] = {}
         self._kept: set[str] = set()
-        self.watcher: Watcher | None = None
         self._unsure: list[Address] = []  # addresses whose rule may have changed
         self._heads: tuple[str, ...] = ()  # only those that begin so
         self.tables: set[str] = set()  # keys of the addresses of route tables
-        self.watch: Callable[[Address, bool], None] = lambda _, there: None  # new and removed addresses
+        self.watchers: list[Callable[[Address, bool], None]] = []  # called for new and removed addresses
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -349,10 +331,9 @@ class Addresses:
         address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
         if rule.fallback:
             self._link_fallback(key)
-        if self.watcher is not None:
-            self.watcher.made(address)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
-        self.watch(address, True)
+        for watch in self.watchers:
+            watch(address, True)
         return address
 
     def of_handle(self, handle: int) -> Address | None:
@@ -401,7 +382,6 @@ class Addresses:
             return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
-            if self.watcher is not None:
-                self.watcher.forgotten(address)
             LOGGER.debug("address %s removed", address.key)
-            self.watch(address, False)
+            for watch in self.watchers:
+                watch(address, False)

@@ -116,14 +116,12 @@ class Downlinks(Edges):
         return next((o for o in there if o.container == opened.container and o.user != opened.user), None)
 
     def closed(self, worker: int, connection: int) -> None:
-        """Forget a connection that is gone. Its links were detached before."""
         edge = self._edges.pop((worker, connection), None)
         if edge is not None:
             del self._by_number[edge.number]
             self._streams.end(edge.streams)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Forget the edge connections of a dead worker."""
         for key in [key for key in self._edges if key[0] == worker]:
             self.closed(*key)
 
@@ -203,7 +201,6 @@ class Downlinks(Edges):
         self._count(edge, link, 1)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """Forget a link that is gone."""
         self._hearts.pop((link.worker, link.link), None)
         self._asking.pop((link.worker, link.link), None)
         self._count(self._by_number.get(link.edge), link, -1)

@@ -3,12 +3,12 @@
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from core.addresses.phases import FALLBACK, WAYPOINT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DOWNLINK: Final = "qd.router-edge-downlink"  # a capability
-WAYPOINT: Final = "qd.waypoint"
-FALLBACK: Final = "qd.fallback"
 MOST: Final = 9  # the highest number of a waypoint
 TRACKING: Final = "_$qd.edge_addr_tracking"
 HEARTBEAT: Final = "_$qd.edge_heartbeat"

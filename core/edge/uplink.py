@@ -118,7 +118,6 @@ class Uplink(Edges):
             LOGGER.info("edge connection to %s is on standby", interior.peer)
 
     def closed(self, worker: int, connection: int) -> None:
-        """Forget a connection that is gone. Its links were detached before."""
         interior = self._interiors.pop((worker, connection), None)
         if interior is None:
             return
@@ -138,7 +137,6 @@ class Uplink(Edges):
             self._activate(successor)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Forget the connections of a dead worker."""
         self.lookup.forget_worker(worker)
         for key in [key for key in self._interiors if key[0] == worker]:
             self.closed(*key)
@@ -216,7 +214,6 @@ class Uplink(Edges):
             self._count((link.address.key, not link.outgoing), 1)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """Forget a link that is gone."""
         if link.edge:
             if (proxy := self._by_name.get(link.name)) is not None:
                 self._forget(proxy)

@@ -37,7 +37,7 @@ class FlowLog(Plane):
         self._every = 0
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses by key
-        base.addresses.watcher = self
+        base.addresses.watchers.append(self._watch)
 
     def configure(self, change: msgspec.Struct) -> None:
         """Record one of ``sampling`` deliveries, or none if it is 0."""
@@ -47,7 +47,7 @@ class FlowLog(Plane):
         before, self._every = self._every, every
         if every and not before:
             for address in self._base.addresses.entries():
-                self.made(address)
+                self._watch(address, True)
             for link in self._base.links.entries():
                 self.attached(link)
         self._telemetry.record(every)
@@ -77,21 +77,18 @@ class FlowLog(Plane):
         self._links[link.identity] = number, names
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """Forget a link that is gone."""
         number, names = self._links.pop(link.identity, (0, []))
         self._telemetry.drop_link(number)
         for name in names:
             self._telemetry.forget(name)
 
-    def made(self, address: Address) -> None:
-        """Name an address."""
-        if self._every and address.key not in self._named:
+    def _watch(self, address: Address, there: bool) -> None:
+        """Name a new address, and forget one that is gone."""
+        if not there:
+            self._telemetry.forget(self._named.pop(address.key, 0))
+        elif self._every and address.key not in self._named:
             name = self._named[address.key] = self._name(spelling(address.key))
             self._telemetry.name_address(address.handle, name)
-
-    def forgotten(self, address: Address) -> None:
-        """Forget an address that is gone."""
-        self._telemetry.forget(self._named.pop(address.key, 0))
 
     def _name(self, text: str) -> int:
         return self._telemetry.name(text.encode("utf-8", "surrogateescape")) if text else 0

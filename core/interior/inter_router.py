@@ -147,7 +147,6 @@ class InterRouters(Plane):
                 self._open(inter_router, DATA, 1 + priority, priority)
 
     def closed(self, worker: int, connection: int) -> None:
-        """Forget a connection that is gone. Its links were detached before."""
         inter_router = self._inter_routers.pop((worker, connection), None)
         if inter_router is None:
             return
@@ -159,7 +158,6 @@ class InterRouters(Plane):
         self._nodes.give_neighbour(inter_router.place)
 
     def cost(self, worker: int, opened: ConnectionOpened) -> None:
-        """Apply a changed cost of this end of a connection."""
         inter_router = self._inter_routers.get((worker, opened.connection))
         if inter_router is None or inter_router.opened.generation != opened.generation:
             return
@@ -169,7 +167,6 @@ class InterRouters(Plane):
             self._network().neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Forget the connections of a dead worker."""
         for key in [key for key in self._inter_routers if key[0] == worker]:
             self.closed(*key)
 

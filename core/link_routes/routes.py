@@ -168,7 +168,6 @@ class Routes(Plane):
                 self._drop_host(route, host, identity)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Forget the connections of a dead worker."""
         for host in {host for route in self._routes.values() for host in route.hosts} | set(self._connections):
             if host[0] == worker:
                 self.closed(*host)

@@ -73,5 +73,4 @@ class Administration(Plane):
             self._agents.bound(*key)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """Forget a link that is gone."""
         self._led.pop((link.worker, link.link, link.generation), None)

@@ -8,6 +8,7 @@ import msgspec
 
 from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
 from core.addresses.patterns import WILD, covers
+from core.addresses.phases import FALLBACK, WAYPOINT
 from core.addresses.tenants import FIRST, HEADS, trespasses
 from core.links.termini import COORDINATOR, named
 from shm.contract.control import AddressSetup
@@ -19,8 +20,6 @@ LOGGER = logging.getLogger("POLICY")
 MOST_LOGGED: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
 ANY: Final = "*"
-WAYPOINT: Final = "qd.waypoint"
-FALLBACK: Final = "qd.fallback"
 
 Key = tuple[tuple[tuple[str, ...], tuple[str, ...]] | None, str]  # names and patterns, tenant
 

@@ -1,5 +1,6 @@
 """Decodes management requests from AMQP messages and encodes the responses."""
 
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from core.amqp.message import (
     composed,
     sections,
 )
-from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
+from core.management.request import BAD_REQUEST, ManagementError, Request, Response, request_of
 
 MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
 REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
@@ -115,7 +116,7 @@ def encode(envelope: Envelope, response: Response) -> bytes:
     if _values(body) > MOST_VALUES:
         raise TooLongError
     properties = {TO: wire.string(envelope.reply_to), CORRELATION_ID: envelope.correlation_id}
-    text = response.text or TEXTS[response.status]
+    text = response.text or HTTPStatus(response.status).phrase
     status = {"statusCode": wire.Encoded(wire.integer(response.status)), "statusDescription": text}
     content = composed(properties, status, body)
     if len(content) > REPLY_LIMIT:

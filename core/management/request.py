@@ -1,6 +1,7 @@
 """Requests and responses of AMQP management as the agent sees them, independent of any encoding."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -8,21 +9,14 @@ import msgspec
 from shm.contract.administering import ALL, READ, reads
 from shm.contract.management import PREFIX
 
-OK: Final = 200
-CREATED: Final = 201
-NO_CONTENT: Final = 204
-BAD_REQUEST: Final = 400
-FORBIDDEN: Final = 403
-NOT_FOUND: Final = 404
-INTERNAL: Final = 500
-NOT_IMPLEMENTED: Final = 501
-
-TEXTS: Final = {
-    OK: "OK", CREATED: "Created", NO_CONTENT: "No Content", BAD_REQUEST: "Bad Request",
-    FORBIDDEN: "Forbidden", NOT_FOUND: "Not Found", INTERNAL: "Internal Server Error",
-    NOT_IMPLEMENTED: "Not Implemented",
-}  # fmt: skip
-
+OK: Final = HTTPStatus.OK
+CREATED: Final = HTTPStatus.CREATED
+NO_CONTENT: Final = HTTPStatus.NO_CONTENT
+BAD_REQUEST: Final = HTTPStatus.BAD_REQUEST
+FORBIDDEN: Final = HTTPStatus.FORBIDDEN
+NOT_FOUND: Final = HTTPStatus.NOT_FOUND
+INTERNAL: Final = HTTPStatus.INTERNAL_SERVER_ERROR
+NOT_IMPLEMENTED: Final = HTTPStatus.NOT_IMPLEMENTED
 
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 

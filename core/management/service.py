@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -59,23 +60,6 @@ _TOO_LONG = Response(
 )
 
 
-class _Command:
-    """A function to run in the core's thread."""
-
-    def __init__(self, action: Callable[[], Any]) -> None:
-        self.action = action
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self.result = self.action()
-        except Exception as error:  # raised again in the agent's thread
-            self.error = error
-        self.done.set()
-
-
 class Service:
     """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
@@ -88,7 +72,7 @@ class Service:
         self._segments = segments
         self._router_id = core.setup.router_id
         self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
-        self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
+        self._mailbox: deque[Callable[[], None]] = deque()
         self._thread: threading.Thread | None = None
         view = View(core, segments, self._command, self._change, self._poll)
         core.seen = self._seen
@@ -152,17 +136,16 @@ class Service:
             waiting.put(seen)
 
     def step(self) -> None:
-        """Run the commands and send the responses in the mailbox."""
+        """Run what the agent has put into the mailbox."""
         while self._mailbox:
-            item = self._mailbox.popleft()
-            if isinstance(item, _Command):
-                item.run()
-                continue
-            try:
-                self._core.local.send(*item)
-            except Exception as error:  # an address invented by a requester must not end the core
-                failures.tell("sending a management response", error, "the requester gets no response")
+            self._mailbox.popleft()()
         self._core.forwarder.publish()
+
+    def _send(self, address: str, content: bytes) -> None:
+        try:
+            self._core.local.send(address, content)
+        except Exception as error:  # an address invented by a requester must not end the core
+            failures.tell("sending a management response", error, "the requester gets no response")
 
     # ---- the agent's thread ----
 
@@ -183,7 +166,7 @@ class Service:
             envelope, request = codec.decode(content)
         except codec.NoReplyError as error:
             LOGGER.info("dropped a management request of %s: %s", requester.peer, error)
-            self._post(_Command(self._refused))
+            self._post(self._refused)
             return
         if isinstance(request, ManagementError):
             LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
@@ -201,8 +184,8 @@ class Service:
         else:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
         if response.status >= BAD_REQUEST:
-            self._post(_Command(self._refused))
-        self._post((envelope.reply_to, self._encoded(envelope, response)))
+            self._post(self._refused)
+        self._reply(envelope, response)
 
     def _passed_on(self, text: str, content: bytes) -> bool:
         """Send a request to another router's agent. Return False if no router receives it."""
@@ -219,6 +202,10 @@ class Service:
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)
 
+    def _reply(self, envelope: codec.Envelope, response: Response) -> None:
+        content = self._encoded(envelope, response)
+        self._post(lambda: self._send(envelope.reply_to, content))
+
     def _encoded(self, envelope: codec.Envelope, response: Response) -> bytes:
         try:
             return codec.encode(envelope, response)
@@ -228,8 +215,8 @@ class Service:
             LOGGER.exception("a management response cannot be encoded")
             return codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))
 
-    def _post(self, item: tuple[str, bytes] | _Command) -> None:
-        self._mailbox.append(item)
+    def _post(self, action: Callable[[], None]) -> None:
+        self._mailbox.append(action)
         self._segments.semaphore.release()
 
     def _command(self, action: Callable[[], Any]) -> Any:
@@ -237,13 +224,19 @@ class Service:
 
         Raises ManagementError after ten seconds.
         """
-        command = _Command(action)
-        self._post(command)
-        if not command.done.wait(COMMAND_SECONDS):
-            raise ManagementError(INTERNAL, f"the core did not answer within {COMMAND_SECONDS:g} s")
-        if command.error is not None:
-            raise command.error
-        return command.result
+        future: Future[Any] = Future()
+
+        def act() -> None:
+            try:
+                future.set_result(action())
+            except Exception as error:  # raised again in the agent's thread
+                future.set_exception(error)
+
+        self._post(act)
+        try:
+            return future.result(COMMAND_SECONDS)
+        except TimeoutError:
+            raise ManagementError(INTERNAL, f"the core did not answer within {COMMAND_SECONDS:g} s") from None
 
     def _change(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply:
         """Ask the supervisor for a change and return its answer. Raises ManagementError after 30 seconds."""

@@ -146,7 +146,7 @@ class RouteTables(Plane):
         self.intake = intake
         self.changed: Callable[[ActiveTable], None] = lambda _: None
         self.installed: list[Callable[[ActiveTable, Made], None]] = []  # called for each table taken into use
-        addresses.watch = self._watch
+        addresses.watchers.append(self._watch)
 
     def __iter__(self) -> Iterator[ActiveTable]:
         return iter(self._tables.values())

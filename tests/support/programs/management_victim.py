@@ -70,10 +70,13 @@ class Tried(Service):
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
         return self.requester
 
-    def _post(self, item: Any) -> None:
+    def _reply(self, *response: Any) -> None:
+        self.answered += 1
+        super()._reply(*response)
+
+    def _post(self, action: Any) -> None:
         self.outcomes += 1
-        self.answered += isinstance(item, tuple)
-        super()._post(item)
+        super()._post(action)
         self.posted.set()
 
     def _passed_on(self, text: str, content: bytes) -> bool:
