@@ -162,7 +162,7 @@ class Router:
 
     def ignore(self, key: str) -> None:
         del self.addresses[key]
-        self.network.local_address_gone(key)
+        self.network.local_address(key, None)
 
     def dialect_of(self, peer: "Router") -> str:
         """Return the dialect it assumes of a neighbour; only routerds know that there are two."""

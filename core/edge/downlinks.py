@@ -10,7 +10,7 @@ import msgspec
 from core.addresses.addresses import strip_spelling
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key
-from core.interior.inter_router import dialect
+from core.interior.inter_router import is_skupper
 from core.interior.message import BadMessageError
 from core.link_routes.routes import Routes
 from core.links.base import Base
@@ -53,11 +53,6 @@ class Edge(msgspec.Struct):
     reported: set[str] = msgspec.field(default_factory=set)  # keys that the edge router knows to have receivers
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
-
-    @property
-    def skupper(self) -> bool:
-        """Whether the edge router spells addresses as skupper-router does."""
-        return dialect(self.opened) == "skupper"
 
 
 class Heart(msgspec.Struct):
@@ -236,7 +231,7 @@ class Downlinks(Edges):
             if reached == (key in edge.reported):
                 continue
             (edge.reported.add if reached else edge.reported.discard)(key)
-            self._local.send(edge.tracked_at, words.tracking(key, reached, edge.skupper))
+            self._local.send(edge.tracked_at, words.tracking(key, reached, is_skupper(edge.opened)))
 
     def _asked(self, content: bytes, _: int) -> None:
         try:
@@ -256,7 +251,7 @@ class Downlinks(Edges):
     def _peer(self, link: Link | None) -> str:
         """Return the peer of a link for the log."""
         opened = None if link is None else self._opened(link.worker, link.connection)
-        return "an edge router" if opened is None else f"{opened.container} at {opened.host}"
+        return "an edge router" if opened is None else opened.peer
 
     @property
     def restless(self) -> bool:

@@ -24,7 +24,7 @@ from core.edge import words
 from core.edge.lookup import ASKED_AT, Decide, Lookup
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, MANAGEMENT, TRACKING, Key, capabilities
 from core.edge.route_proxies import ORDERED_AT, RouteProxies
-from core.interior.inter_router import dialect
+from core.interior.inter_router import is_skupper
 from core.interior.message import BadMessageError
 from core.links.base import Base
 from core.links.link import Edges, Link
@@ -51,16 +51,6 @@ class Interior(msgspec.Struct):
     worker: int
     opened: ConnectionOpened
     streams: int = 0  # the handle of its streaming links; 0: it offers none
-
-    @property
-    def skupper(self) -> bool:
-        """Whether the interior router spells addresses as skupper-router does."""
-        return dialect(self.opened) == "skupper"
-
-    @property
-    def peer(self) -> str:
-        """The peer's name for the log."""
-        return f"{self.opened.container} at {self.opened.host}"
 
 
 class Proxy(msgspec.Struct):
@@ -115,7 +105,7 @@ class Uplink(Edges):
         if self.active is None:
             self._activate(interior)
         else:
-            LOGGER.info("edge connection to %s is on standby", interior.peer)
+            LOGGER.info("edge connection to %s is on standby", interior.opened.peer)
 
     def closed(self, worker: int, connection: int) -> None:
         interior = self._interiors.pop((worker, connection), None)
@@ -124,7 +114,7 @@ class Uplink(Edges):
         self._streams.end(interior.streams)
         if interior is not self.active:
             return
-        LOGGER.info("edge connection to %s was lost", interior.peer)
+        LOGGER.info("edge connection to %s was lost", interior.opened.peer)
         self.active = None
         self.lookup.end()
         self.route_proxies.end()
@@ -152,14 +142,14 @@ class Uplink(Edges):
 
     def _activate(self, interior: Interior) -> None:
         self.active = interior
-        LOGGER.info("edge connection to %s is active", interior.peer)
+        LOGGER.info("edge connection to %s is active", interior.opened.peer)
         heard = self._addresses.resolve(HEARD_AT)
         beaten = self._addresses.resolve(BEATEN_AT)
         self._open(True, None, Place(self._exit, self._exit.handle, wants_override=True))
         self._open(False, self._me.router_id, Place(), [DOWNLINK])
         self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
         self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
-        if not interior.skupper:  # skupper-router answers neither questions nor requests for link routes
+        if not is_skupper(interior.opened):  # skupper-router answers neither questions nor requests for link routes
             asked, ordered = self._addresses.resolve(ASKED_AT), self._addresses.resolve(ORDERED_AT)
             self._open(True, LOOKUP, Place(asked, asked.handle))
             self._open(True, "$management", Place(ordered, ordered.handle))
@@ -292,14 +282,14 @@ class Uplink(Edges):
         return self.lookup.cancel(worker, detach)
 
     def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
-        who = "the interior router" if self.active is None else f"router {self.active.peer}"
+        who = "the interior router" if self.active is None else f"router {self.active.opened.peer}"
         self._base.complain(who, what, detail, level)
 
     # ---- receivers beyond the uplink ----
 
     def _heard(self, content: bytes, _: int) -> None:
         try:
-            skupper = self.active is not None and self.active.skupper
+            skupper = self.active is not None and is_skupper(self.active.opened)
             key, reached = words.tracked(content, skupper)
         except BadMessageError as error:
             self._complain("sent an unreadable report on an address: ", str(error))

@@ -68,15 +68,15 @@ class InterRouter(msgspec.Struct):
         """Whether all its links are attached."""
         return len(self.control) == 2 and all(len(one) == PRIORITIES for one in self.data.values())
 
-    @property
-    def peer(self) -> str:
-        """The peer's name for the log."""
-        return f"{self.opened.container} at {self.opened.host}"
+
+def is_skupper(opened: ConnectionOpened) -> bool:
+    """Whether the peer speaks skupper-router's dialect, by the router annotations it asks for and its product."""
+    return opened.annotations == SKUPPER or opened.product == "skupper-router"
 
 
 def dialect(opened: ConnectionOpened) -> str:
-    """Return the peer's dialect, by the form of router annotations it asks for and by its product."""
-    if opened.annotations == SKUPPER or opened.product == "skupper-router":
+    """Return the peer's dialect."""
+    if is_skupper(opened):
         return "skupper"
     return "routerd" if opened.product == "routerd" else "dispatch"
 
@@ -131,7 +131,7 @@ class InterRouters(Plane):
         self.closed(worker, opened.connection)
         key = worker, opened.connection
         streams = self._streams.begin(worker, opened, [DATA], lambda: self._inter_routers[key].whole)
-        place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
+        place = self._nodes.take_neighbour(streams, is_skupper(opened))
         if place < 0:
             self._streams.end(streams)
             self._base.close_connection(worker, opened, TOO_MANY)
@@ -163,7 +163,7 @@ class InterRouters(Plane):
             return
         inter_router.opened = opened
         if inter_router.up:
-            LOGGER.info("router connection to %s now has cost %d at this end", inter_router.peer, opened.cost)
+            LOGGER.info("router connection to %s now has cost %d at this end", inter_router.opened.peer, opened.cost)
             self._network().neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
@@ -265,13 +265,13 @@ class InterRouters(Plane):
             return
         inter_router.up = True
         cost, reported = inter_router.opened.cost, reported_cost(inter_router.opened)
-        LOGGER.info("router connection to %s is up, cost %d", inter_router.peer, max(cost, reported))
+        LOGGER.info("router connection to %s is up, cost %d", inter_router.opened.peer, max(cost, reported))
         self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), reported)
 
     def _lost(self, inter_router: InterRouter) -> None:
         if inter_router.up:
             inter_router.up = False
-            LOGGER.info("router connection to %s is lost", inter_router.peer)
+            LOGGER.info("router connection to %s is lost", inter_router.opened.peer)
             self._network().neighbour_lost(inter_router.number)
 
     # ---- time ----

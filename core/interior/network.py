@@ -118,13 +118,9 @@ class Network:
             self._greeter.forget(known.router)
         self._choose_link(known.router)
 
-    def local_address(self, key: str, treatment: int) -> None:
-        """This router has receivers of an address, or its treatment has changed."""
+    def local_address(self, key: str, treatment: int | None) -> None:
+        """This router has receivers of an address, or another treatment, or if None no receivers any more."""
         self._sync.local_address(key, treatment)
-
-    def local_address_gone(self, key: str) -> None:
-        """The last receiver of an address is gone."""
-        self._sync.local_address_gone(key)
 
     def _choose_link(self, router: str) -> None:
         node = self._topology.nodes.get(router)

@@ -87,12 +87,8 @@ class NetworkAdapter(Plane):
 
     def _advertise(self, key: str, there: bool) -> None:
         self._changed = True
-        if self._network is None:
-            return
-        if there:
-            self._network.local_address(key, LINK_BALANCED)
-        else:
-            self._network.local_address_gone(key)
+        if self._network is not None:
+            self._network.local_address(key, LINK_BALANCED if there else None)
 
     def path_to(self, router: int) -> Hop | None:
         """Return the connection to the next hop on the path to a router, with its worker, or None."""
@@ -159,7 +155,7 @@ class NetworkAdapter(Plane):
             self._network.local_address(key, NUMBERS[address.rule.distribution])
         elif not self._consumers[key]:
             del self._consumers[key]
-            self._network.local_address_gone(key)
+            self._network.local_address(key, None)
 
     def step(self, now: int) -> None:
         """Run the protocol once per second and after every change. ``now`` is in nanoseconds."""

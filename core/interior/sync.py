@@ -57,15 +57,8 @@ class MobileSync:
 
     # -- of this router ------------------------------------------------------------------------------------
 
-    def local_address(self, key: str, treatment: int) -> None:
-        """Record that an address has receivers here, or that its treatment has changed."""
-        self._change(key, treatment)
-
-    def local_address_gone(self, key: str) -> None:
-        """Record that the last receiver of an address is gone."""
-        self._change(key, None)
-
-    def _change(self, key: str, treatment: int | None) -> None:
+    def local_address(self, key: str, treatment: int | None) -> None:
+        """Record that an address has receivers here, or another treatment, or if None no receivers any more."""
         if self._reported.get(key) == treatment:
             self._changes.pop(key, None)
         else:

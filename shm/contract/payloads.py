@@ -54,6 +54,11 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     offered: list[str] = []  # the offered capabilities of the peer's open frame
     management: str = "all"  # its management right: shm/contract/administering.py
 
+    @property
+    def peer(self) -> str:
+        """The peer's name for the log."""
+        return f"{self.container} at {self.host}"
+
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
     """C_CONNECTION_CLOSED, worker -> core: a connection is gone, after a C_DETACH for each of its links."""

@@ -20,8 +20,8 @@ def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
     assert Advertisement.read(body(ra)).mobile_seq == 1
     alone.network.local_address("M0b", 1)
     alone.network.local_address("M0c", 1)
-    alone.network.local_address_gone("M0c")
-    alone.network.local_address_gone("M0a")
+    alone.network.local_address("M0c", None)
+    alone.network.local_address("M0a", None)
     alone.tick()
     assert not alone.port.take("MAU")
     alone.tick(1)
