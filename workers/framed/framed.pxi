@@ -29,15 +29,22 @@ cdef bint framed_dispatch(Pump pump, int event, uint32_t index, worker_connectio
 
 
 cdef class FramedTransport:
-    """The native side of one pump's connections of one protocol. Whom it serves is told ``opened(index, generation)``, ``gone(index,
-    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
-    logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
-    beginning)``."""
+    """The native side of one pump's connections of one protocol.
+
+    The pump calls the handler's ``opened(index, generation)`` and ``gone(index, generation, opened, why)``; for a new
+    core ``present(index, generation)``, then ``link_present(link)``; for the log ``frame(index, sent, length, head,
+    payload, asked)`` with the beginning of the payload, and ``message(index, link, sent, beginning)``.
+    """
 
     cdef Pump pump
+    cdef int protocol
 
     def __cinit__(self, Pump pump):
         self.pump = pump
+
+    def serve(self, handler):
+        """Call this handler for connections of the protocol."""
+        self.pump.framed[self.protocol] = handler
 
     def dial(self, int place, int fd):
         """Take over a connecting socket; return the connection's index and generation, or None if there is no room."""

@@ -3,10 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from workers.loop.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_terminus_t, pn_transport_t
+from workers.source_routes.routes cimport route_engine, route_sender
 
 cdef extern from "semaphore.h" nogil:
-    ctypedef struct sem_t:
-        pass
+    ctypedef struct sem_t
     sem_t *sem_open(const char *name, int oflag)
     int sem_close(sem_t *sem)
 
@@ -30,7 +30,6 @@ cdef extern from "workers/loop/api.h" nogil:
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_FRAMED_OPEN
     int EV_ROUTE_SENDER, EV_RELAY
-    uint32_t ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     int EXTRACT_MESSAGES, EXTRACT_TRANSACTIONS
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
@@ -114,40 +113,6 @@ cdef extern from "workers/loop/api.h" nogil:
         uint64_t max_message
         uint32_t window, max_sessions
         uint8_t trusted, annotations
-    ctypedef struct route_stop:
-        const uint8_t *at
-        uint16_t length
-        uint8_t type
-    ctypedef struct route_sources:
-        uint64_t bits[4]
-    ctypedef struct route_source:
-        route_sources names
-        bint foreign
-    ctypedef struct route_entry:
-        uint32_t worker
-    ctypedef struct route_worker:
-        uint64_t in_ "in"
-        uint64_t out
-        uint64_t refused[19]
-    ctypedef struct route_table:
-        uint32_t worker_count, entry_count
-        route_worker *worker
-        route_entry *entry
-    ctypedef struct route_sender:
-        uint32_t epoch, entry
-        bint off, anonymous, inter_router, limited
-        uint8_t *reach
-        route_source source
-    ctypedef struct route_engine:
-        route_table *table
-        void *self
-        int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
-        uint8_t *(*change)(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
-    bint route_engine_open(route_engine *)
-    void route_engine_close(route_engine *)
-    void route_engine_set(route_engine *, route_table *)
-    route_table *route_table_load(const uint8_t *, size_t)
-    const route_entry *route_find(const route_table *, const route_stop *)
     ctypedef struct worker_link:
         route_sender *sender
         slot_head slot
@@ -172,12 +137,11 @@ cdef extern from "workers/loop/api.h" nogil:
         char id[255]
         uint8_t length
     uint32_t ANNOTATIONS_ID_MAX
-    uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SECTION, ANNOTATIONS_SKUPPER
+    uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SKUPPER
     uint8_t annotations_form_bit(int)
     ctypedef struct worker_listener:
         int fd
         uint32_t config
-        bint armed
         bint dials, relays, hands_over
         char offered[256]
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
@@ -204,12 +168,9 @@ cdef extern from "workers/loop/api.h" nogil:
         bint failed
     ctypedef struct routerd_consumer:
         pass
-    ctypedef struct routerd_doorbell:
-        pass
-    ctypedef struct routerd_ring:
-        pass
-    ctypedef struct stats_page:
-        uint32_t pid
+    ctypedef struct routerd_doorbell
+    ctypedef struct routerd_ring
+    ctypedef struct stats_page
     ctypedef void (*pump_callback)(void *, int, worker_connection *, worker_link *, void *, const routerd_record *) noexcept
     ctypedef struct native_pump "pump":
         route_engine *routes
@@ -297,8 +258,7 @@ cdef extern from "workers/loop/api.h" nogil:
     size_t LAYOUT_CORE_DOORBELL
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
-    ctypedef struct layout_control:
-        pass
+    ctypedef struct layout_control
     uint32_t layout_next_connection(layout_control *)
     size_t layout_action_ring(uint32_t)
     size_t layout_work_ring(uint32_t)

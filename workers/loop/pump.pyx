@@ -13,6 +13,7 @@ import os
 from shm.contract.payloads import Attach, Termini, Terminus
 from workers.loop.libproton cimport *
 from workers.loop.machine cimport *
+from workers.source_routes.routes cimport *
 
 cdef enum:
     PAYLOAD_LIMIT = 1 << 20
@@ -112,7 +113,7 @@ cdef class Pump(AnnotatingPump):
     # ---- set-up ----
 
     def serve(self, handler):
-        """Call this one from now on; None: nobody, at the end."""
+        """Call this handler from now on; None, at the end, means nobody."""
         self.handler = handler
 
     def add_listener(self, int fd, *terms):

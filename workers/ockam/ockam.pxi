@@ -4,9 +4,8 @@
 cdef class OckamTransport(FramedTransport):
     """Ockam connections of one pump; the pump also calls the handler's ``asked(connection, link, generation)``."""
 
-    def serve(self, handler):
-        """Tell this one of them."""
-        self.pump.framed[ockam_protocol.number] = handler
+    def __cinit__(self, Pump pump):
+        self.protocol = ockam_protocol.number
 
     def speak(self, int place, bint bare, uint32_t most, list reach):
         """Set the terms of a place's connections. Raises ValueError.

@@ -16,9 +16,8 @@ cdef uint32_t put_address(char *place, str value) except? 0:
 cdef class RmrTransport(FramedTransport):
     """RMR connections of one pump."""
 
-    def serve(self, handler):
-        """Tell this one of them."""
-        self.pump.framed[rmr_protocol.number] = handler
+    def __cinit__(self, Pump pump):
+        self.protocol = rmr_protocol.number
 
     def add_place(self, uint32_t capacity):
         """Add a place for outgoing connections and return it. Raises ValueError."""

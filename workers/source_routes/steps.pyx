@@ -6,55 +6,11 @@ from libc.string cimport memcpy, memset
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 from shm.contract.source_routes import REASONS
+from workers.source_routes.routes cimport *
 
 cdef extern from "workers/source_routes/single.h" nogil:
-    enum:
-        ROUTE_PASS, ROUTE_REFUSED, ROUTE_STOPS
-        ROUTE_NOBODY
-    ctypedef struct route_stop:
-        const uint8_t *at
-        uint16_t length
-        uint8_t type
-    ctypedef struct route_path:
-        route_stop *stop
-        uint32_t count
-    ctypedef struct route_sources:
-        uint64_t *bits
-    ctypedef struct route_source:
-        route_sources names
-        bint foreign
-    ctypedef struct route_sender:
-        bint anonymous
-        route_source source
-    ctypedef struct route_level:
-        route_path onward, returning
-        uint8_t state
-    ctypedef struct route_run:
-        route_level *level
-        uint32_t depth
-        route_run *copies
-        const uint8_t *rest
-        uint64_t rest_size
-        uint8_t reason
-        const char *detail
-    ctypedef struct route_table:
-        uint32_t worker_count
-    ctypedef struct route_out:
-        size_t used
     ctypedef struct scan_found:
         pass
-    ctypedef struct route_engine:
-        route_table *table
-        void *self
-        int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
-        uint8_t *(*change)(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
-        route_run run
-        route_out out
-    const char *const *route_condition
-    bint route_engine_open(route_engine *)
-    void route_engine_close(route_engine *)
-    void route_engine_set(route_engine *, route_table *)
-    route_table *route_table_load(const uint8_t *, size_t)
     const uint8_t *single_write(route_engine *, const route_run *, const uint8_t *, const scan_found *)
     void single_push(route_path *, const route_stop *)
     void single_clean(route_engine *)

@@ -28,8 +28,11 @@ cdef bint relay_dispatch(Pump pump, int event, uint32_t index, worker_connection
 
 
 cdef class Relayer:
-    """The native side of one pump's SASL relays. Whom it serves is told ``wanted(client, listener)``, ``left(client)``, and of the connection
-    to a service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``."""
+    """The native side of one pump's SASL relays.
+
+    The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a service
+    ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``.
+    """
 
     cdef Pump pump
 
@@ -37,7 +40,7 @@ cdef class Relayer:
         self.pump = pump
 
     def serve(self, handler):
-        """Tell this one of clients and services."""
+        """Call this handler for clients and services."""
         self.pump.relays = handler
 
     def relay(self, int place, bint on):

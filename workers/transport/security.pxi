@@ -19,11 +19,6 @@ cdef int listener_terms(worker_listener *l, tuple terms) except -1:
     return 0
 
 
-def sasl_extended():
-    """Return whether the engine has Cyrus SASL; without it, it only has ANONYMOUS and EXTERNAL."""
-    return pn_sasl_extended()
-
-
 def sasl_configure(str directory, str name):
     """Tell Cyrus SASL, before the first connection, that its configuration is ``directory``/``name``.conf."""
     cdef pn_transport_t *t = pn_transport()

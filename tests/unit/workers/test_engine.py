@@ -9,8 +9,12 @@ from pathlib import Path
 import cproton_ffi
 import pytest
 
-TEXT = (Path(__file__).resolve().parents[3] / "workers/state/engine.h").read_text(encoding="ascii")
+ROOT = Path(__file__).resolve().parents[3]
+TEXT = (ROOT / "workers/state/engine.h").read_text(encoding="ascii")
 HEADER = re.sub(r",\n +", ", ", TEXT)  # a prototype in one line
+# Those of the glue alone, as Cython declares them: without semicolons, and bool under another name.
+GLUE = (ROOT / "workers/loop/libproton.pxd").read_text(encoding="ascii").partition("cdef extern nogil:\n")[2]
+HEADER += re.sub(r"^ +(.*\))$", r"\1;", GLUE, flags=re.MULTILINE).replace("cbool", "bool")
 RETURNS = r"^(?P<returns>[a-z_0-9 ]+[ *]+)"
 PROTOTYPE = re.compile(RETURNS + r"(?P<name>pnx?_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")
