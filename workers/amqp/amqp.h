@@ -60,9 +60,9 @@ PRIVATE void extract_read(content_extract *d, const uint8_t *start, size_t size,
 PRIVATE void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent);
 
 /* incoming.c */
-PRIVATE void win_link(worker_link *k, in_delivery *s);
-PRIVATE void win_free(pump *p, in_delivery *s);
-PRIVATE in_delivery *win_new(pump *p, worker_link *k, pn_delivery_t *d);
+PRIVATE void in_delivery_link(worker_link *k, in_delivery *s);
+PRIVATE void in_delivery_free(pump *p, in_delivery *s);
+PRIVATE in_delivery *in_delivery_new(pump *p, worker_link *k, pn_delivery_t *d);
 PRIVATE void intake_stall(pump *p, worker_link *k);
 PRIVATE bool intake_complains(pump *p, const char *why);
 PRIVATE void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition);

@@ -8,7 +8,7 @@
 
 #define COMPLAINT_MS 60000         /* interval of the lines of one kind */
 
-PRIVATE inline void win_link(worker_link *k, in_delivery *s)
+PRIVATE inline void in_delivery_link(worker_link *k, in_delivery *s)
 {
     s->link = k;
     s->next = k->in_first;
@@ -17,7 +17,7 @@ PRIVATE inline void win_link(worker_link *k, in_delivery *s)
     k->in_first = s;
 }
 
-PRIVATE inline void win_free(pump *p, in_delivery *s)
+PRIVATE inline void in_delivery_free(pump *p, in_delivery *s)
 {
     worker_link *k = s->link;
     if (s->previous) s->previous->next = s->next;
@@ -30,14 +30,14 @@ PRIVATE inline void win_free(pump *p, in_delivery *s)
     p->unsettled--;
 }
 
-PRIVATE inline in_delivery *win_new(pump *p, worker_link *k, pn_delivery_t *d)
+PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, pn_delivery_t *d)
 {
     in_delivery *s = (in_delivery *) pool_take(&p->ins);
     if (!s) return NULL;
     s->engine = d;
     s->writer.head = ROUTERD_NIL;
     pn_delivery_set_context(d, s);
-    win_link(k, s);
+    in_delivery_link(k, s);
     p->unsettled++;
     return s;
 }
@@ -84,7 +84,7 @@ PRIVATE inline bool intake_accept(pump *p, worker_link *k, pn_delivery_t *d, uin
                                   const scan_found *found, in_delivery **s)
 {
     *s = NULL;
-    if (result == SCAN_DONE && (pn_delivery_settled(d) || (*s = win_new(p, k, d)))) return true;
+    if (result == SCAN_DONE && (pn_delivery_settled(d) || (*s = in_delivery_new(p, k, d)))) return true;
     arena_free_chain(&p->arena, head);
     intake_refuse(p, k, d, result != SCAN_DONE ? found->why : "the router has no room for another unsettled delivery",
                   found->condition);

@@ -86,7 +86,7 @@ static void intake_finish(pump *p, worker_link *k, in_delivery *s)
     if (s->refund) credit_owed(p, k, 1);
     if (settled) {
         if (s->outcome && !pn_delivery_aborted(d)) pn_delivery_update(d, s->outcome);
-        win_free(p, s);
+        in_delivery_free(p, s);
         pn_delivery_settle(d);         /* moves the link on */
     } else {
         pn_link_advance(k->engine);
@@ -137,7 +137,7 @@ static void intake_too_large(pump *p, worker_link *k, in_delivery *s, pn_deliver
         } else if (s->writer.head != ROUTERD_NIL) {
             arena_free_chain(&p->arena, s->writer.head);
         }
-        win_free(p, s);
+        in_delivery_free(p, s);
     }
     pn_delivery_settle(d);
     pn_link_close(k->engine);          /* without an error: the message has it, and the connection's CLOSE follows */
@@ -312,7 +312,7 @@ static void intake_read(pump *p, worker_link *k, pn_delivery_t *d)
             kept_change(p, k, before);
             return;
         }
-        if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
+        if (!(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
     }
     intake_stream(p, k, s, d);
@@ -333,7 +333,7 @@ static void intake_updated(pump *p, worker_link *k, pn_delivery_t *d)
     if (!settled) return;
     r->flags |= F_SETTLED;
     if (s->complete) {
-        win_free(p, s);
+        in_delivery_free(p, s);
         pn_delivery_settle(d);
         mark_dirty(p, k->conn);
     } else {
@@ -393,6 +393,6 @@ PRIVATE inline void intake_lost(pump *p, worker_link *k)
             arena_free_chain(&p->arena, s->writer.head);
             p->freed = true;
         }
-        win_free(p, s);
+        in_delivery_free(p, s);
     }
 }

@@ -19,9 +19,9 @@ import msgspec
 from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup
 from shm.contract.payloads import ConnectorState
-from workers.control.listeners import Terms, terms
-from workers.control.lookup import Address, Lookup, begin, is_address
-from workers.control.neighbours import AmqpError, Name
+from workers.control.listeners import terms
+from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin, is_address
+from workers.control.neighbours import AmqpError, Name, Places, Protection
 from workers.control.retry import Schedule, failover_hosts, split
 from workers.control.tls import CertificateError, PasswordError, password_of
 
@@ -32,17 +32,13 @@ CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
 UNVERIFIED: Final = "certificate verify failed"  # OpenSSL's words
-POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
 
 
-class Dialler(Protocol):
+class Dialler(Places, Protocol):
     """The part of workers.loop.pump.Dialler that connectors use."""
 
-    def add_place(self, *terms: *Terms) -> int: ...
-    def remove_place(self, place: int) -> None: ...
     def dial(self, place: int, fd: int, hostname: str, user: str, password: str) -> Name | None: ...
-    def end_round(self) -> None: ...
 
 
 class Owner(Protocol):
@@ -60,13 +56,6 @@ class Others(Protocol):
     def speak(self, place: int, one: ConnectorSetup) -> None: ...
     def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str, connectors: "Connectors") -> Name | None: ...
     def number(self, name: Name) -> int: ...
-
-
-class Protection(Protocol):
-    """The part of workers.control.guard.Guard that connectors use."""
-
-    def protect(self, number: int, terms: ConnectorSetup) -> None: ...
-    def certificates_due(self, number: int) -> None: ...
 
 
 class Connector:

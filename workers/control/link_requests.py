@@ -4,7 +4,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from shm.contract.payloads import Attached, Detach, OpenLink, Termini
-from workers.control.neighbours import AmqpError, Dialler
+from workers.control.neighbours import AmqpError
+
+
+class Dialler(Protocol):
+    """The part of workers.loop.pump.Dialler that link requests use."""
+
+    def open_link(self, opening: OpenLink) -> bool: ...
 
 
 class Coupler(Protocol):

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
+from workers.control.neighbours import Terms
 from workers.control.tls import CertificateError
 
 SERVER = logging.getLogger("SERVER")
@@ -20,8 +21,6 @@ SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # bytes that the engine may hold for a s
 SESSION_WINDOW_BYTES_OF_ROUTERS = 128 * 1024 * 1024  # routers' links share one session per priority
 
 CONNECT_SECONDS = 60  # timeout of a connector's attempt if it has no idle timeout
-
-Terms = tuple[int, int, int, int, int, int, int, bool, str]
 
 
 class Pump(Protocol):
@@ -101,7 +100,7 @@ class Listeners:
 
 
 def terms(one: ListenerSetup | ConnectorSetup) -> Terms:
-    """Return the pump's terms of a listener or connector; pump.pyx, `add_listener`, lists their units."""
+    """Return the pump's terms of a listener or connector; pump.pyx, `add_listener`, lists them and their units."""
     routers = one.role in ("inter-router", "edge")
     window = SESSION_WINDOW_BYTES_OF_ROUTERS if routers else SESSION_WINDOW_BYTES
     frames = max(2, window // one.max_frame_size)

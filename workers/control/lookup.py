@@ -9,6 +9,8 @@ from shm.contract.failures import failures, start_thread
 
 Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
 
+POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
+
 _FAMILIES: Final = {"": socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 
 

@@ -4,11 +4,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from shm.contract.control import ListenerSetup
-from shm.contract.payloads import OpenLink
+from shm.contract.control import ConnectorSetup, ListenerSetup
 
 AmqpError = tuple[str, str]
 Name = tuple[int, int]  # index and generation of a connection
+Terms = tuple[int, int, int, int, int, int, int, bool, str]  # pump.pyx, `add_listener`, lists them
 
 
 class Described(Protocol):
@@ -51,10 +51,19 @@ class Pump(Described, Protocol):
     ) -> None: ...
 
 
-class Dialler(Protocol):
-    """The part of workers.loop.pump.Dialler that the handler uses."""
+class Places(Protocol):
+    """The part of workers.loop.pump.Dialler that knows the terms of connections."""
 
-    def open_link(self, opening: OpenLink) -> bool: ...
+    def add_place(self, *terms: *Terms) -> int: ...
+    def remove_place(self, place: int) -> None: ...
+    def end_round(self) -> None: ...
+
+
+class Protection(Protocol):
+    """The part of workers.control.guard.Guard that protects connections to others."""
+
+    def protect(self, number: int, terms: ConnectorSetup) -> None: ...
+    def certificates_due(self, number: int) -> None: ...
 
 
 class Connectors(Protocol):

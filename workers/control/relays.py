@@ -17,16 +17,15 @@ from typing import Any, Final, Protocol
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import ServiceSetup
-from workers.control.listeners import Terms, terms
-from workers.control.lookup import Address, Lookup, begin
-from workers.control.neighbours import AmqpError, Name
+from workers.control.listeners import terms
+from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin
+from workers.control.neighbours import AmqpError, Name, Places, Protection
 from workers.control.policy import Rights
 from workers.control.tls import CertificateError
 
 LOGGER = logging.getLogger("AUTHSERVICE")
 
 SERVICE_SECONDS: Final = 10  # timeout of one client's exchange
-POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 OPEN_BYTES: Final = 65536  # size limit of the service's OPEN, which has a client's permissions
 CAPABILITY: Final = "ADDRESS-AUTHZ"
 IDENTITY: Final = "authenticated-identity"
@@ -48,21 +47,11 @@ class Relayer(Protocol):
     def hang_up(self, index: int, generation: int) -> None: ...
 
 
-class Dialler(Protocol):
-    """The part of workers.loop.pump.Dialler that relays use."""
-
-    def add_place(self, *terms: *Terms) -> int: ...
-    def remove_place(self, place: int) -> None: ...
-    def end_round(self) -> None: ...
-
-
-class Protection(Protocol):
+class Guard(Protection, Protocol):
     """The part of workers.control.guard.Guard that relays use; ``service_rights`` has clients' rights by connection."""
 
     service_rights: dict[int, Rights]
 
-    def protect(self, number: int, terms: ConnectorSetup) -> None: ...
-    def certificates_due(self, number: int) -> None: ...
     def peer(self, index: int) -> str: ...
     def count(self, name: str) -> None: ...
 
@@ -103,9 +92,9 @@ class Relays:
 
     def __init__(
         self,
-        dialler: Dialler,
+        dialler: Places,
         relayer: Relayer,
-        guard: Protection,
+        guard: Guard,
         logins: Logins,
         identity: tuple[str, str],
         numbers: dict[int, int],

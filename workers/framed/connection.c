@@ -138,7 +138,7 @@ PRIVATE inline void framed_outcome(pump *p, in_delivery *s, const routerd_record
     }
     if (!(r->flags & F_SETTLED)) return;
     mark_dirty(p, s->link->conn);
-    if (s->complete) win_free(p, s);
+    if (s->complete) in_delivery_free(p, s);
     else intake_discard(s, false);
 }
 
@@ -159,6 +159,6 @@ PRIVATE inline void framed_forgotten(pump *p, in_delivery *s)
 {
     if (s->discard) return;
     stats_add(p->stats, s->link->conn->framed->speaks->undelivered, !s->outcome_sent);
-    if (s->complete) win_free(p, s);
+    if (s->complete) in_delivery_free(p, s);
     else intake_discard(s, false);
 }

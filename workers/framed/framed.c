@@ -65,7 +65,7 @@ PRIVATE inline in_delivery *framed_in(pump *p, worker_link *k)
     in_delivery *s = (in_delivery *) pool_take(&p->ins);
     if (!s) return NULL;
     s->writer.head = ROUTERD_NIL;
-    win_link(k, s);
+    in_delivery_link(k, s);
     p->unsettled++;
     return s;
 }
@@ -92,7 +92,7 @@ static void framed_finish(pump *p, worker_connection *c, in_delivery *s)
     s->complete = true;
     k->current = NULL;
     k->held = false;
-    if (s->discard || s->settled) win_free(p, s);
+    if (s->discard || s->settled) in_delivery_free(p, s);
 }
 
 /* Where the next bytes of the payload go; NULL: nowhere now. */

@@ -8,13 +8,13 @@ from shm.contract.payloads import OpenLink, Termini
 from shm.contract.security import ServiceSetup
 from shm.memory.segment import Segments
 from workers.control.handler import Handler
-from workers.control.listeners import Terms
-from workers.control.neighbours import AmqpError, Name
+from workers.control.neighbours import AmqpError, Name, Terms
 from workers.control.relays import Relays
 from workers.framed.framed import FramedConnections
 from workers.rmr.connections import Terms as RmrTerms
 
 def sasl_configure(directory: str, name: str) -> None: ...
+
 @disjoint_base
 class AnnotatingPump:
     def sign(self, router: str, edge: bool) -> None: ...

@@ -29,7 +29,7 @@ static void detach_incoming(pump *p, in_delivery *s)
         pn_delivery_update(d, S_MODIFIED);
     }
     if (s->complete) {
-        win_free(p, s);
+        in_delivery_free(p, s);
         pn_delivery_settle(d);
     } else {
         s->grown = false;

@@ -46,7 +46,7 @@ static void work_update_in(pump *p, const routerd_record *r)
         }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {
-            win_free(p, s);
+            in_delivery_free(p, s);
             pn_delivery_settle(d);
         } else if (settled) {
             worker_link *k = s->link;

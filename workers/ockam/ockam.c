@@ -131,7 +131,7 @@ static enum framed_step ockam_post(pump *p, worker_connection *c, const uint8_t 
     in_delivery *s = left <= frame ? framed_in(p, k) : NULL;
     if (!s) route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no room for another delivery");
     if (!s || !ockam_begin(p, k, at, here, &w, &found)) {
-        if (s) win_free(p, s);
+        if (s) in_delivery_free(p, s);
         kept_change(p, k, before);
         x->first += frame;
         return ockam_refused(p, c);

@@ -8,14 +8,13 @@ from typing import Final
 
 from shm.contract.complaints import Complaints
 from shm.contract.payloads import Endpoint
-from workers.control.lookup import Address, Lookup, begin
+from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin
 from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
 
 FIRST_SECONDS: Final = 1.0  # delay of the second attempt; it doubles each time
 LONGEST_SECONDS: Final = 30.0
-POLL_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 
 Connect = Callable[[Endpoint, int], Name | None]
 
