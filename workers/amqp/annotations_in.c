@@ -1,8 +1,7 @@
 /* Received router annotations: from an arriving message's bytes into its content header.
  *
- * The scan is DONE before, so the sections are complete and in one piece.  `trusted` is the mask of the sender's
- * trusted
- * forms.  Annotations of another form are marked as ignored and removed, but a message with a section of routerd's own
+ * The scan is DONE before, so the sections are complete and in one piece. `trusted` is the mask of the sender's trusted
+ * forms. Annotations of another form are marked as ignored and removed, but a message with a section of routerd's own
  * form, which no client may send, is refused (docs/network.md, Two dialects, and the border between them).
  *
  * Router keys of a map stand after the user's, so that the rest is in one piece. If a sender has mixed them, its router
@@ -15,8 +14,7 @@
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 
-/* A string: the place of its text, or `at` NULL when it is none. What is no UTF-8 is none: we write it again as a
- * string. */
+/* Returns the text of a string; `at` is NULL for another type or without UTF-8, because we write it as a string. */
 __attribute__((always_inline)) static inline amqp_octets annotations_text(amqp_value v)
 {
     amqp_octets text = amqp_string(v);
@@ -68,7 +66,7 @@ static const char *annotations_trace(arena_content *c, const uint8_t *start, amq
 
 /* ---- sections ---- */
 
-/* The flags: an ubyte in our own form, any uint in the other. */
+/* Reads the flags: an ubyte in our own form, any uint in the other. */
 static bool annotations_flags(arena_content *c, amqp_value v, enum content_annotations form)
 {
     if (form != ANNOTATIONS_SECTION) return amqp_uint(v, &c->section_flags);
@@ -77,8 +75,7 @@ static bool annotations_flags(arena_content *c, amqp_value v, enum content_annot
     return true;
 }
 
-/* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not
- * know. */
+/* Reads the phase of the address, which stands behind the form's fields, because other routers pass on unknown ones. */
 static bool annotations_section_says(arena_content *c, amqp_cursor *fields)
 {
     const uint8_t *p = fields->at, last = ANNOTATIONS_PHASE_BYTES - 1;
@@ -138,7 +135,7 @@ PRIVATE inline enum annotations_key annotations_key_of(amqp_value v)
     return KEY_USER;
 }
 
-/* [from, middle) goes behind [middle, to). */
+/* Moves [from, middle) behind [middle, to). */
 static void annotations_reverse(uint8_t *from, uint8_t *to)
 {
     while (from < to) { uint8_t byte = *from; *from++ = *--to; *to = byte; }
@@ -151,7 +148,7 @@ static void annotations_rotate(uint8_t *from, uint8_t *middle, uint8_t *to)
     annotations_reverse(from, to);
 }
 
-/* Router entries, in their order, behind all of the user's. */
+/* Moves router entries, in their order, behind all of the user's. */
 static void annotations_sort(annotations_entry *entry, uint32_t count, uint8_t *end)
 {
     while (count--) {
@@ -161,7 +158,7 @@ static void annotations_sort(annotations_entry *entry, uint32_t count, uint8_t *
     }
 }
 
-/* A phase is a whole number of any type from 0 to 9; what is none is no phase. */
+/* Reads a phase: a whole number of any type from 0 to 9; anything else is ignored. */
 static uint8_t annotations_phase(amqp_value v)
 {
     int64_t n = 0;
@@ -182,7 +179,7 @@ static const char *annotations_heed(arena_content *c, const uint8_t *start, cons
     }
 }
 
-/* *moved: bytes of the section have changed places. */
+/* Reads the entries of a map; sets *moved if bytes of the section have changed places. */
 static const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool heed, bool *moved)
 {
     const uint8_t *p = scan_value(start + found->message_annotations);
@@ -229,7 +226,7 @@ static enum scan_result annotations_bad(scan_found *found, const char *why)
     return scan_bad(found, why);
 }
 
-/* DONE, or BAD with `why` and `condition`.  `start`: where the message begins, as far as it was scanned. */
+/* Returns DONE, or BAD with `why` and `condition`; `start` is the beginning of the scanned bytes. */
 static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
                                          bool *moved)
 {
@@ -252,7 +249,7 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
     return why ? annotations_bad(found, why) : SCAN_DONE;
 }
 
-/* After a scan that is DONE: nothing to do for most messages. */
+/* Reads router annotations after a scan that is DONE; most messages have none. */
 PRIVATE inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
                                            enum scan_result result, bool *moved)
 {

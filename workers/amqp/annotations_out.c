@@ -19,7 +19,7 @@ typedef struct {                           /* the annotations that are written, 
     uint32_t narrow_length;
 } annotations_plan;
 
-/* A trace that came with long strings, where only short ones may stand: the entries anew, in place. */
+/* Rewrites a trace's long strings as short ones, in place. */
 static uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
 {
     amqp_cursor entries = { trace, trace + w->content.trace_length };
@@ -64,7 +64,7 @@ static void put_ingress(annotations_writer *w, const annotations_wanted *want, c
     else put_bytes(w, want->self->id, want->self->length);
 }
 
-/* The entries of the trace: those that came, and this router. */
+/* Writes the entries of the trace: the received ones, then this router. */
 static void put_trace(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     if (plan->narrow) put_bytes(w, plan->narrow, plan->narrow_length);
@@ -81,7 +81,7 @@ static void put_override(annotations_writer *w, const annotations_wanted *want, 
 
 /* ---- sections ---- */
 
-/* routerd's own form: short strings except for the override, and the shortest lists. */
+/* Writes routerd's own form: short strings except for the override, and the shortest lists. */
 static void put_section(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;
@@ -113,7 +113,7 @@ static void put_section(annotations_writer *w, const annotations_wanted *want, c
     if (tail) put_range(w, c->tail, tail);
 }
 
-/* skupper-router's form: long lists, the shortest numbers and strings. */
+/* Writes skupper-router's form: long lists, the shortest numbers and strings. */
 static void put_skupper(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;
@@ -146,7 +146,7 @@ static void put_key(annotations_writer *w, const char *key, uint8_t length)
     put_to(w, amqp_put_octets(put_room(w, 2u + length), AMQP_SYMBOL8, key, length));
 }
 
-/* How many values the routers' keys and their values are (0: there are none), and how long. */
+/* Returns the number of values in router entries, keys included (0: there are none), and their length. */
 static uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
 {
     bool signs = want->self->length;
@@ -170,7 +170,7 @@ static void put_keys(annotations_writer *w, const annotations_wanted *want, cons
     put_trace(w, want, plan);
 }
 
-/* Header and delivery-annotations as they are, then message-annotations: the user's first, unchanged. */
+/* Writes header and delivery-annotations as they are, then message-annotations: the user's first, unchanged. */
 static void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys,
                     uint32_t size)
 {
@@ -206,8 +206,8 @@ static bool content_plausible(const arena_content *c, uint64_t length)
         && c->tail_length <= c->section_end;
 }
 
-/* Writes the beginning. Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given
- * so far is no part of a message. */
+/* Writes the beginning; returns where the rest of the message starts. ANNOTATIONS_BROKEN: the content header is wrong,
+ * and what was written is no part of a message. */
 PRIVATE inline uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
 {
     const arena_content *c = &w->content;

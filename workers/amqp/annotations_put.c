@@ -27,7 +27,7 @@ PRIVATE inline void put_bytes(annotations_writer *w, const void *bytes, uint32_t
     w->used += size;
 }
 
-/* Where the codec (amqp.h) may write at most `size` octets; put_to tells up to where it has. */
+/* Returns where the codec (amqp.h) may write at most `size` octets; put_to takes the end of what it has written. */
 PRIVATE inline uint8_t *put_room(annotations_writer *w, uint32_t size)
 {
     if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
@@ -38,7 +38,7 @@ PRIVATE inline void put_to(annotations_writer *w, const uint8_t *end) { w->used 
 
 /* ---- parts of the message ---- */
 
-/* The next run of [from, end): NULL when all of it was given, or the chain ends before. */
+/* Returns the next run of [from, end); NULL at its end, or at the end of the chain. */
 static const uint8_t *message_run(const annotations_writer *w, arena_reader *reader, uint64_t from, uint64_t end,
                                   uint32_t *size)
 {
@@ -55,7 +55,7 @@ static const uint8_t *message_run(const annotations_writer *w, arena_reader *rea
     return NULL;
 }
 
-/* [from, from + size) in one piece, or NULL: it lies behind the first block. */
+/* Returns [from, from + size) in one piece; NULL if it reaches behind the first block. */
 static const uint8_t *message_piece(const annotations_writer *w, uint32_t from, uint32_t size)
 {
     uint64_t end = (uint64_t) from + size;
@@ -85,7 +85,7 @@ PRIVATE inline void message_copy(annotations_writer *w, uint32_t from, uint32_t 
     w->broken |= reader.position != (uint64_t) from + size;
 }
 
-/* The override that came: in the message, or beside it where it would lie across blocks (content.h, key_block). */
+/* Writes the received override: from the message, or, if it lies across blocks, from key_block (content.h). */
 PRIVATE inline void put_address(annotations_writer *w, uint32_t size)
 {
     uint32_t key = w->content.key_block, at = w->content.to_offset;

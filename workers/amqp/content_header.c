@@ -1,4 +1,4 @@
-/* What the scan of an arriving message found, as its content header tells it to the core and to other workers. */
+/* The content header: what the scan of an arriving message has found, for the core and other workers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ PRIVATE inline void content_header_fill(arena_content *c, const scan_found *foun
     c->arrived = now;
 }
 
-/* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
+/* Checks router annotations and user-id of a message whose sections have arrived. */
 PRIVATE inline enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
                                               scan_found *found,
                                        enum scan_result result, bool *moved)
@@ -29,8 +29,7 @@ PRIVATE inline enum scan_result content_check(const worker_connection *conn, are
     return security_user_id(conn, bytes, found, result);
 }
 
-/* A message whose sections are there: the key by which a route table goes. MORE: not all of its application properties
- * are. */
+/* Finds the key by which a route table routes a message. MORE: its application properties have not arrived. */
 PRIVATE inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
                                      scan_found *found, rmr_key *key)
 {
@@ -50,7 +49,7 @@ static enum scan_result content_there(const uint8_t *bytes, size_t size, bool co
     return rmr_key_there(bytes, size, complete, &more) == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
 }
 
-/* Bytes that were put in order where they had been gathered, back into their blocks. */
+/* Writes gathered bytes, whose order has changed, back into their blocks. */
 static void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
 {
     arena_reader reader;
@@ -64,7 +63,7 @@ static void content_return(const arena_view *v, uint32_t head, const uint8_t *ga
     }
 }
 
-/* The first bytes of a chain in one piece, to be freed; NULL: out of memory. */
+/* Copies the first bytes of a chain into one piece, which the caller frees; NULL: out of memory. */
 PRIVATE inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
 {
     uint8_t *gathered = (uint8_t *) malloc(size);
@@ -80,8 +79,8 @@ PRIVATE inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_
     return gathered;
 }
 
-/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. `key`: of one
- * to a route table. */
+/* Scans what has arrived of a long message, in its first block, or gathered if the sections reach further. `key` is set
+ * for a route table. */
 PRIVATE inline enum scan_result intake_scan(pump *p, in_delivery *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;

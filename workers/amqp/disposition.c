@@ -32,7 +32,7 @@ static bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
     return true;
 }
 
-/* Store a payload in our arena and name it in the record. */
+/* Stores a payload in our arena and names it in the record. */
 GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r)
 {
     arena_writer w;
@@ -47,7 +47,7 @@ GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record 
     return true;
 }
 
-/* Copy a payload out; its size, or -1 if it is broken or larger than the buffer. */
+/* Copies a payload; returns its size, or -1 if it is broken or larger than the buffer. */
 GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit)
 {
     if (arena > p->workers) return -1;
@@ -68,7 +68,7 @@ GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t 
     return (ssize_t) length;
 }
 
-/* The reader of a payload is done with it. */
+/* Gives back a payload that has been read. */
 PRIVATE inline void payload_done(pump *p, uint8_t arena, uint32_t block)
 {
     routerd_record *r = post_action(p);
@@ -78,7 +78,7 @@ PRIVATE inline void payload_done(pump *p, uint8_t arena, uint32_t block)
     r->link = ROUTERD_NIL;
 }
 
-/* What the peer said of a delivery, into an UPDATE record. */
+/* Writes the peer's state of a delivery into an UPDATE record. */
 PRIVATE inline void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
 {
     pn_disposition_t *remote = pn_delivery_remote(d);
@@ -130,14 +130,14 @@ static void detail_error(pn_condition_t *error, const uint8_t *at, size_t size)
     if (size) pn_data_decode(pn_condition_info(error), (const char *) at, size);
 }
 
-/* Instead of what was there: a delivery may be told one state after the other. */
+/* Replaces an earlier state's data: a delivery may get several states in turn. */
 static void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
 {
     pn_data_clear(data);
     if (size > 0) pn_data_decode(data, (const char *) at, (size_t) size);
 }
 
-/* What an UPDATE record says besides the state itself, onto our side of a delivery. */
+/* Sets on our side of a delivery what an UPDATE record says besides the state itself. */
 PRIVATE inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
 {
     pn_disposition_t *local = pn_delivery_local(d);

@@ -114,7 +114,7 @@ PRIVATE inline void out_waits(pump *p, worker_link *k)
     }
 }
 
-/* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
+/* Takes a delivery of the core (SEND).  A stale link is ignored: the core ends what crossed with the link's DETACH. */
 PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
     worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
@@ -159,7 +159,7 @@ static out_delivery *egress_find(pump *p, const routerd_record *r)
     return NULL;
 }
 
-/* Everything of the message that is there has been written. */
+/* Ends the writing of a delivery, all of whose message is in the engine. */
 static void egress_finish(pump *p, worker_link *k, out_delivery *o)
 {
     pn_delivery_t *d = o->engine;
@@ -175,7 +175,7 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o)
     pn_link_advance(k->engine);
 }
 
-/* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
+/* Begins a delivery in the engine, with what precedes the bytes of its blocks.  False: the message is malformed. */
 static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
@@ -187,7 +187,7 @@ static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_c
     return __builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length);
 }
 
-/* Write one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
+/* Writes one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * engine holds enough for now. */
 static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, pn_session_t *session)
 {
@@ -258,15 +258,14 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
     return result;
 }
 
-/* Has the peer closed the session's window, and is the engine full of what waits for it? */
+/* Whether the peer has closed the session's window and the engine holds as much as it may for the session. */
 static bool session_shut(pn_session_t *session)
 {
     return pn_session_outgoing_bytes(session) >= SESSION_HIGH && !pn_session_remote_incoming_window(session);
 }
 
-/* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
- * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try
- * again before something has been read. */
+/* Serves a connection's links with work, most urgent first.  BUSY: the engine holds up what is left; BLOCKED: what is
+ * left waits for its session's window, which only a frame of the peer opens. */
 PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 {
     enum serve_result result = SERVE_EMPTY;
@@ -289,7 +288,7 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
     return result;
 }
 
-/* The receiver said something of a delivery that went with an earlier core: it has its way, and nobody is told. */
+/* Follows the receiver's word on a delivery of an earlier core; no core hears of it. */
 static void egress_forgotten(pump *p, worker_link *k, pn_delivery_t *d)
 {
     bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
@@ -299,7 +298,7 @@ static void egress_forgotten(pump *p, worker_link *k, pn_delivery_t *d)
     mark_dirty(p, k->conn);
 }
 
-/* The receiver said something of a delivery. */
+/* Reports the receiver's state or settlement of a delivery to the core. */
 PRIVATE inline void egress_updated(pump *p, worker_link *k, pn_delivery_t *d)
 {
     out_delivery *o = (out_delivery *) pn_delivery_get_context(d);
@@ -325,8 +324,8 @@ PRIVATE inline void egress_updated(pump *p, worker_link *k, pn_delivery_t *d)
     mark_dirty(p, k->conn);
 }
 
-/* The sender changed or settled what we sent (UPDATE from the core). If it settles, DONE is our last word on it, unless
- * the receiver's outcome was. */
+/* Passes a sender's state or settlement (UPDATE of the core) to the receiver. DONE answers a settlement, unless the
+ * receiver's outcome has ended the delivery already. */
 PRIVATE inline void egress_update(pump *p, const routerd_record *r)
 {
     out_delivery *o = egress_find(p, r);
@@ -358,7 +357,7 @@ PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
     if (!o->sent) work_add(p, o->link);
 }
 
-/* PN_LINK_FLOW on an outgoing link. */
+/* Handles the receiver's flow: credit for waiting deliveries, or a drain. */
 GLUE void egress_flow(pump *p, worker_link *k)
 {
     if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
@@ -370,8 +369,8 @@ GLUE void egress_flow(pump *p, worker_link *k)
     }
 }
 
-/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver
- * that is still there is told that the rest of it will not come. */
+/* Ends the deliveries of a lost link: those not begun as released, begun ones as modified(delivery-failed). A receiver
+ * that is still there gets an abort. */
 PRIVATE inline void egress_lost(pump *p, worker_link *k)
 {
     out_delivery *o;

@@ -42,8 +42,7 @@ PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, pn_delivery
     return s;
 }
 
-/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind
- * it. */
+/* Lets a link wait for blocks or for a core; the engine's session window bounds what arrives meanwhile. */
 PRIVATE inline void intake_stall(pump *p, worker_link *k)
 {
     if (k->stalled) return;
@@ -52,7 +51,7 @@ PRIVATE inline void intake_stall(pump *p, worker_link *k)
     p->stalled_first = pool_index(&p->links, k);
 }
 
-/* Whether it is time to say that messages are malformed in this way. */
+/* Whether a line about messages that are malformed in this way is due. */
 PRIVATE inline bool intake_complains(pump *p, const char *why)
 {
     for (uint32_t i = 0; i < COMPLAINTS; i++) {
@@ -130,7 +129,7 @@ PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_deliv
     return r;
 }
 
-/* Of a chain that is about to be posted: the flag that its record gets. */
+/* Writes the flow extract of a chain that is about to be posted; returns the flag for its record. */
 PRIVATE inline uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete,
                                      const scan_found *found)
 {

@@ -26,7 +26,7 @@ GLUE const char routed_unfit[] = "the delivery's tag or state is too long";
 
 /* ---- in ---- */
 
-/* What a transfer says besides its bytes; how long that is, 0: too long. */
+/* Writes a transfer's tag and state in front of its bytes; returns the length, 0 if it is too long. */
 static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
 {
     pn_bytes_t tag = pn_delivery_tag(d);
@@ -49,7 +49,7 @@ static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
     return size;
 }
 
-/* A message's first bytes: that there is one, its priority, and in whose name it speaks if that counts. */
+/* Scans a message's first bytes for its priority, and for its user-id if the connection restricts that. */
 static enum scan_result routed_scan_part(const worker_connection *c, const uint8_t *bytes, size_t size, bool complete,
                                          scan_found *found)
 {
@@ -63,7 +63,7 @@ static enum scan_result routed_scan_part(const worker_connection *c, const uint8
     return size ? SCAN_DONE : SCAN_MORE;
 }
 
-/* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
+/* Scans what has arrived of a long message, in its first block, or gathered if its properties reach further. */
 PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
@@ -85,7 +85,7 @@ PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s,
            ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
 
-/* The chain of a delivery has just begun.  False: it says too much. */
+/* Writes the front of a delivery's new chain.  False: tag or state is too long. */
 PRIVATE inline bool routed_begin(pump *p, in_delivery *s)
 {
     uint8_t front[ROUTED_FRONT_MAX];
@@ -122,7 +122,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size
 
 /* ---- out ---- */
 
-/* Begin a delivery as its sender has begun it.  False: what stands in front makes no sense. */
+/* Begins a delivery with its sender's tag and state.  False: the front is malformed. */
 PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
 {
     uint32_t room;
@@ -146,7 +146,7 @@ PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, 
     return true;
 }
 
-/* What the receiver has given and the sender has not been given yet, or has given back unused. */
+/* Passes on credit of the receiver that the sender does not have yet, or has given back unused. */
 PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 {
     int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
@@ -156,7 +156,7 @@ PRIVATE inline bool routed_credit(pump *p, worker_link *k)
     return true;
 }
 
-/* The receiver said something of its credit. */
+/* Handles the receiver's flow: credit or drain for the far sender. */
 PRIVATE inline void routed_flow(pump *p, worker_link *k)
 {
     bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
@@ -165,7 +165,7 @@ PRIVATE inline void routed_flow(pump *p, worker_link *k)
     k->drain_asked = drain;
 }
 
-/* The sender has given credit back; once what it sent before is through, the receiver's drain is answered. */
+/* Answers the receiver's drain after the sender has given back its credit and its last messages are sent. */
 PRIVATE inline void routed_drained(pump *p, worker_link *k)
 {
     if (k->promised > 0) return;

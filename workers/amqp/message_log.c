@@ -5,7 +5,7 @@
 
 #include "workers/amqp/amqp.h"
 
-/* As much of the message in a chain as is there, from its beginning. */
+/* Copies the beginning of a chain's message, as far as it has arrived. */
 static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)
 {
     message_seen m = { .sent = sent };
@@ -24,7 +24,7 @@ static void message_tell(pump *p, worker_link *k, const arena_view *v, uint32_t 
     p->on_event(p->self, EV_MESSAGE, k->conn, k, &m, NULL);
 }
 
-/* A message has come, or begins to be sent. */
+/* Passes the beginning of a received or sent message to Python. */
 PRIVATE inline void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent)
 {
     if (__builtin_expect(k->conn->messages_logged, 0)) message_tell(p, k, v, head, sent);

@@ -48,7 +48,7 @@ static bool terminus_sound(pn_terminus_t *t)
            && data_sound(pn_terminus_outcomes(t)) && data_sound(pn_terminus_filter(t));
 }
 
-/* What a peer's attach says. */
+/* Whether all values in a peer's attach are sound. */
 PRIVATE inline bool attach_sound(pn_link_t *l)
 {
     return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l))

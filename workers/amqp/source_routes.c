@@ -34,7 +34,7 @@ PRIVATE inline void route_counted(pump *p)
     stats_add(p->stats, N_ROUTE_STEPS, e->visit_count);
 }
 
-/* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
+/* Whether route workers may serve messages of this link; asks Python once for each table who its sender is. */
 PRIVATE inline bool route_sender_known(pump *p, worker_link *k)
 {
     route_sender *s = k->sender;
@@ -47,7 +47,7 @@ PRIVATE inline bool route_sender_known(pump *p, worker_link *k)
     return !s->off;
 }
 
-/* It goes no further; the description says why. */
+/* Refuses a message of a route worker with the condition and description of the run. */
 static enum scan_result route_rejected(pump *p, scan_found *found)
 {
     const route_run *r = &p->routes->run;
@@ -65,7 +65,7 @@ static enum scan_result route_no_room(pump *p, scan_found *found)
     return route_rejected(p, found);
 }
 
-/* A new chain: what was composed, and the rest.  False: there is no room for it. */
+/* Writes the composed beginning and the rest into a new chain.  False: there is no room. */
 static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, arena_writer *w)
 {
     const route_out *o = &p->routes->out;
@@ -80,14 +80,14 @@ static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, a
     return false;
 }
 
-/* What was found out of a message is to be found out again. */
+/* Clears what the scan of a chain's message has found, before the message is scanned again. */
 PRIVATE inline void route_forget(pump *p, arena_content *c)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     content_reset(c);
 }
 
-/* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */
+/* Scans the new beginning of a chain as far as it has arrived.  MORE: its properties have not. */
 PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
@@ -109,7 +109,7 @@ PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t si
     return result;
 }
 
-/* Where it goes now, for the core: this wins over `to`, and over its link's target. */
+/* Sets the message's next address for the core, which prefers it to `to` and to the link's target. */
 PRIVATE inline void content_header_route(pump *p, arena_content *c, uint32_t offset, uint32_t length)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
@@ -119,7 +119,7 @@ PRIVATE inline void content_header_route(pump *p, arena_content *c, uint32_t off
     c->routed |= ROUTED_OVERRIDE;
 }
 
-/* The copies of a tee: each is a message of its own, settled, whose credit nobody gave. */
+/* Posts the copies of a tee: each is a settled message of its own that uses no credit. */
 PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *start, const scan_found *was)
 {
     route_engine *e = p->routes;
@@ -148,14 +148,14 @@ PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *st
     }
 }
 
-/* What came out of a wrapper is no message. */
+/* Refuses a message whose unwrapped payload is malformed. */
 static enum scan_result route_nonsense(pump *p, scan_found *found)
 {
     route_wrong(&p->routes->run, found->why ? found->why : "what was wrapped is no message");
     return route_rejected(p, found);
 }
 
-/* The message as the workers leave it takes the place of the one that came. */
+/* Replaces a message's chain by what route workers have made of it. */
 static enum scan_result route_rewritten(pump *p, worker_link *k, in_delivery *s, bool complete, const uint8_t *bytes,
                                         const scan_found *was, scan_found *found)
 {
@@ -185,7 +185,7 @@ static enum scan_result route_rewritten(pump *p, worker_link *k, in_delivery *s,
     return result;
 }
 
-/* ---- a message that came in one piece ---- */
+/* ---- a message in one block ---- */
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
 PRIVATE inline enum scan_result route_whole(pump *p, worker_link *k, uint32_t *head, size_t *size, scan_found *found,
@@ -224,7 +224,7 @@ PRIVATE inline enum scan_result route_whole(pump *p, worker_link *k, uint32_t *h
     return SCAN_DONE;
 }
 
-/* ---- a message that still comes, or is longer than a block ---- */
+/* ---- a message that is still arriving, or longer than a block ---- */
 
 /* Takes a scanned message through the workers.  MORE: one of them has to see more of it; DONE: `found` says what it has
  * become, or the same as before. */

@@ -28,7 +28,7 @@ PRIVATE inline void framed_free(framed_connection *x)
     free(x);
 }
 
-/* A connection on an accepted socket, or on one that is being connected; NULL: no room for it. */
+/* Makes a connection on an accepted or connecting socket; NULL: no room. */
 GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dialled)
 {
     int one = 1;
@@ -61,7 +61,7 @@ GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dial
     return c;
 }
 
-/* Whether the socket that was being connected is; if not, the connection is over. */
+/* Opens a connection whose socket is connected, or closes one whose attempt has failed. */
 static void framed_connected(pump *p, worker_connection *c)
 {
     int why = 0;
@@ -99,7 +99,7 @@ PRIVATE inline void framed_event(pump *p, worker_connection *c, uint32_t events)
     }
 }
 
-/* A turn of a connection that something has happened to. */
+/* Serves a connection that has input, output or new credit. */
 PRIVATE inline void framed_serve(pump *p, worker_connection *c)
 {
     if (c->failed || c->framed->connecting) return;
@@ -116,7 +116,7 @@ PRIVATE inline void framed_sweep(pump *p, worker_connection *c)
 
 /* ---- links ---- */
 
-/* NULL: no room. */
+/* Makes a link of a connection; NULL: no room. */
 GLUE worker_link *framed_link(pump *p, worker_connection *c, bool outgoing)
 {
     worker_link *k = link_begin(p, c, outgoing);
@@ -126,9 +126,9 @@ GLUE worker_link *framed_link(pump *p, worker_connection *c, bool outgoing)
     return k;
 }
 
-/* ---- the core's word ---- */
+/* ---- records of the core ---- */
 
-/* What became of a frame: its sender cannot be told, so it is counted. */
+/* Handles a frame's outcome: it is counted, because the protocol has no answer for the sender. */
 PRIVATE inline void framed_outcome(pump *p, in_delivery *s, const routerd_record *r)
 {
     if (r->peer) s->core = r->peer;
@@ -154,7 +154,7 @@ PRIVATE inline void framed_flow(pump *p, worker_link *k, const routerd_record *r
     }
 }
 
-/* The core that knew of it is dead.  A frame that is still arriving is read to its end, and forgotten. */
+/* Forgets a frame of a dead core; one that is still arriving is read to its end. */
 PRIVATE inline void framed_forgotten(pump *p, in_delivery *s)
 {
     if (s->discard) return;

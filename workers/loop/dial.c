@@ -12,7 +12,7 @@
 #include "workers/loop/loop.h"
 #include "workers/transport/transport.h"
 
-/* Terms for connections that a connector makes; NULL: there is no place. */
+/* Makes a place for the connections of a connector; NULL: none is left. */
 GLUE worker_listener *dial_place(pump *p)
 {
     worker_listener *l = listener_new(p);
@@ -22,7 +22,7 @@ GLUE worker_listener *dial_place(pump *p)
     return l;
 }
 
-/* A connection on a socket that is being connected; NULL: no room.  Its OPEN is still to be written. */
+/* Makes a connection on a connecting socket; NULL: no room.  The caller writes OPEN. */
 GLUE worker_connection *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user,
                              const char *password)
 {
@@ -37,7 +37,7 @@ GLUE worker_connection *dial(pump *p, int fd, uint16_t place, const char *hostna
     return c;
 }
 
-/* Why a socket cannot be connected, for whoever asks the transport. */
+/* Puts the reason of a failed connect into the transport's condition. */
 PRIVATE inline void dial_failed(worker_connection *c)
 {
     int why = 0;
@@ -51,12 +51,12 @@ PRIVATE inline void dial_failed(worker_connection *c)
 PRIVATE inline bool session_router_initiated(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
-#define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
-#define IDLE_SESSIONS 16              /* kept, of a connection */
+#define IDLE_SESSION ((void *) UINTPTR_MAX)   /* the context of one without links */
+#define IDLE_SESSIONS 16              /* of one connection, at most */
 
-/* The session of a connection that has this number, begun if it is not there. Links that are routed through begin none
- * while one has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their
- * frames. Where the peer has no channel left they share one. */
+/* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
+ * that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it
+ * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
 GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
@@ -81,9 +81,8 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
     return session;
 }
 
-/* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not
- * said so? The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was
- * there. */
+/* Whether another link still has this name: one in the same session, or one whose detach the peer has not answered. The
+ * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
     void *session = (void *) ((uintptr_t) number + 1);
@@ -95,7 +94,7 @@ GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bo
     return false;
 }
 
-/* Is a session without links kept for the next ones? */
+/* Whether a session without links is kept for later link-route pairs. */
 static bool dial_kept(const worker_connection *c, pn_session_t *session)
 {
     if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED)
@@ -106,7 +105,7 @@ static bool dial_kept(const worker_connection *c, pn_session_t *session)
     return idle < IDLE_SESSIONS;
 }
 
-/* A link that we had attached is gone, and its session with it if it was the last one there. */
+/* Ends or keeps the session of a lost router-initiated link, if that was its last link. */
 PRIVATE inline void dial_done(pump *p, worker_connection *c, pn_session_t *session)
 {
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {

@@ -29,7 +29,7 @@ GLUE worker_link *link_new(pump *p, worker_connection *c, pn_link_t *engine)
     return k;
 }
 
-/* Answer for everything the link still had, then forget it.  The engine's link stays: its owner closes it. */
+/* Ends everything that a link still has, and forgets it.  The caller closes the engine's link. */
 GLUE void link_free(pump *p, worker_link *k)
 {
     worker_connection *c = k->conn;
@@ -118,7 +118,7 @@ static void event_connection(pump *p, pn_connection_t *engine, bool open)
         c->tick_at = p->now_ms;
     }
     p->on_event(p->self, open ? EV_CONNECTION_OPEN : EV_CONNECTION_CLOSE, c, NULL, engine, NULL);
-    if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
+    if (!open) links_lost(p, c);                                /* nothing is sent after the peer's CLOSE */
 }
 
 /* Whether a peer's attach has this terminus.  The engine gives a source without address no type. */
@@ -127,10 +127,10 @@ GLUE bool terminus_there(pn_terminus_t *t)
     return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0;
 }
 
-/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 1.0 part 2.6.3). The engine does
- * not tell a source without an address from none: where we have named no address, the detach alone counts. Who answers
- * without the address that we have named has not made it its own, as clients do that open whatever comes; if links are
- * routed through, that is for the far peer to judge: it gets such an answer, and the detach that may follow. */
+/* Whether a peer's answer refuses our attach: with a null terminus, whose detach says why (AMQP 1.0 part 2.6.3). The
+ * engine does not distinguish a source without address from a null one, so without an address of ours only the detach
+ * counts. An answer without our address is a refusal, too: some clients open whatever comes. In a link-route pair the
+ * far peer judges that: it gets the answer, and the detach that may follow. */
 static bool attach_refused(const worker_link *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
@@ -143,7 +143,7 @@ static bool attach_refused(const worker_link *k)
 
 enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for such an attach loses it */
 
-/* A peer attaches, or answers our attach. */
+/* Handles a peer's attach, or its answer to ours. */
 static void event_attach(pump *p, pn_link_t *engine)
 {
     worker_connection *c = (worker_connection *)
@@ -229,7 +229,7 @@ static void conn_free_framed(pump *p, worker_connection *c)
     conn_forget(p, c);
 }
 
-/* Everything the connection had is answered for, Python is told, and it is gone. */
+/* Ends everything that a connection still has, tells Python, and frees it. */
 static void conn_free(pump *p, worker_connection *c)
 {
     links_lost(p, c);

@@ -16,8 +16,8 @@
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
 
-/* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
- * arriving is read and forgotten, and its credit comes back from here. */
+/* Settles an incoming delivery as modified (delivery-failed), unless its sender has an outcome.  The rest of a message
+ * that is still arriving is read and dropped, and this worker gives its credit back. */
 static void detach_incoming(pump *p, in_delivery *s)
 {
     pn_delivery_t *d = s->engine;
@@ -37,7 +37,7 @@ static void detach_incoming(pump *p, in_delivery *s)
     }
 }
 
-/* What was not begun was never sent; what is half written is aborted; what waits for its receiver is forgotten. */
+/* Drops all deliveries of a link; a half-written one is aborted. */
 static void detach_outgoing(pump *p, worker_link *k)
 {
     out_delivery *o;
@@ -71,7 +71,7 @@ static void detach_link(pump *p, worker_link *k)
     }
 }
 
-/* The core is dead.  What it still said counts; then nothing is left of what went through it. */
+/* Leaves a dead core: takes its last records, then drops all that went through it. */
 GLUE void pump_leave(pump *p)
 {
     if (p->detached) return;
@@ -86,8 +86,7 @@ GLUE void pump_leave(pump *p)
     }
 }
 
-/* A new core is there: the rings are empty and every block is ours again. False: no memory, or the rings make no
- * sense. */
+/* Attaches to a new core; the rings are empty and every block is ours again. False: no memory, or broken rings. */
 GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
 {
     arena_disown(&p->arena);
@@ -100,8 +99,8 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     return true;
 }
 
-/* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on,
- * what is being discarded will not, and may have had its credit back. */
+/* Returns the credit of an incoming link's sender as the core counts it. Messages that wait in the engine will use it;
+ * one that is being discarded will not, and its credit may be back already. */
 GLUE int32_t resync_credit(worker_link *k)
 {
     pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */
@@ -109,7 +108,7 @@ GLUE int32_t resync_credit(worker_link *k)
     return pn_link_credit(k->engine) + (int32_t) k->owed - (s && s->discard && !s->refund);
 }
 
-/* The core has been told of this link: ask it again what the receiver asked. */
+/* Repeats the receiver's drain to a new core that knows the link. */
 GLUE void resync_link(pump *p, worker_link *k)
 {
     if (!k->outgoing || !k->open || !pn_link_get_drain(k->engine)) return;
@@ -117,7 +116,7 @@ GLUE void resync_link(pump *p, worker_link *k)
     post_link(p, A_DRAIN, k);
 }
 
-/* The core knows all: messages flow, and the credit that was kept meanwhile goes out. */
+/* Lets messages flow after the core has learned all links, and grants the credit that was withheld meanwhile. */
 GLUE void pump_present(pump *p)
 {
     if (p->detached || !p->resting) return;                        /* it has died meanwhile */

@@ -4,7 +4,7 @@
 
 #include "workers/loop/loop.h"
 
-#define CROWD 16u              /* records since it last had nothing to do, in and out */
+#define CROWD 16u              /* records in and out since the last idle turn, from which on others get the CPU first */
 
 /* Spins for a while before sleeping (busyPoll), because a wake-up costs more than a poll.  -1: nothing has come. */
 static int busy_poll(pump *p, struct epoll_event *events)

@@ -19,7 +19,7 @@ static void work_release(pump *p, uint32_t block)
     if (p->paused && !k->kept[0] && !k->kept[1]) conn_resume(p, k->conn);
 }
 
-/* Credit for an incoming link, if it is still there. */
+/* Grants credit on an incoming link, if it is still there. */
 static void work_credit(pump *p, const routerd_record *r)
 {
     if (!r->credit) return;
@@ -27,7 +27,7 @@ static void work_credit(pump *p, const routerd_record *r)
     if (k && !k->outgoing) credit_owed(p, k, r->credit);
 }
 
-/* UPDATE to an incoming delivery.  A stale handle is no error: the sender may have settled meanwhile. */
+/* Applies an UPDATE to an incoming delivery.  A stale handle is no error: the sender may have settled meanwhile. */
 static void work_update_in(pump *p, const routerd_record *r)
 {
     in_delivery *s = (in_delivery *) pool_find(&p->ins, r->delivery);
@@ -74,7 +74,7 @@ static void work_drain(pump *p, worker_link *k)
     k->owed = 0;
 }
 
-/* PN_LINK_FLOW on an incoming link: credit that came back unused, because we asked (drain) or because we had asked. */
+/* Handles the sender's flow: credit that it returns unused, after our drain. */
 PRIVATE inline void intake_flow(pump *p, worker_link *k)
 {
     int returned = pn_link_drained(k->engine);
@@ -148,8 +148,7 @@ static void work_record(pump *p, const routerd_record *r)
     }
 }
 
-/* Links that found no block go on, now that some came back. Those that keep too much wait on; while blocks are few, all
- * that keep some. */
+/* Resumes links that wait for blocks, except those that keep too many; while blocks are few, those that keep any. */
 PRIVATE inline void work_unstall(pump *p)
 {
     uint32_t index = p->stalled_first;
@@ -171,7 +170,7 @@ PRIVATE inline void work_unstall(pump *p)
     }
 }
 
-/* True if more is waiting. */
+/* Serves work records; true if more wait. */
 PRIVATE inline bool work_turn(pump *p)
 {
     const routerd_record *r;

@@ -74,7 +74,7 @@ static enum route_result cbor_path(route_run *r, route_bare *b, route_path *w, b
     return ROUTE_DONE;
 }
 
-/* As bare_message(). */
+/* Reads a CBOR message, as bare_message() does in BARE. */
 static enum route_result cbor_message(route_run *r, route_level *l)
 {
     route_bare b = { r->rest, r->rest + r->rest_size, NULL };
@@ -171,7 +171,7 @@ PRIVATE inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32
     return head;
 }
 
-/* What goes behind the payload. */
+/* Writes what follows the payload; returns its length. */
 PRIVATE inline uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
 {
     ockam_out o = { to, to + room, false };

@@ -4,7 +4,7 @@
 
 #include "workers/source_routes/source_routes.h"
 
-#define OCKAM_VERSION 1u               /* what each side of a CBOR connection says first */
+#define OCKAM_VERSION 1u               /* the first octet of each side of a CBOR connection */
 
 enum ockam_framing { OCKAM_CBOR, OCKAM_BARE };
 

@@ -44,7 +44,7 @@ static bool ockam_reaches(const ockam_terms *t, const route_stop *s)
 
 /* ---- through the workers ---- */
 
-/* As route_take(), for what ockam_read() has read. */
+/* Takes what ockam_read() has read through route workers, as route_take() does for AMQP messages. */
 static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
 {
     route_run *r = &e->run;
@@ -61,7 +61,7 @@ static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
     return ROUTE_DONE;
 }
 
-/* It goes no further. */
+/* Counts and logs a refused message. */
 static enum framed_step ockam_refused(pump *p, worker_connection *c)
 {
     route_engine *e = p->routes;
@@ -74,7 +74,7 @@ static enum framed_step ockam_refused(pump *p, worker_connection *c)
     return FRAMED_ON;
 }
 
-/* The beginning of what was made of a frame, and `here` octets of its rest, in blocks.  False: it goes no further. */
+/* Writes the beginning of a frame's message, and `here` octets of its rest, into blocks.  False: it is refused. */
 static bool ockam_begin(pump *p, worker_link *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
 {
     route_engine *e = p->routes;
@@ -103,8 +103,7 @@ static bool ockam_begin(pump *p, worker_link *k, const uint8_t *at, uint64_t her
     return false;
 }
 
-/* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the
- * frame. */
+/* Keeps the rest of a frame's message at the front of the buffer, in place of the frame's `frame` octets. */
 static void ockam_keep(framed_connection *x, uint32_t frame, const uint8_t *rest, uint64_t left)
 {
     uint8_t *at = x->in + x->first;
@@ -118,7 +117,7 @@ static void ockam_keep(framed_connection *x, uint32_t frame, const uint8_t *rest
     x->left = left;
 }
 
-/* The workers have had it: to the core. */
+/* Posts a message that route workers have passed. */
 static enum framed_step ockam_post(pump *p, worker_connection *c, const uint8_t *at, uint32_t frame)
 {
     framed_connection *x = c->framed;
@@ -207,7 +206,7 @@ static enum framed_step ockam_frame(pump *p, worker_connection *c, const uint8_t
     return FRAMED_ON;
 }
 
-/* The frame at the front of the buffer. */
+/* Takes the frame at the front of the buffer. */
 PRIVATE inline enum framed_step ockam_next(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;

@@ -16,7 +16,7 @@ typedef struct {                       /* what ockam_make leaves for ockam_put_f
     uint8_t head[FRAMED_HEAD_MAX / 2], tail[FRAMED_HEAD_MAX / 2];
 } ockam_made;
 
-/* The routes in the annotations; NULL: they are in `made`. */
+/* Reads the routes in the annotations into `made`; returns why that fails, or NULL. */
 static const char *ockam_routes(ockam_made *made, const framed_connection *x, const uint8_t *start,
                                 const scan_found *found)
 {
@@ -101,7 +101,7 @@ static void ockam_put_frame(pump *p, worker_connection *c, out_delivery *o, cons
     memcpy(to + f->head, made->tail, f->tail);
 }
 
-/* What each side of a connection says first. */
+/* Sends the version that each side of a connection sends first. */
 GLUE void ockam_greet(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;

@@ -16,7 +16,7 @@
 
 static const char rmr_header_key[] = "x-opt-rmr.header";
 
-/* Octets of a frame: text, if they are. */
+/* Writes octets of a frame: as a string if they are UTF-8, else as binary. */
 static uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size)
 {
     return amqp_put_octets(p, utf8_valid(octets, size) ? AMQP_STRING8 : AMQP_BINARY8, octets, size);
@@ -24,7 +24,7 @@ static uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size)
 
 enum { RMR_SECTION = 12 };             /* octets in front of the items of a section, in its long form */
 
-/* A section around a list or map of `count` items, which end here. */
+/* Writes the heads of a section and of its list or map of `count` items, which end at `end`. */
 static void rmr_section(uint8_t *section, uint8_t code, uint8_t compound, const uint8_t *end, uint32_t count)
 {
     amqp_put_items_head(amqp_put_descriptor(section, code), compound, (uint32_t) (end - section) - RMR_SECTION, count);
@@ -36,7 +36,7 @@ static uint8_t *rmr_put_number(uint8_t *p, const char *key, uint32_t length, int
     return amqp_put(p, AMQP_INT, (uint32_t) value);
 }
 
-/* `to`: where its text stands. */
+/* Writes properties; sets `to` to the text of the address. */
 static uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t **to)
 {
     uint8_t *section = p;
@@ -109,14 +109,14 @@ PRIVATE inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const
 
 /* ---- the other way ---- */
 
-/* The body, where it is one data section or one value of octets: its place.  PIECES: there are several. */
+/* Finds the body, if it is one data section or one value of octets.  PIECES: there are several. */
 static enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t size, uint64_t length, rmr_frame *frame)
 {
     uint32_t descriptor = 0;
     frame->payload = (uint32_t) at;
     frame->payload_length = 0;
     if (at >= length) return RMR_MADE;
-    /* it goes on in another block */
+    /* the body's head is in another block */
     if (size - at < SCAN_DESCRIPTOR_MAX + 5 && size < length) return RMR_PIECES;
     const uint8_t *p = start + at, *end = start + size;
     uint8_t code = scan_descriptor(p, end, &descriptor);
@@ -133,7 +133,7 @@ static enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t size, 
     return behind == length || code == SECTION_VALUE ? RMR_MADE : RMR_PIECES;
 }
 
-/* The value of x-opt-rmr.header in the annotations. */
+/* Returns the value of x-opt-rmr.header in the annotations. */
 static amqp_octets rmr_annotation(amqp_value annotations)
 {
     amqp_octets none = { NULL, 0 };
@@ -150,7 +150,7 @@ static amqp_octets rmr_annotation(amqp_value annotations)
     return none;
 }
 
-/* The header that a message came with, or a new one.  False: that is none. */
+/* Takes a message's RMR header, or makes a new one.  False: the header is malformed. */
 static bool rmr_take_header(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
     rmr_parts parts;
@@ -206,16 +206,14 @@ __attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t *
     return size && size <= (size_t) (end - value);
 }
 
-/* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number
- * again. */
+/* Whether a map has behind both numbers only what rmr_compose writes there, so that no number stands there twice. */
 static bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
 {
     return rmr_pass_entry(&p, end, "rmr.meid", 8, &count) && rmr_pass_entry(&p, end, "rmr.source", 10, &count)
         && rmr_pass_entry(&p, end, "rmr.conn", 8, &count) && p == end && count == 4;
 }
 
-/* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything,
- * without a scan. False: it is another one. */
+/* Reads a message of rmr_compose, as most are, at the known places and without a scan. False: it is another one. */
 static bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     static const uint8_t type[] = { AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_INT };
@@ -261,7 +259,7 @@ static bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rm
     return true;
 }
 
-/* The same of any message. */
+/* Makes a frame of any other message. */
 static enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     scan_found found;

@@ -1,11 +1,10 @@
 /* Questions and answers between AMQP clients and RMR applications, each in the words of its own protocol.
  *
  *   a client asks an application    its reply-to and correlation-id (else its message-id) go along as the frame's trace
- *                                   data, which
- *                                   comes back with the reply; nobody here remembers anything. A tag that only this
- *                                   router can make is on it: an application could otherwise send to any address what
- *                                   the answer's header needs is the message's message-id, which a client gives back as
- *   comes to a client               correlation-id
+ *                                   data, which comes back with the reply; the router keeps nothing. A tag that only
+ *                                   this router can make prevents that an application sends to any address.
+ *   an application's call comes     the fields that the answer's header needs are the message's message-id, which a
+ *   to a client                     client returns as correlation-id
  */
 #include <string.h>
 

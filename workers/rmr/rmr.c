@@ -136,14 +136,14 @@ static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header
     return FRAMED_ON;
 }
 
-/* A frame that has come, as it came. */
+/* Traces a received frame. */
 static void rmr_trace(worker_connection *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
 {
     trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame,
                                    .payload = frame + head });
 }
 
-/* The same of one that is told to the log, if its time has come: before replies are led back here. */
+/* Begins a traced frame. The trace shows the frame as it came, before rmr_begin changes its addresses. */
 static enum framed_step rmr_begin_traced(pump *p, worker_connection *c, uint8_t *frame, uint32_t length,
                                          const rmr_parts *parts,
                                         uint32_t here)
@@ -156,7 +156,7 @@ static enum framed_step rmr_begin_traced(pump *p, worker_connection *c, uint8_t 
     return step;
 }
 
-/* The frame at the front of the buffer. */
+/* Takes the frame at the front of the buffer. */
 PRIVATE inline enum framed_step rmr_frame_next(pump *p, worker_connection *c)
 {
     framed_connection *x = c->framed;

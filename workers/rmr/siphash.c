@@ -1,4 +1,4 @@
-/* SipHash-2-4 (Aumasson and Bernstein, 2012): what only who knows the key can make of some octets. */
+/* SipHash-2-4 (Aumasson and Bernstein, 2012): a tag of some octets that only the owner of the key can make. */
 #include <string.h>
 
 #include "workers/rmr/wire.h"

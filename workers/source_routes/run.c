@@ -19,7 +19,7 @@ GLUE const char *const route_condition[ROUTE_REASONS] = {
     "amqp:not-allowed"
 };
 
-/* What the log is told of each reason, once in a while. */
+/* The log's line for each reason; each is repeated only now and then. */
 GLUE const char *const route_why[ROUTE_REASONS] = {
     "its onward route is empty", "its onward route does not begin with the worker it came to",
     "its onward route ends at a worker",

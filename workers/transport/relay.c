@@ -10,8 +10,7 @@
  *
  * With Cyrus SASL (`local`) there is no `down`, and Python gets each init and response:
  *
- *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word-->
- *   decided
+ *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --> decided
  *
  * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL
  * (the service would see the router's certificate, and take the client for the router). An init that comes before the

@@ -1,15 +1,13 @@
 /* AMQP over WebSockets (RFC 6455): what the engine reads and writes is the payload of binary frames.
  *
- * The exporter has answered the HTTP request and hands the socket over, by a socket that all workers look at as at a
- * listening one: who takes its next packet has the connection, which comes with it, and the address of its peer.
+ * The exporter answers the HTTP request and hands the connection over through a socket that all workers watch like a
+ * listening one: the worker that takes the next packet gets the connection and its peer's address with it.
  *
- *   in    header --whole--> payload --its end--> header             a control frame may stand between two parts of a
- *                                                                   message
- *   out   idle --the engine has something--> header --> payload --> idle;   an answer to a ping or close goes out when
- *                                                                           idle
+ *   in    header --whole--> payload --its end--> header; a control frame may stand between two parts of a message
+ *   out   idle --the engine has something--> header --> payload --> idle; an answer to a ping or close goes when idle
  *
- * Where frames begin and end means nothing to AMQP. Prohibited: a frame of a client that is not masked, reserved bits,
- * text, a control frame in parts or of more than 125 bytes: the connection ends with the status that says so.
+ * AMQP ignores where frames begin and end. Prohibited: an unmasked frame of a client, reserved bits, text, a control
+ * frame in parts or of more than 125 bytes; the connection then ends with the status for it.
  */
 #include <errno.h>
 #include <netinet/in.h>
