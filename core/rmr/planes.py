@@ -4,7 +4,7 @@ from core.links.base import Base
 from core.links.plane import Plane
 from core.rmr.active.counted import Counted
 from core.rmr.active.dialling import Dialling
-from core.rmr.active.intake import Aside, Intake
+from core.rmr.active.intake import Intake
 from core.rmr.active.opening import Openings
 from core.rmr.active.route_tables import RouteTables
 from core.rmr.active.unroutable_log import UnroutableLog
@@ -17,8 +17,7 @@ def planes(core: Base) -> list[Plane]:
     Without a function that wakes the core, its own thread builds tables.
     """
     forwarder, setup = core.forwarder, core.setup
-    intake = Intake() if core.wake is None else Aside(core.wake)
-    tables = RouteTables(forwarder, core.addresses, intake, core.links, core.snapshot_store, core.served)
+    tables = RouteTables(forwarder, core.addresses, Intake(core.wake), core.links, core.snapshot_store, core.served)
     dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
     openings = Openings(tables, dialling)
     sessions = ManagerSessions(

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import EFBIG
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -186,63 +187,48 @@ class Feed:
         return Outcome("update", result.table_id, entries=len(result))
 
 
-class _Keep(msgspec.Struct):
-    """A file to write, or without a use to remove."""
-
-    path: str
-    use: Use | None
-
-
 class Intake:
-    """Does the work at once, for tests and before there are messages."""
+    """Does the work in a thread, and calls ``wake`` when a result is ready. Without ``wake`` it works at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self.made: deque[Made] = deque()
         self._keeper = Keeper()
+        self._wake = wake
+        if wake is not None:
+            self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+            sys.setswitchinterval(SWITCH_SECONDS)
+            self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
         """Take a text. Its result appears in ``made`` later."""
-        self.made.append(feed.take(text, last))
+        if self._wake is None:
+            self.made.append(feed.take(text, last))
+        else:
+            self._jobs.put(partial(self._take, feed, text, last))
 
-    def forget(self, thing: object) -> None:
-        """Release a large object."""
+    def forget(self, things: list[object]) -> None:
+        """Release large objects, of which nothing else holds a reference, in the thread."""
+        if self._wake is not None:
+            self._jobs.put(things.clear)
 
     def keep(self, path: str, use: Use | None) -> None:
         """Write a snapshot of what is in use, or without a use remove it."""
-        self._keeper.put(path, use)
-        self._keeper.flush()
+        if self._wake is None:
+            self._keeper.put(path, use)
+            self._keeper.flush()
+        else:
+            self._jobs.put(partial(self._keeper.put, path, use))
 
     def close(self) -> None:
         """Finish all work; nothing follows."""
-
-
-class Aside(Intake):
-    """Does the work in a thread. ``wake`` wakes the core when a result is ready."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        super().__init__()
-        self._wake = wake
-        self._queue: SimpleQueue[tuple[Feed, Text, bool] | _Keep | list[object] | None] = SimpleQueue()
-        sys.setswitchinterval(SWITCH_SECONDS)
-        self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
-
-    def put(self, feed: Feed, text: Text, last: bool) -> None:
-        self._queue.put((feed, text, last))
-
-    def forget(self, thing: object) -> None:
-        self._queue.put([thing])
-
-    def keep(self, path: str, use: Use | None) -> None:
-        self._queue.put(_Keep(path, use))
-
-    def close(self) -> None:
-        self._queue.put(None)
-        self._thread.join(CLOSE_SECONDS)
+        if self._wake is not None:
+            self._jobs.put(None)
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while True:
             try:
-                job = self._queue.get(block=not self._keeper.busy)
+                job = self._jobs.get(block=not self._keeper.busy)
             except Empty:
                 self._keeper.step()  # while no other work waits
                 continue
@@ -252,13 +238,11 @@ class Aside(Intake):
                 except Exception as error:  # nothing restarts this late
                     failures.tell("keeping route tables at the end", error, "the former files stay")
                 return
-            if isinstance(job, _Keep):
-                self._keeper.put(job.path, job.use)
-            elif isinstance(job, tuple):
-                self._take(*job)
+            job()
             del job  # freed in this thread and not in the core's
 
     def _take(self, feed: Feed, text: Text, last: bool) -> None:
+        assert self._wake is not None
         with still():  # a collection would visit every entry
             try:
                 made = feed.take(text, last)

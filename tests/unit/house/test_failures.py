@@ -18,7 +18,7 @@ import pytest
 from bench import contract as n
 from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DETACH
 from core.management.service import Service
-from core.rmr.active.intake import Aside, Feed, Values
+from core.rmr.active.intake import Feed, Intake, Values
 from core.rmr.managers.manager_sessions import ManagerSessions
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
@@ -76,7 +76,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tables(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
     """Outside of any text: the loop itself."""
-    intake = Aside(lambda: None)
+    intake = Intake(lambda: None)
     monkeypatch.setattr(intake, "_take", once(intake._take))
     feed = Feed(Values(1), "push", False, lambda _: None)
     intake.put(feed, GOOD, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.active.intake import SWITCH_SECONDS, Aside, Outcome
+from core.rmr.active.intake import SWITCH_SECONDS, Intake, Outcome
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
 from tests.model.table_site import TableSite, got
@@ -27,7 +27,7 @@ def test_a_table_is_swapped_under_load() -> None:
     woken = threading.Event()
     a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
     site.table(table("old", "a:1"))
-    site.core.plane(RouteTables).intake = Aside(woken.set)
+    site.core.plane(RouteTables).intake = Intake(woken.set)
     outcomes: list[Outcome] = []
     site.core.plane(RouteTables).take(site.active.feed("test", outcomes.extend), table("new", "b:1"), last=True)
     number, longest, end = 0, 0, time.monotonic() + LONG
@@ -53,7 +53,7 @@ def test_a_table_is_swapped_under_load() -> None:
 def test_a_text_that_cannot_be_built_ends_nothing() -> None:
     """The next one is taken."""
     site = TableSite()
-    site.core.plane(RouteTables).intake = Aside(lambda: None)
+    site.core.plane(RouteTables).intake = Intake(lambda: None)
     outcomes: list[Outcome] = []
     broken = site.active.feed("broken", outcomes.extend)
     broken.values = None  # type: ignore[assignment]  # what no text does: a mistake of ours
@@ -71,7 +71,7 @@ def test_a_text_that_cannot_be_built_ends_nothing() -> None:
 
 def test_a_stash_that_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The thread goes on, and what comes next is done."""
-    intake = Aside(lambda: None)
+    intake = Intake(lambda: None)
     (tmp_path / "folder").mkdir()
     intake.keep(str(tmp_path / "folder"), None)  # no file: whoever removes it fails
     outcomes: list[Outcome] = []
@@ -92,7 +92,7 @@ def test_the_thread_ends_though_keeping_fails(
     def fail() -> None:
         raise RuntimeError("planted")
 
-    intake = Aside(lambda: None)
+    intake = Intake(lambda: None)
     monkeypatch.setattr(intake._keeper, "flush", fail)
     intake.close()
     assert not intake._thread.is_alive()

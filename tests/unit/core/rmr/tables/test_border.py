@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.rmr.active.intake import Aside, Feed, Made, Values
+from core.rmr.active.intake import Feed, Intake, Made, Values
 from core.rmr.active.snapshot import Kept, read
 from core.rmr.active.snapshot import Use as Stashed
 from core.rmr.managers.envelope import sealed
@@ -80,7 +80,7 @@ def test_a_managed_entity_may_have_any_octets(tmp_path: Path) -> None:
     ]
     owned = {b"\xff\xfe": "a:1", b"K\xf6ln": "a:1"}
     assert {border.octets_of(meid): owner for meid, owner in bed.use.owners.items()} == owned
-    intake = Aside(lambda: None)
+    intake = Intake(lambda: None)
     path = tmp_path / "stash"
     intake.keep(str(path), Stashed(Kept("rt", map_id="m"), bed.use.table, bed.use.owners))
     intake.close()
@@ -173,7 +173,7 @@ def test_applications_that_nobody_can_have_written_are_not_remembered(
 def test_a_seed_that_is_no_table_leaves_the_thread_of_tables_at_work(tmp_path: Path) -> None:
     """A seed in Latin-1 is refused with line and octet, and the next text is taken in."""
     made: list[Made] = []
-    intake = Aside(lambda: None)
+    intake = Intake(lambda: None)
     seed = tmp_path / "seed"
     seed.write_bytes(b"newrt|start|K\xf6ln\r\nmse|1|-1|a:1\r\nnewrt|end|1\r\n")
     feed = Feed(Values(1), "seed", False, lambda _: None)
