@@ -64,7 +64,7 @@ class Application:
         self.reason = ""
         self.since = 0
         self.requests = 0
-        self.asked = NOTHING  # time of its last request
+        self.requested = NOTHING  # time of its last request
         self.gone = 0  # since when it has no connection
 
     def begin(self, now: int) -> None:

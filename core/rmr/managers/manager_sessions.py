@@ -169,7 +169,7 @@ class ManagerSessions(Plane):
     # ---- what happens ----
 
     def _heard(self, table: str, content: bytes) -> None:
-        """A control message; only what came over RMR's transport is one."""
+        """Pass a control message to its session. A message of another transport is none."""
         source = self._local.source
         link = None if source is None else self._links.find(*source)
         opened = None if link is None else self._peers.get((link.worker, link.connection))
@@ -178,20 +178,20 @@ class ManagerSessions(Plane):
             found[1].heard(content, opened.number, self._forwarder.now)
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A connection is there."""
+        """Enter a connection that speaks RMR."""
         if opened.role == RMR:
             self._peers[worker, opened.connection] = opened
             for session in self:
                 session.opened(_peer(opened))
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone."""
+        """Forget a connection that is gone."""
         if (opened := self._peers.pop((worker, connection), None)) is not None:
             for session in self:
                 session.closed(opened.number, self._forwarder.now)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and so are its connections."""
+        """Forget the connections of a dead worker."""
         for key in [one for one in self._peers if one[0] == worker]:
             self.closed(*key)
 
@@ -203,7 +203,7 @@ class ManagerSessions(Plane):
     # ---- what is due ----
 
     def step(self, now: int) -> None:
-        """What is due; of a lot of work, a part."""
+        """Do what is due, or a part of it if it is much."""
         self._now = now
         for session in self:
             session.step(now)
@@ -212,7 +212,7 @@ class ManagerSessions(Plane):
             self._look()
 
     def _look(self) -> None:
-        """Remember who is there, and count them."""
+        """Count the applications, and write the files that remember them."""
         known = in_step = 0
         for _, session, remembered in self._sessions.values():
             if session.server is None:
@@ -227,7 +227,7 @@ class ManagerSessions(Plane):
 
     @property
     def restless(self) -> bool:
-        """Whether there is something to do at once."""
+        """Whether there is work to do before the core sleeps."""
         return any(session.busy for session in self)
 
 
@@ -239,7 +239,7 @@ def _matters(setup: TableSetup) -> TableSetup:
 
 
 def _known(session: ManagerSession) -> Known:
-    """Applications that are not configured."""
+    """Return the applications that are not configured."""
     return [(one.endpoint, one.control, one.dial) for one in session.server or () if not one.fixed]
 
 

@@ -169,11 +169,11 @@ class Server:
         one.requests += 1
         self._report(Event("request", one, endpoint))
         waits = one.sending is not None and one.connection == heard.answer
-        if waits and one.asked != a.NOTHING and now - one.asked < IMPATIENCE:
+        if waits and one.requested != a.NOTHING and now - one.requested < IMPATIENCE:
             return
         if one.table.acknowledged != a.NOTHING:
             self._report(Event("restart", one, one.table.table_id))
-        one.asked = now
+        one.requested = now
         dialling = one.dialled or not one.connection
         one.connection, one.dialled = heard.answer, False
         if dialling:
