@@ -15,8 +15,8 @@ from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Feed, Outcome
 from core.rmr.active.route_tables import ActiveTable
 from core.rmr.active.route_tables import RouteTables as Tables
-from core.rmr.tables import border
-from core.rmr.tables.border import INT32
+from core.rmr.tables import decoding
+from core.rmr.tables.decoding import INT32
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.table import ANY_SUBSCRIPTION, Entry
 
@@ -166,7 +166,7 @@ def _text(given: dict[str, Any], name: str, otherwise: str | None) -> str:
     """Return a text. Binary is accepted for octets of RMR that are not UTF-8. Raises ManagementError."""
     value = otherwise if given.get(name) is None else given[name]
     if isinstance(value, bytes):
-        return border.lossless(value)
+        return decoding.lossless(value)
     if not isinstance(value, str):
         raise ManagementError(BAD_REQUEST, f"{name}: give a string, or binary for what is not UTF-8")
     return value

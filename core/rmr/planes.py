@@ -2,7 +2,7 @@
 
 from core.links.base import Base
 from core.links.plane import Plane
-from core.rmr.active.counted import Counted
+from core.rmr.active.busiest import BusiestRoutes
 from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Intake
 from core.rmr.active.opening import Openings
@@ -24,4 +24,4 @@ def planes(core: Base) -> list[Plane]:
         forwarder, core.local, core.links, tables, dialling,
         seed=core.seed, router_id=setup.router_id, snapshot_store=core.snapshot_store,
     )  # fmt: skip
-    return [tables, dialling, sessions, openings, Counted(tables), UnroutableLog(tables)]
+    return [tables, dialling, sessions, openings, BusiestRoutes(tables), UnroutableLog(tables)]

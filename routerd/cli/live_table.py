@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from core.rmr.tables.border import octets_of, stray
+from core.rmr.tables.decoding import octets_of, stray
 from routerd.cli import printed
 from routerd.cli.cli_options import Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type

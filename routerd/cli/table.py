@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from core.rmr.tables import border
+from core.rmr.tables import decoding
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
@@ -125,7 +125,7 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
     used = read.used()
     if as_json:
         rows = [entry._asdict() | {"groups": str(entry.groups)} for entry in used.rows()]
-        meids = {printable(meid, border.LONGEST_SHOWN): owner for meid, owner in read.owners.items()}
+        meids = {printable(meid, decoding.LONGEST_SHOWN): owner for meid, owner in read.owners.items()}
         printed.print_json({"table": used.table_id, "entries": rows, "meids": meids})
         return
     title = f"table {used.table_id or '<id-missing>'}"

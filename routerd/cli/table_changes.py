@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from core.rmr.tables.border import LONGEST_SHOWN
+from core.rmr.tables.decoding import LONGEST_SHOWN
 from core.rmr.tables.table import Table
 from shm.contract.text import printable
 

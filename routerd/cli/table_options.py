@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from core.rmr.tables.border import LOSSLESS
+from core.rmr.tables.decoding import LOSSLESS
 from core.rmr.tables.table import ANY_SUBSCRIPTION
 
 FILE = click.Path(path_type=Path, readable=False, allow_dash=True)

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-from core.rmr.tables.border import fault
+from core.rmr.tables.decoding import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.entities.route_tables import RouteTable

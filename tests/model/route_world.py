@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from core.rmr.managers import application as a
 from core.rmr.managers.client import AWAY, Client
+from core.rmr.managers.messages import STATE, TABLE, Heard, Said
 from core.rmr.managers.server import Event, Server
 from core.rmr.managers.stream import Stream
-from core.rmr.managers.words import STATE, TABLE, Heard, Said
 from core.rmr.tables.lookup import winner
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.rmr.managers.messages import Heard
 from core.rmr.managers.stream import Stream
-from core.rmr.managers.words import Heard
-from core.rmr.tables.border import octets_of
+from core.rmr.tables.decoding import octets_of
 from tests.support.beds.stream import Bed
 
 RECORDS = st.sampled_from(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.rmr.tables.border import lossless
 from core.rmr.tables.building import OpenTable
+from core.rmr.tables.decoding import lossless
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError

@@ -13,8 +13,8 @@ from core.rmr.active.route_tables import RouteTables
 from core.rmr.managers import application as a
 from core.rmr.managers.envelope import ANNOTATION, opened
 from core.rmr.managers.manager_sessions import ManagerSessions
+from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard
 from core.rmr.managers.stream import NO_BASE
-from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard
 from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, Endpoint
 from shm.contract.tables import TableSetup

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from core.forwarder.forward import NO_TARGET, RouteOwners, RouteTable
-from core.rmr.tables.border import octets_of
+from core.rmr.tables.decoding import octets_of
 from core.rmr.tables.state import in_force
 from core.rmr.tables.table import DELETED, Table
 

@@ -30,7 +30,7 @@ from core.rmr.active.compiled import (
     updated,
 )
 from core.rmr.active.snapshot import Keeper, Kept, SnapshotError, Use, read
-from core.rmr.tables.border import lossless
+from core.rmr.tables.decoding import lossless
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError

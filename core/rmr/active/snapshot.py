@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from core.rmr.tables import writing
-from core.rmr.tables.border import lossless
+from core.rmr.tables.decoding import lossless
 from core.rmr.tables.table import Table
 from shm.contract.failures import failures
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from core.rmr.managers.words import REQUEST, Said, request
+from core.rmr.managers.messages import REQUEST, Said, request
 
 SECOND: Final = 1_000_000_000
 AWAY, REQUESTING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"

@@ -8,8 +8,8 @@ import struct
 from typing import Final
 
 from core.amqp.codec import Described, Parser, WireError, binary, mapping, section, symbol
-from core.rmr.managers.words import Heard, Said
-from core.rmr.tables import border
+from core.rmr.managers.messages import Heard, Said
+from core.rmr.tables import decoding
 from shm.contract.text import printable
 
 ANNOTATION: Final = "x-opt-rmr.header"
@@ -48,9 +48,9 @@ def opened(content: bytes, answer: str, host: str) -> Heard:
     if min(trace, d1, d2, length) < 0 or start + length > len(frame):
         raise EnvelopeError(f"parts of {size}, {trace}, {d1}, {d2} and {length} octets in {len(frame)}")
     call = frame[size + trace] if d1 and int.from_bytes(flags, "little") & CALL else 0
-    text = border.lossless(named.partition(b"\0")[0])
-    source = printable(text, border.LONGEST_SHOWN)
-    why = border.fault(text)
+    text = decoding.lossless(named.partition(b"\0")[0])
+    source = printable(text, decoding.LONGEST_SHOWN)
+    why = decoding.fault(text)
     fault = f"its source {source!r} {why}" if why else ""
     return Heard(kind, source, frame[start : start + length], answer, host, xact.rstrip(b"\0"), call, fault)
 
@@ -60,7 +60,7 @@ def sealed(said: Said, source: str) -> bytes:
 
     ``source``: its ip:port, needed if answers use another connection.
     """
-    names = [border.octets_of(one) for one in (said.source, source)]
+    names = [decoding.octets_of(one) for one in (said.source, source)]
     if max(map(len, names)) >= _HOST_BYTES:
         raise EnvelopeError(f"a source of more than {_HOST_BYTES - 1} octets")
     header = _HEADER.pack(

@@ -12,12 +12,12 @@ from typing import Final, Protocol
 import msgspec
 
 from core.rmr.managers import application as a
-from core.rmr.managers import words
+from core.rmr.managers import messages
 from core.rmr.managers.client import Client
 from core.rmr.managers.envelope import EnvelopeError, opened, sealed
 from core.rmr.managers.server import Event, Limits, Server
 from core.rmr.managers.stream import Stream
-from core.rmr.tables.border import BorderError
+from core.rmr.tables.decoding import DecodingError
 from core.rmr.tables.fields import is_endpoint
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
@@ -128,19 +128,19 @@ class ManagerSession:
             return
         try:
             self._act(opened(content, _address(number), peer.host), peer, now)
-        except (EnvelopeError, BorderError) as error:
+        except (EnvelopeError, DecodingError) as error:
             who = f"Route table {self.table}: a control message from {host_of(peer.host)}"
             why, text = f"{error} (the connection's peer is {peer.host})", "%s was dropped: %s"
             self._complaints.tell(now / a.SECOND, LOGGER, logging.WARNING, text, who, why, key=(text, who))
 
-    def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
-        """Do what a control message requests. Raises BorderError."""
+    def _act(self, heard: messages.Heard, peer: Peer, now: int) -> None:
+        """Do what a control message requests. Raises DecodingError."""
         match heard.kind:
-            case words.TABLE:
+            case messages.TABLE:
                 self._take(heard, peer)
             case _ if heard.fault:
-                raise BorderError(heard.fault)
-            case words.REQUEST if self.server is not None:
+                raise DecodingError(heard.fault)
+            case messages.REQUEST if self.server is not None:
                 self._world.count("table_requests")
                 host = host_of(peer.host)
                 dial = _dial(self.setup.dial_back, host, heard.source)
@@ -151,7 +151,7 @@ class ManagerSession:
                     self._complaints.tell(
                         now / a.SECOND, LOGGER, logging.WARNING, text, who, why, heard.source, key=(text, who)
                     )
-            case words.STATE if self.server is not None:
+            case messages.STATE if self.server is not None:
                 self.server.answered(heard, now)
             case _:
                 LOGGER.info(
@@ -204,20 +204,20 @@ class ManagerSession:
         elif self.server is not None and peer.reached:
             self.server.reached(peer.reached, _address(peer.number), self._now)
 
-    def _take(self, heard: words.Heard, peer: Peer) -> None:
+    def _take(self, heard: messages.Heard, peer: Peer) -> None:
         origin = self._origin(heard, peer)
         if reason := heard.fault or ("" if origin else NOT_ALLOWED):
-            error = words.refusal(heard.payload, reason)
+            error = messages.refusal(heard.payload, reason)
             self._refused(heard, error.table_id, reason)
-            payload = words.state(error.named, reason, bad=True)
-            self._answer(heard, words.Said(words.STATE, payload, xact=heard.xact, call=heard.call))
+            payload = messages.state(error.named, reason, bad=True)
+            self._answer(heard, messages.Said(messages.STATE, payload, xact=heard.xact, call=heard.call))
             return
         stream = self._streams.get(peer.number)
         if stream is None:
             stream = self._streams[peer.number] = self._stream(origin)
         stream.message(heard)
 
-    def _origin(self, heard: words.Heard, peer: Peer) -> str:
+    def _origin(self, heard: messages.Heard, peer: Peer) -> str:
         """Return the sender of a table for the log, or an empty text if it may not send any."""
         host = host_of(peer.host)
         if host in self._manager_hosts:
@@ -236,7 +236,7 @@ class ManagerSession:
             whole, said = isinstance(value, Table) and value.complete, True
             self._world.install(value, origin, done)
 
-        def report(heard: words.Heard, table_id: str, reason: str) -> None:
+        def report(heard: messages.Heard, table_id: str, reason: str) -> None:
             nonlocal said
             if reason and not said:  # otherwise the installer has logged it
                 self._refused(heard, table_id, reason)
@@ -249,15 +249,15 @@ class ManagerSession:
     def _based(self) -> bool:
         return self._world.origin().startswith(("manager ", "rmr "))
 
-    def _refused(self, heard: words.Heard, table_id: str, reason: str) -> None:
-        what = f"{table_id or words.NO_ID} from {heard.source or 'nobody'} at {heard.host}"
+    def _refused(self, heard: messages.Heard, table_id: str, reason: str) -> None:
+        what = f"{table_id or messages.NO_ID} from {heard.source or 'nobody'} at {heard.host}"
         self._world.refused(what, reason)
         LOGGER.warning("Route table %s: %s refused, the former stays in use: %s", self.table, what, reason)
 
-    def _answer(self, heard: words.Heard, said: words.Said) -> None:
+    def _answer(self, heard: messages.Heard, said: messages.Said) -> None:
         self.send(heard.answer, said._replace(source=self.setup.source))
 
-    def _ask(self, said: words.Said) -> bool:
+    def _ask(self, said: messages.Said) -> bool:
         for peer in self._peers.values():
             if peer.up and peer.reached == self.setup.manager:
                 self._world.count("table_requests_sent")
@@ -270,7 +270,7 @@ class ManagerSession:
         """Return how many messages may be sent to a connection now."""
         return MOST_ON_THEIR_WAY - self._world.waiting(connection)
 
-    def send(self, connection: str, said: words.Said) -> bool:
+    def send(self, connection: str, said: messages.Said) -> bool:
         """Send a message. Return False if the connection is gone."""
         return self._world.send(connection, sealed(said, self.setup.source))
 

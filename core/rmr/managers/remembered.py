@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from core.rmr.tables.border import fault
+from core.rmr.tables.decoding import fault
 from core.rmr.tables.fields import is_endpoint
 
 LOGGER = logging.getLogger("ROUTER_CORE")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from core.rmr.managers import application as a
-from core.rmr.managers import words
+from core.rmr.managers import messages
 from core.rmr.managers.application import Application, Track
 from core.rmr.tables import writing
 from core.rmr.tables.state import Installed
@@ -32,7 +32,7 @@ class Port(Protocol):
     def room(self, connection: str) -> int:
         """Return how many messages may be sent to a connection now; 0 or less: none."""
 
-    def send(self, connection: str, said: words.Said) -> bool:
+    def send(self, connection: str, said: messages.Said) -> bool:
         """Send a message. Return False if the connection is gone."""
 
     def reach(self, place: str, wanted: bool) -> None:
@@ -136,13 +136,13 @@ class Server:
         if one.dial:
             self._port.reach(one.dial, wanted)
 
-    def requested(self, heard: words.Heard, dial: str, now: int) -> str:
+    def requested(self, heard: messages.Heard, dial: str, now: int) -> str:
         """Handle an application's request for its table.
 
         ``dial`` is where the router may connect to it later, empty for nowhere. Return why the request is
         refused, or an empty text.
         """
-        endpoint = words.requester(heard.payload)
+        endpoint = messages.requester(heard.payload)
         one = self._applications.get((endpoint, heard.source))
         if one is None:
             if ("", heard.source) not in self._applications and (why := self._full(heard.host)):
@@ -165,7 +165,7 @@ class Server:
             return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
         return ""
 
-    def _asked(self, one: Application, heard: words.Heard, endpoint: str, now: int) -> None:
+    def _asked(self, one: Application, heard: messages.Heard, endpoint: str, now: int) -> None:
         one.requests += 1
         self._report(Event("request", one, endpoint))
         waits = one.sending is not None and one.connection == heard.answer
@@ -189,9 +189,9 @@ class Server:
         self.changed = True
         return one
 
-    def answered(self, heard: words.Heard, now: int) -> None:
+    def answered(self, heard: messages.Heard, now: int) -> None:
         """Handle a state message. It names its table, or else is matched by its transaction id."""
-        state = words.state_of(heard.payload)
+        state = messages.state_of(heard.payload)
         mine = [one for one in self if heard.source in (one.control, one.endpoint)]
         mine = mine or [one for one in self if one.connection == heard.answer]
         for one in mine:
@@ -212,7 +212,7 @@ class Server:
             self._go_on(one, now)
             return
 
-    def _sent(self, state: words.State) -> bool:
+    def _sent(self, state: messages.State) -> bool:
         """Whether a state message is about a table of this run."""
         return f"@{self._instance}." in state.about
 
@@ -295,7 +295,7 @@ class Server:
             if len(text.pieces) <= one.at and not text.complete:
                 text.write()
         while one.at < len(text.pieces) and self._port.room(one.connection) > 0:
-            said = words.Said(words.TABLE, text.pieces[one.at], self._name, xact=one.xact)
+            said = messages.Said(messages.TABLE, text.pieces[one.at], self._name, xact=one.xact)
             if not self._port.send(one.connection, said):
                 self.lost(one.connection, now)
                 return
@@ -355,13 +355,13 @@ class Server:
         return Text(table_id, lines(table_id), self._piece)
 
 
-def _meant(one: Application, state: words.State, xact: bytes) -> Track | None:
+def _meant(one: Application, state: messages.State, xact: bytes) -> Track | None:
     """Return what a state message is about.
 
     A text that is still being sent was meant in an earlier attempt.
     """
     tracks = [track for track in (one.table, one.map) if track.text is not None and state.names(track.text.table_id)]
-    if not tracks and state.about.startswith(words.NO_ID) and one.sending is not None and xact == one.xact:
+    if not tracks and state.about.startswith(messages.NO_ID) and one.sending is not None and xact == one.xact:
         tracks = [one.sending]
     return next((track for track in tracks if track is not one.sending or one.deadline), None)
 

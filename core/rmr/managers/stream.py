@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from core.rmr.managers.words import STATE, Heard, Said, records, state
-from core.rmr.tables import border
+from core.rmr.managers.messages import STATE, Heard, Said, records, state
+from core.rmr.tables import decoding
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError
@@ -152,7 +152,7 @@ class Stream:
         def done(reason: str) -> None:
             self._installing = False
             if reason:
-                self._say(heard, BadTableError(value.table_id, printable(reason, border.LONGEST_SHOWN), []))
+                self._say(heard, BadTableError(value.table_id, printable(reason, decoding.LONGEST_SHOWN), []))
             else:
                 self._report(heard, value.table_id, "")
                 self._reply(heard, state(value.table_id))

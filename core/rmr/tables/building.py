@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from typing import Final
 
-from core.rmr.tables.border import octets_of
+from core.rmr.tables.decoding import octets_of
 from core.rmr.tables.fields import Groups, MessageType
 from core.rmr.tables.records import Records
 from core.rmr.tables.table import DELETED, Destinations, MeidMap, Table

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from core.rmr.tables import border
-from core.rmr.tables.border import INT32
+from core.rmr.tables import decoding
+from core.rmr.tables.decoding import INT32
 from core.rmr.tables.warning import TableWarning, Weight
 from shm.contract.text import printable
 
@@ -67,7 +67,7 @@ def strip_comment(record: str) -> str:
 def is_endpoint(text: str) -> bool:
     """Whether a text is ``host:port``, or ``[address]:port`` for IPv6."""
     found = _ENDPOINT.fullmatch(text)
-    return found is not None and 0 < int(found[2]) < 65536 and not border.fault(text)
+    return found is not None and 0 < int(found[2]) < 65536 and not decoding.fault(text)
 
 
 class Reader:
@@ -91,7 +91,7 @@ class Reader:
         found = [(reason, weight) for reasons, weight in kinds for reason in reasons]
         for reasons, _ in kinds:
             reasons.clear()
-        longest = border.LONGEST_SHOWN
+        longest = decoding.LONGEST_SHOWN
         shown = printable(record, longest)
         return [TableWarning(line, shown, printable(reason, longest), weight) for reason, weight in found]
 
@@ -102,13 +102,13 @@ class Reader:
 
     def number(self, text: str, what: str) -> int:
         """Decode a signed 32-bit number."""
-        number = border.number(text)
+        number = decoding.number(text)
         if number is None:
             self.odd.append(f"{what} is no number")
-            return border.number_before(text)
+            return decoding.number_before(text)
         if number not in INT32:
             self.odd.append(f"{what} does not fit into 32 bits")
-        return border.clamped(number)
+        return decoding.clamped(number)
 
     def message_type(self, text: str) -> MessageType:
         """Decode ``mt`` or ``mt,sender[,sender...]``."""
@@ -132,7 +132,7 @@ class Reader:
         name = text.strip()
         if not name:
             self.odd.append(f"an empty {what}")
-        elif why := border.fault(name):
+        elif why := decoding.fault(name):
             self.fatal.append(f"{what} {printable(name, 80)!r} {why}")
         elif not is_endpoint(name):
             self.odd.append(f"{what} {name!r} is not host:port")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from core.rmr.tables import border
+from core.rmr.tables import decoding
 from core.rmr.tables.building import WARNING_LIMIT, OpenMap, OpenTable
 from core.rmr.tables.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
 from core.rmr.tables.table import ANY_SUBSCRIPTION, MeidMap, Table
@@ -68,8 +68,8 @@ class Parser:
                 yield result
             at = end.end()
         self._rest = text[at:]
-        if len(self._rest) > border.LONGEST_RECORD + 2:  # refused at its end, so no more is kept
-            self._rest = self._rest[: border.LONGEST_RECORD + 1] + ("\r" if text.endswith("\r") else "")
+        if len(self._rest) > decoding.LONGEST_RECORD + 2:  # refused at its end, so no more is kept
+            self._rest = self._rest[: decoding.LONGEST_RECORD + 1] + ("\r" if text.endswith("\r") else "")
 
     def finish(self) -> Iterator[Result]:
         """End the text. Yield errors for a record or table that is cut short."""
@@ -86,8 +86,8 @@ class Parser:
     # ---- records ----
 
     def _record(self, line: str) -> Result | None:
-        if len(line) > border.LONGEST_RECORD:
-            self._reader.fatal.append(f"the record is longer than {border.LONGEST_RECORD} characters")
+        if len(line) > decoding.LONGEST_RECORD:
+            self._reader.fatal.append(f"the record is longer than {decoding.LONGEST_RECORD} characters")
             self._take_warnings(line)
             return None
         fields = split_record(line, self._compatible)
@@ -122,7 +122,7 @@ class Parser:
     def _stray(name: str, fields: list[str]) -> str:
         """Return a text on octets that are not UTF-8. Managed entities and comments may have any octets."""
         at = {"mme_ar": 2, "mme_del": 1}.get(name, len(fields))
-        return next((why for one in (*fields[:at], *fields[at + 1 :]) if (why := border.stray(one))), "")
+        return next((why for one in (*fields[:at], *fields[at + 1 :]) if (why := decoding.stray(one))), "")
 
     def _name(self, word: str) -> str:
         if word in ("newrt", "updatert", "mse", "rte", "del", "meid_map", "mme_ar", "mme_del"):
@@ -145,7 +145,7 @@ class Parser:
         self._open = OpenMap(table_id) if name == "meid_map" else OpenTable(table_id, name == "newrt", self._compatible)
         if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
             self._reader.odd.append(f"{verb!r} stands in place of start or end")
-        if why := border.fault(table_id, border.LONGEST_ID) or why:
+        if why := decoding.fault(table_id, decoding.LONGEST_ID) or why:
             self._reader.fatal.append(f"the start record or its id {why}")
         self._take_warnings(line)
         return result
@@ -232,7 +232,7 @@ class Parser:
             self._odd(line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others")
             found = found[:MEID_LIMIT]
         for meid in found:
-            if len(border.octets_of(meid)) > MEID_LENGTH:
+            if len(decoding.octets_of(meid)) > MEID_LENGTH:
                 self._odd(line, f"MEID {printable(meid, 80)!r} is longer than {MEID_LENGTH} octets")
         map_.change(owner, found)
 

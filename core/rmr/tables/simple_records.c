@@ -18,7 +18,7 @@
 #define RECORD_SENDERS 127u
 #define RECORD_RESERVED 100        /* types from 0 to below this one get a warning */
 #define RECORD_DIGITS 10           /* of a number that may fit into 32 bits */
-#define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
+#define RECORD_NAME 260            /* the limits of decoding.py: octets of a name, and of a record */
 #define RECORD_LENGTH (1 << 20)
 #define RECORD_ANY (-1)            /* the subscription of rte */
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import msgspec
 
-from core.rmr.tables.border import LONGEST_SHOWN, octets_of
+from core.rmr.tables.decoding import LONGEST_SHOWN, octets_of
 from shm.contract.text import printable
 
 

@@ -7,7 +7,7 @@ next application that needs the same.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from core.rmr.tables.border import octets_of
+from core.rmr.tables.decoding import octets_of
 from core.rmr.tables.parser import MEID_LIMIT
 from core.rmr.tables.state import AT_ONCE, force, in_force
 from core.rmr.tables.table import DELETED, Table, record

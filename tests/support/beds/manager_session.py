@@ -5,7 +5,7 @@ from collections.abc import Callable
 from core.amqp.codec import mapping, section, string, symbol
 from core.rmr.managers.envelope import ANNOTATION, opened
 from core.rmr.managers.manager_session import ManagerSession, Peer
-from core.rmr.tables.border import octets_of, stray
+from core.rmr.tables.decoding import octets_of, stray
 from core.rmr.tables.table import MeidMap, Table
 from shm.contract.tables import TableSetup
 from tests.support.clients import rmr_frames as frames

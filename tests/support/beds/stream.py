@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from core.rmr.managers.messages import TABLE, Heard, Said
 from core.rmr.managers.stream import Stream
-from core.rmr.managers.words import TABLE, Heard, Said
-from core.rmr.tables.border import LOSSLESS
+from core.rmr.tables.decoding import LOSSLESS
 from core.rmr.tables.table import MeidMap, Table
 from tests.support.values.table_use import Use
 

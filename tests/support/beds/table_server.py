@@ -1,8 +1,8 @@
 """A Route Manager's server and its applications, without a core."""
 
 from core.rmr.managers import application as a
+from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, request, state
 from core.rmr.managers.server import Event, Server
-from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard, Said, request, state
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table
 from tests.support.values.table_use import Use

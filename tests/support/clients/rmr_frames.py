@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from core.rmr.tables import border
+from core.rmr.tables import decoding
 
 TRANSPORT_BYTES: Final = 50
 HEADER_BYTES: Final = 280
@@ -71,8 +71,8 @@ def header(frame: Frame) -> bytes:
         frame.version,
         _octets(frame.transaction, 32, "transaction id"),
         _octets(frame.sid, 32, "sid"),
-        _octets(border.octets_of(frame.source), _TEXT, "source"),
-        _octets(border.octets_of(frame.meid), _MEID, "MEID"),
+        _octets(decoding.octets_of(frame.source), _TEXT, "source"),
+        _octets(decoding.octets_of(frame.meid), _MEID, "MEID"),
         _LITTLE.pack(frame.flags),
         size,
         len(frame.trace),
@@ -84,7 +84,7 @@ def header(frame: Frame) -> bytes:
         if frame.short:
             front = _SHORT.pack(*values)
         else:
-            source_ip = border.octets_of(frame.source_ip)
+            source_ip = decoding.octets_of(frame.source_ip)
             front = _HEADER.pack(*values, _octets(source_ip, _TEXT, "source's address"))
     except struct.error as error:
         raise FrameError(f"a number does not fit the header: {error}") from error
@@ -172,7 +172,7 @@ class Reader:
 
 
 def _word(octets: bytes) -> str:
-    return border.lossless(octets.partition(b"\0")[0])
+    return decoding.lossless(octets.partition(b"\0")[0])
 
 
 def _octets(value: bytes, most: int, what: str) -> bytes:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.managers.words import REQUEST, STATE, TABLE
-from core.rmr.tables import border
+from core.rmr.managers.messages import REQUEST, STATE, TABLE
+from core.rmr.tables import decoding
 from routerd.cli.client import Client, Place
 from tests.support.clients.rmr import Application, Link
 from tests.support.clients.rmr_frames import CALL, Frame
@@ -328,7 +328,7 @@ def test_no_octets_and_no_digits_of_a_peer_end_the_core(
     asking.ask()
     asking.table()
     for name in ("\udcff:4560", "\udced\udca0\udc80:4560"):
-        asking.link.send(Frame(REQUEST, border.octets_of(name) + b" ts=1\n\0", source="stranger:1"))
+        asking.link.send(Frame(REQUEST, decoding.octets_of(name) + b" ts=1\n\0", source="stranger:1"))
         asking.link.send(Frame(REQUEST, b"stranger:2 ts=1\n\0", source=name))
     file = tmp_path / "latin"
     file.write_bytes(b"newrt|start|K\xf6ln\nmse|1|-1|a:1\nnewrt|end|1\n")

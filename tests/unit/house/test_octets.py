@@ -23,9 +23,9 @@ from core.management import codec
 from core.management.request import Response
 from core.rmr.active import snapshot as stash
 from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened
+from core.rmr.managers.messages import refusal, requester, state, state_of
 from core.rmr.managers.remembered import Remembered
-from core.rmr.managers.words import refusal, requester, state, state_of
-from core.rmr.tables.border import BorderError, lossless
+from core.rmr.tables.decoding import DecodingError, lossless
 from routerd.__main__ import main
 from routerd.cli import restart
 from routerd.cli.client import Client, ClientError
@@ -174,7 +174,7 @@ def rmr_words(octets: bytes, _: Path) -> None:
         for given in (octets, header):
             try:
                 read(given)
-            except (BorderError, EnvelopeError) as error:
+            except (DecodingError, EnvelopeError) as error:
                 str(error).encode()
 
 
@@ -337,7 +337,7 @@ ELSEWHERE = {
     "routerd/machine/pinning.py": "numbers of the kernel",
     "routerd/cli/stat.py": "of the router's answer",
     "routerd/cli/views.py": "the same",
-    "routerd/cli/table_options.py": "decoded without loss (core/rmr/tables/test_border)",
+    "routerd/cli/table_options.py": "decoded without loss (core/rmr/tables/test_decoding)",
 }
 BECOMES = re.compile(
     r"\.decode\(|json\.loads|raw_decode|Decoder\(|(?<![\w.])int\((?!time|1e9)[a-z_]|(?<![\w.])float\([a-z_]|surrogateescape"

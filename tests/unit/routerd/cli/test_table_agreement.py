@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from core.rmr.managers.words import records
+from core.rmr.managers.messages import records
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.warning import BadTableError
 from routerd.cli.table import table

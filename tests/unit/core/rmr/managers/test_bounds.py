@@ -1,7 +1,7 @@
 """Who gets tables from a router that serves them: how many, and whereto it connects for them."""
 
+from core.rmr.managers.messages import REQUEST, Heard, request
 from core.rmr.managers.server import Limits, Server
-from core.rmr.managers.words import REQUEST, Heard, request
 from tests.support.beds.table_server import APP, CONTROL, Bed
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from core.amqp.codec import binary, mapping, section, symbol
 from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened, sealed
-from core.rmr.managers.words import Said
+from core.rmr.managers.messages import Said
 from tests.support.clients import rmr_frames as frames
 from tests.support.clients.rmr_frames import Frame
 

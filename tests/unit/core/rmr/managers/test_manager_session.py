@@ -6,7 +6,7 @@ from core.amqp.codec import mapping, section, string, symbol
 from core.rmr.managers import application as a
 from core.rmr.managers.envelope import ANNOTATION, EnvelopeError, opened, sealed
 from core.rmr.managers.manager_session import NOT_ALLOWED, Peer
-from core.rmr.managers.words import REQUEST, STATE, TABLE, Said
+from core.rmr.managers.messages import REQUEST, STATE, TABLE, Said
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
 from tests.support.beds.manager_session import GOOD, UPDATE, World, binary, content

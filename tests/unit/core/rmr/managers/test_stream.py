@@ -5,8 +5,8 @@ import time
 import pytest
 
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
+from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from core.rmr.managers.stream import CUT, NO_BASE, SLICE
-from core.rmr.managers.words import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from tests.support.beds.stream import Bed
 
 S = 1_000_000_000

@@ -9,7 +9,7 @@ import hashlib
 
 import pytest
 
-from core.rmr.managers.words import REQUEST, STATE, TABLE
+from core.rmr.managers.messages import REQUEST, STATE, TABLE
 from core.rmr.tables.lookup import Question, explain
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import MeidMap, Table

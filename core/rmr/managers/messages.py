@@ -1,12 +1,12 @@
 """Messages between a Route Manager and applications (RMR's Route Table Guide, Route Manager Communications).
 
-Only core.rmr.tables.border decodes a peer's octets to text.
+Only core.rmr.tables.decoding decodes a peer's octets to text.
 """
 
 import re
 from typing import Final, NamedTuple
 
-from core.rmr.tables import border
+from core.rmr.tables import decoding
 from core.rmr.tables.warning import BadTableError
 from shm.contract.text import printable
 
@@ -73,14 +73,14 @@ def request(endpoint: str, seconds: int) -> bytes:
 
 
 def requester(payload: bytes) -> str:
-    """Return where the requesting application listens, or an empty text. Raises BorderError."""
-    words = border.lossless(_words(payload)).split()
-    return border.name(words[0], "the request's first word") if words else ""
+    """Return where the requesting application listens, or an empty text. Raises DecodingError."""
+    words = decoding.lossless(_words(payload)).split()
+    return decoding.name(words[0], "the request's first word") if words else ""
 
 
 def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
     """Encode what became of a table, by the id as its sender gave it."""
-    named = table_id if isinstance(table_id, bytes) else border.octets_of(table_id)
+    named = table_id if isinstance(table_id, bytes) else decoding.octets_of(table_id)
     end = "\n" if reason.startswith(COUNT_REASON) else ""
     reason = printable(" ".join(reason.split()), REASON_LENGTH) + end
     return b"%s %s %s\n\0" % (b"ERR" if bad else b"OK", named or NO_ID.encode(), reason.encode())
@@ -88,16 +88,16 @@ def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
 
 def state_of(payload: bytes) -> State | None:
     """Decode a state message for display. Return None if it is none."""
-    word, _, rest = border.lossless(_words(payload)).partition(" ")
-    about = printable(rest.strip(), border.LONGEST_ID + REASON_LENGTH)
+    word, _, rest = decoding.lossless(_words(payload)).partition(" ")
+    about = printable(rest.strip(), decoding.LONGEST_ID + REASON_LENGTH)
     return State(word == "OK", about) if word in ("OK", "ERR") else None
 
 
 def refusal(payload: bytes, reason: str) -> BadTableError:
     """Return the error for a table that is refused unread. Its id comes from its start record."""
     found = _START.search(payload.partition(b"\0")[0])
-    named = found[1].strip()[: border.LONGEST_ID] if found else b""
-    return BadTableError(border.lossless(named), reason, [])
+    named = found[1].strip()[: decoding.LONGEST_ID] if found else b""
+    return BadTableError(decoding.lossless(named), reason, [])
 
 
 def records(payload: bytes, compatible: bool) -> str:
@@ -105,7 +105,7 @@ def records(payload: bytes, compatible: bool) -> str:
 
     For the RMR library a NUL ends the text; strict parsing only ignores those at its end.
     """
-    text = border.lossless(payload)
+    text = decoding.lossless(payload)
     text = text.partition("\0")[0] if compatible else text.rstrip("\0")
     return text if not text or text.endswith("\n") else text + "\n"
 

@@ -34,7 +34,7 @@ _STRAY: Final = re.compile("[\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class BorderError(ValueError):
+class DecodingError(ValueError):
     """Octets that are invalid in their field. The text names the field and the reason."""
 
 
@@ -65,9 +65,9 @@ def fault(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(text: str, field: str) -> str:
-    """Return the text if it is a valid name. Raises BorderError."""
+    """Return the text if it is a valid name. Raises DecodingError."""
     if why := fault(text):
-        raise BorderError(f"{field} {printable(text, 80)!r} {why}")
+        raise DecodingError(f"{field} {printable(text, 80)!r} {why}")
     return text
 
 

@@ -9,9 +9,9 @@ from core.rmr.active.intake import Feed, Intake, Made, Values
 from core.rmr.active.snapshot import Kept, read
 from core.rmr.active.snapshot import Use as Stashed
 from core.rmr.managers.envelope import sealed
+from core.rmr.managers.messages import REQUEST, STATE, TABLE, Said, requester, state_of
 from core.rmr.managers.remembered import Remembered
-from core.rmr.managers.words import REQUEST, STATE, TABLE, Said, requester, state_of
-from core.rmr.tables import border
+from core.rmr.tables import decoding
 from core.rmr.tables.parser import Parser
 from tests.support.beds.manager_session import GOOD, World, content
 from tests.support.beds.stream import Bed
@@ -79,7 +79,7 @@ def test_a_managed_entity_may_have_any_octets(tmp_path: Path) -> None:
         "OK m \n\0"
     ]
     owned = {b"\xff\xfe": "a:1", b"K\xf6ln": "a:1"}
-    assert {border.octets_of(meid): owner for meid, owner in bed.use.owners.items()} == owned
+    assert {decoding.octets_of(meid): owner for meid, owner in bed.use.owners.items()} == owned
     intake = Intake(lambda: None)
     path = tmp_path / "stash"
     intake.keep(str(path), Stashed(Kept("rt", map_id="m"), bed.use.table, bed.use.owners))
@@ -103,7 +103,7 @@ def test_a_request_of_somebody_without_a_proper_name_is_dropped_and_said(
     world.connect(1, "10.0.0.9:5")
     for _ in range(20):
         assert world.say(1, REQUEST, name + b" ts=1\n\0", source="app:4561") == []
-        assert world.say(1, REQUEST, b"app:4560 ts=1\n\0", source=border.lossless(name)) == []
+        assert world.say(1, REQUEST, b"app:4560 ts=1\n\0", source=decoding.lossless(name)) == []
     assert list(world.session.server or ()) == []
     lines = [one.getMessage() for one in caplog.records]
     assert len(lines) == 1
@@ -116,7 +116,7 @@ def test_a_request_of_somebody_without_a_proper_name_is_dropped_and_said(
 def test_a_table_of_somebody_without_a_proper_name_is_refused(name: bytes) -> None:
     world = World(push_from=("10.0.0.0/8",))
     world.connect(1, "10.0.0.9:5")
-    ((_, frame),) = world.say(1, TABLE, GOOD, source=border.lossless(name))
+    ((_, frame),) = world.say(1, TABLE, GOOD, source=decoding.lossless(name))
     assert frame.message_type == STATE
     assert frame.payload.startswith(b"ERR t1 its source ")
     assert world.refusals
@@ -131,7 +131,7 @@ def test_no_octets_of_a_control_message_end_the_core(kind: int, name: bytes) -> 
         world = World(**settings)  # type: ignore[arg-type]  # as a test gives them
         world.connect(1, "10.0.0.9:5", "rm:1")
         for payload in (name, LONG, b"ERR " + name, b"OK t1 " + LONG, b"newrt|start|" + name, b"", b"\0", b"|"):
-            world.say(1, kind, payload, source=border.lossless(name[:63]))
+            world.say(1, kind, payload, source=decoding.lossless(name[:63]))
             world.say(1, kind, payload)
         world.run(100)
 
@@ -147,7 +147,7 @@ def test_the_reason_of_an_application_is_shown_with_escapes() -> None:
 
 def test_a_request_without_a_name_is_one_of_nobody() -> None:
     assert [requester(one) for one in (b"", b"\0\xff", b" \n\0", b"a:1")] == ["", "", "", "a:1"]
-    with pytest.raises(border.BorderError, match="is longer than 260 octets"):
+    with pytest.raises(decoding.DecodingError, match="is longer than 260 octets"):
         requester(b"x" * (64 << 10))
 
 
@@ -186,7 +186,7 @@ def test_a_seed_that_is_no_table_leaves_the_thread_of_tables_at_work(tmp_path: P
 
 
 def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
-    assert b"\xf6:1" in sealed(Said(STATE, b"", border.lossless(b"\xf6:1")), "h:1")
+    assert b"\xf6:1" in sealed(Said(STATE, b"", decoding.lossless(b"\xf6:1")), "h:1")
     assert content(TABLE, b"")
 
 

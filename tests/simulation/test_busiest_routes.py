@@ -5,8 +5,8 @@ from array import array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.rmr.active.busiest import BusiestRoutes
 from core.rmr.active.compiled import compile_table
-from core.rmr.active.counted import Counted
 from core.rmr.active.route_tables import RouteTables
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
@@ -25,7 +25,7 @@ def test_messages_are_counted_by_key_and_by_endpoint() -> None:
     link = site.sender()
     for number, (mt, sid, source) in enumerate([(1000, -1, ""), (1000, 5, "b:1"), (1001, 7, "")]):
         site.give(link, number, mt, sid, "", source)
-    counted = Counted(site.core.plane(RouteTables))
+    counted = BusiestRoutes(site.core.plane(RouteTables))
     assert counted.entries() == [RouteEntryRow("routes", 1000, -1, 2), RouteEntryRow("routes", 1001, 7, 1)]
     missed = RouteEndpointRow("routes", "z:1", 0, 1)
     assert counted.endpoints() == [RouteEndpointRow("routes", "a:1", 3, 0), missed]
@@ -39,7 +39,7 @@ def test_a_large_table_is_looked_at_in_portions() -> None:
     rows = "\n".join(f"mse|{1000 + at}|-1|a:1" for at in range(140_000))
     site.table(f"newrt|start\n{rows}\nnewrt|end|140000\n")
     site.receiver("a:1")
-    counted = Counted(site.core.plane(RouteTables))
+    counted = BusiestRoutes(site.core.plane(RouteTables))
     site.give(site.sender(), 0, 1000)
     shown = [len(counted.entries()) for _ in range(8)]
     assert shown == [0, 0, 0, 1, 1, 1, 1, 1]

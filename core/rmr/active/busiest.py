@@ -12,7 +12,7 @@ from shm.statistics.board import ROUTE_ENDPOINTS, ROUTE_ENTRIES, Board, RouteEnd
 LOOKED_AT: Final = 256  # endpoints per table; those with receivers come first
 
 
-class Counted(Plane):
+class BusiestRoutes(Plane):
     """Examines a portion of each table per call, and returns the entries of the last complete pass."""
 
     def __init__(self, tables: RouteTables) -> None:
