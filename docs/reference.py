@@ -36,7 +36,7 @@ def _entities() -> Iterator[str]:
         once = " There is one; it may be left out." if type_.singleton else ""
         yield from (f"### {type_.short_name}", "", f"{type_.description}{once}")
         if effect := UNSERVED_ENTITIES.get(type_.name):
-            yield f"\n*Not served by this version: {effect}.*"
+            yield f"\n*Not supported by this version: {effect}.*"
         yield from ("", "| attribute | takes | default | meaning |", "|---|---|---|---|")
         for attribute in type_.attributes.values():
             if attribute.create and attribute not in COMMON:
@@ -51,7 +51,7 @@ def _cells(type_: EntityType, attribute: Attribute) -> Iterator[str]:
     if attribute.deprecated:
         notes.append("Deprecated.")
     if effect := UNSERVED_ATTRIBUTES.get(type_.entity, {}).get(attribute.name):
-        notes.append(f"*Not served by this version: {effect}.*")
+        notes.append(f"*Not supported by this version: {effect}.*")
     for cell in (f"`{attribute.name}`", expected(attribute), _default(attribute), " ".join(notes)):
         yield cell.replace("|", "\\|")
 

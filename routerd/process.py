@@ -1,6 +1,6 @@
 """Entry point of every child: `python -P -m routerd.process ROLE --control-fd N`.
 
-ROLE is core, worker INDEX, exporter or recorder. It stands in the command line so that operators see it;
+ROLE is core, worker INDEX, exporter or recorder. It is in the command line, where operators see it;
 everything else arrives as the first message on the control socket. Each import here costs memory in every
 process, so they are few.
 
@@ -187,7 +187,7 @@ def _configure_again(logs: list[LogSetup], title: str) -> None:
     try:
         configure(logs, title)
     except LogError as error:
-        LOGGER.error("%s goes on logging as before: %s", title, error)
+        LOGGER.error("%s keeps its former log: %s", title, error)
 
 
 def _pin(cpus: list[int]) -> None:

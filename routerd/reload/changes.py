@@ -65,7 +65,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     if request.operation == "CREATE":
         made = _made(kind, _block(kind, request, "create"), _next_place())
         _name_taken(config, made[0])
-        _policy_stands(made[0])
+        _check_policy(made[0])
         return _together(config, [*everything, made[0]], CREATED, *made)
     at = _find(config, kind, request, identities)
     if at is None:
@@ -77,7 +77,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     if request.operation == "DELETE":
         return _together(config, _without_bindings(everything, old), DELETED)
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
-    _policy_stands(made[0])
+    _check_policy(made[0])
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
 
@@ -95,7 +95,7 @@ def _name_taken(config: Config, made: Checked) -> None:
             raise ChangeError(BAD_REQUEST, f"Name conflicts with an existing entity: {where}; give another")
 
 
-def _policy_stands(made: Checked) -> None:
+def _check_policy(made: Checked) -> None:
     """Refuse a vhost with contradictory groups, in qdrouterd's words. Raises ChangeError."""
     if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
         text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"

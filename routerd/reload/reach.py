@@ -1,6 +1,6 @@
 """Files that a management request may name: those in the router's `managementDirs`, links and `..` resolved.
 
-Whoever writes the configuration file has an account on the machine; whoever sends a request may have none.
+The author of the configuration file has an account on the machine; the sender of a request may have none.
 Without `managementDirs`, files served to clients stay away from keys and passwords, and files that the
 router writes stay away from other programs' configuration.
 """
@@ -40,13 +40,13 @@ def out_of_reach(config: Config, attribute: Attribute, value: object) -> str:
 
 
 def _taken(config: Config, name: str, path: str, found: Path) -> str:
-    """Return why the router must not write to a file: it holds somebody else's content."""
+    """Return why the router must not write to a file: it has other content."""
     if name not in WRITTEN:
         return ""
     if config.file and found == Path(os.path.realpath(config.file)):
         return f"{path} is the configuration file; give another"
     if name == "outputFile" and not looks_like_log(found):
-        return f"{path} holds something else than lines of a log; give another, or move it away"
+        return f"{path} contains something other than log lines; give another file, or move this one away"
     return ""
 
 

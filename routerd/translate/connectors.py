@@ -6,11 +6,11 @@ nothing for a connector.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from routerd.config.entities.transport import Connector, SslProfile, failover_places, port_number
-from routerd.config.formats.source import words
+from routerd.config.entities.transport import Connector, Listener, SslProfile, failover_places, port_number
 from routerd.machine.confidential import resolved
 from routerd.machine.listeners import numbers
 from routerd.translate.security import client_tls_setup
@@ -93,16 +93,22 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         number=one.number,
         hosts=_hosts(connector),
         family=connector.protocol_family or "",
-        max_frame_size=max(connector.max_frame_size, MIN_FRAME_SIZE),
-        max_sessions=min(connector.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
-        max_session_frames=connector.max_session_frames or 0,
-        link_capacity=connector.link_capacity or link_capacity,
-        sasl_mechanisms=" ".join(words(connector.sasl_mechanisms)),
         sasl_password=resolved(connector.sasl_password or ""),
         tls=client_tls_setup(connector, profiles),
-        logged_parts=components(connector.message_logging_components),
-        ockam=ockam_setup(connector),
+        **common_terms(connector, link_capacity),
     )
+
+
+def common_terms(one: Listener | Connector, link_capacity: int) -> dict[str, Any]:
+    """Return the parts of a set-up that listeners and connectors have in common and that differ from the entity's."""
+    return {
+        "max_frame_size": max(one.max_frame_size, MIN_FRAME_SIZE),
+        "max_sessions": min(one.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
+        "link_capacity": one.link_capacity or link_capacity,
+        "sasl_mechanisms": one.mechanisms,
+        "logged_parts": components(one.message_logging_components),
+        "ockam": ockam_setup(one),
+    }
 
 
 def _hosts(connector: Connector) -> list[str]:

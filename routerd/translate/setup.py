@@ -14,13 +14,13 @@ from routerd.config.entities.routing import Address, LinkRoute
 from routerd.config.entities.transport import AuthServicePlugin, Connector, SslProfile, failover_places
 from routerd.config.formats.source import words
 from routerd.machine.listeners import Listening
-from routerd.translate.connectors import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, assign, connector_setup
+from routerd.translate.connectors import Connecting, assign, common_terms, connector_setup
 from routerd.translate.delta import changes, deltas
 from routerd.translate.identities import Identities
 from routerd.translate.management import management
 from routerd.translate.routing import phases_of, routing
 from routerd.translate.security import policy_setup, service_setup, tls_setup
-from routerd.translate.source_routes import ockam_setup, source_routes
+from routerd.translate.source_routes import source_routes
 from routerd.translate.tables import advertised, tables
 from shm.contract import control
 from shm.contract.control import AddressSetup, LinkRouteSetup, ListenerSetup, LogSetup, Setup
@@ -33,7 +33,6 @@ from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.structs import same
 from shm.contract.tables import TableSetup
 from shm.memory.space import MIB
-from workers.control.message_log import components
 
 ROUTING = (Role.CORE, Role.WORKER)  # roles that handle messages
 # The parts of a set-up that not every role gets, and the roles that get them.
@@ -94,7 +93,9 @@ class Blueprint(msgspec.Struct, frozen=True):
     def setup(self, role: Role, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0) -> Setup:
         """Return a child's first message; a worker gets only its own doorbell."""
         core, worker = role == Role.CORE, role == Role.WORKER
-        return Setup(
+        return same(
+            self.router,
+            Setup,
             role=role,
             index=index,
             generation=generation,
@@ -105,18 +106,12 @@ class Blueprint(msgspec.Struct, frozen=True):
             room=self.places,
             doorbells=[fd if core or (worker and i == index) else -1 for i, fd in enumerate(self.doorbells)],
             cpus=cpus,
-            mode=self.router.mode,
             addresses=self.addresses if core else [],
             resumable_link_routes=self.router.allow_resumable_link_route,
-            default_distribution=self.router.default_distribution,
-            link_capacity=self.router.link_capacity,
             network=same(self.router, NetworkSetup),
             busy_poll_us=self.router.busy_poll,
-            huge_pages=self.router.huge_pages,
             management=self.management if core else None,
             secret=SECRET if worker else b"",
-            sasl_config_dir=self.router.sasl_config_dir or "",
-            sasl_config_name=self.router.sasl_config_name,
             **self._parts(role, index),
         )
 
@@ -222,20 +217,13 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         name=listener.name or "",
         fds=[sock.fileno() for sock in listening.sockets],
         number=listening.number,
-        max_frame_size=max(listener.max_frame_size, MIN_FRAME_SIZE),
-        max_sessions=min(listener.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
-        max_session_frames=listener.max_session_frames or 0,
-        link_capacity=listener.link_capacity or link_capacity,
-        sasl_mechanisms=listener.mechanisms,
         tls=tls_setup(listener, profiles),
         allowed_hosts=words(listener.allowed_hosts) + ([listener.host] if listener.host else []),
         allowed_origins=words(listener.allowed_origins),
         failover=failover_places(listener.failover_urls or ""),
-        logged_parts=components(listener.message_logging_components),
-        table=(listener.table or "") if listener.protocol == "rmr" else "",
         advertised=advertised(listener),
-        ockam=ockam_setup(listener),
         websockets=False,  # `_handing_over` sets this
+        **common_terms(listener, link_capacity),
     )
 
 

@@ -106,7 +106,7 @@ class RouterState(State, frozen=True, kw_only=True):
     auto_link_count: Annotated[int, about("Configured auto links.")] = 0
     connection_count: Annotated[int, about("Open connections.")] = 0
     presettled_deliveries: Annotated[int, about("Presettled deliveries.")] = 0
-    dropped_presettled_deliveries: Annotated[int, about("Presettled deliveries dropped for want of credit.")] = 0
+    dropped_presettled_deliveries: Annotated[int, about("Presettled deliveries dropped for lack of credit.")] = 0
     accepted_deliveries: Annotated[int, about("Accepted deliveries.")] = 0
     rejected_deliveries: Annotated[int, about("Rejected deliveries.")] = 0
     released_deliveries: Annotated[int, about("Released deliveries.")] = 0

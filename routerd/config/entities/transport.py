@@ -32,7 +32,7 @@ MessageLogging = Annotated[str, about("Message parts written to the log.", old="
 OckamFraming = Annotated[Framing, about(
     "With `protocol: ockam`: framing of messages, that of today or of before June 2024.")]  # fmt: skip
 Reach = Annotated[str, about(
-    "With `protocol: ockam`: addresses that its nodes may reach, beside route workers that allow it; commas "
+    "With `protocol: ockam`: addresses that its nodes may reach, besides route workers that allow it; commas "
     "between, a star at the end for all that begin so.", default="none")]  # fmt: skip
 MaxMessageSize = Annotated[
     int, about("With `protocol: ockam`: longest frame in bytes; BARE has 65535 at most.", ge=1, le=16777216)
@@ -179,6 +179,11 @@ class Connector(Entity, frozen=True, kw_only=True, tag="connector"):
     policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
     management: Management | None = None
     open_properties: OpenProperties | None = None
+
+    @property
+    def mechanisms(self) -> str:
+        """The SASL mechanisms to accept, separated by blanks; empty accepts all."""
+        return " ".join(words(self.sasl_mechanisms))
 
 
 class ConnectorState(State, frozen=True, kw_only=True):

@@ -182,7 +182,7 @@ class JsonText:
     def _next_word(self) -> str:
         line = self._text[self._text.rfind("\n", 0, self._position) + 1 : self._position]
         if "passw" in line.lower():
-            return "what stands there"
+            return "the text there"
         match = re.compile(r"\S{1,40}").match(self._text, self._position)
         return shown(match[0]) if match else "the end of the text"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.transport import Connector, Listener
-from routerd.config.formats.source import Mistake, words
+from routerd.config.formats.source import Mistake
 from routerd.config.rules.check import Checked, each
 from shm.contract.administering import ALL
 from shm.contract.hosts import is_loopback
@@ -66,7 +66,7 @@ def _routers(at: Checked, listener: Listener) -> Iterator[Mistake]:
 
 
 def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:
-    accepted = set(words((connector.sasl_mechanisms or "").upper()))
+    accepted = set(connector.mechanisms.upper().split())
     if connector.sasl_password is None or connector.ssl_profile is not None or is_loopback(connector.host):
         return
     if accepted & PLAIN or not accepted:

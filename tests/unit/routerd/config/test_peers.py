@@ -5,7 +5,8 @@ import pytest
 from routerd.config import ConfigError, parse
 from routerd.config.entities.transport import failover_places
 from routerd.machine.listeners import Listening
-from routerd.translate.setup import MAX_SESSIONS, Blueprint
+from routerd.translate.connectors import MAX_SESSIONS
+from routerd.translate.setup import Blueprint
 from shm.contract.control import ListenerSetup
 
 

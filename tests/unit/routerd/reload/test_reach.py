@@ -94,8 +94,8 @@ def test_every_path_of_the_schema_is_known() -> None:
         (b"2026-11-22 10:00:00.000001 +0000 SERVER (info) x", ""),
         (b'{"time": "2026-11-22T10:00:00Z"}', ""),
         (b"SERVER (notice) without a time", ""),
-        (b"\x00\x01users", "holds something else than lines of a log"),
-        (b"listener {\n}\n", "holds something else than lines of a log"),
+        (b"\x00\x01users", "contains something other than log lines"),
+        (b"listener {\n}\n", "contains something other than log lines"),
     ],
 )
 def test_a_log_goes_on_behind_lines_of_a_log_only(tmp_path: Path, content: bytes | None, why: str) -> None:
