@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 NULL: Final = b"\x40"
 TRUE: Final = b"\x41"
 FALSE: Final = b"\x42"
@@ -22,23 +24,14 @@ class WireError(Exception):
     """The octets are not valid AMQP, or exceed a limit."""
 
 
-class Other:
-    """Stands for any value of a type that no control message uses."""
-
-    __slots__ = ()
+OTHER: Final = object()  # stands for any value of a type that no control message uses
 
 
-OTHER: Final = Other()
-
-
-class Described:
+class Described(msgspec.Struct, eq=False):
     """A described value: its descriptor and the value."""
 
-    __slots__ = ("descriptor", "value")
-
-    def __init__(self, descriptor: object, value: Any) -> None:
-        self.descriptor = descriptor
-        self.value = value
+    descriptor: object
+    value: Any
 
 
 class Encoded(bytes):

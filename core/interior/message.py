@@ -26,8 +26,9 @@ _MANDATORY: Final = object()
 
 
 class BadMessageError(Exception):
-    """A control message that its sender should not have sent. The text says why, and has no numbers of
-    its own: it is also the kind by which complaints are counted.
+    """A control message that its sender should not have sent.
+
+    The text says why, without numbers of its own, because complaints are counted by their texts.
     """
 
 

@@ -96,10 +96,9 @@ class Ends(Plane):
     def attach_beyond(
         self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, reached: bool
     ) -> Error | None:
-        """Send an edge router's client's attach to the interior router. Return an error without a broker
-        there.
+        """Send the attach of an edge router's client to the interior router.
 
-        ``reached`` tells whether a broker is connected.
+        ``reached`` tells whether a broker is connected there. Return an error without one.
         """
         error = self._forbidden(attach)
         if error is None and not reached:

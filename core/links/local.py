@@ -96,10 +96,9 @@ class Local:
         self.listen(text, lambda content, _: receive(content))
 
     def listen(self, text: str, hear: Hear, limit: int = MESSAGE_LIMIT) -> int:
-        """Deliver messages of up to ``limit`` octets to ``hear``, which also gets their origin. Return the
-        link.
+        """Deliver messages of up to ``limit`` octets to ``hear``, which also gets their origin.
 
-        Raises MemoryError when the core's table of links is full.
+        Return the link. Raises MemoryError when the core's table of links is full.
         """
         address = self._addresses.resolve(text)
         link = self._add_link(True, address.handle)

@@ -4,7 +4,16 @@ from typing import Any, Final
 
 from core.management.configured import column
 from core.management.entity_type import EntityType
-from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, OK, ManagementError, Request, Response
+from core.management.request import (
+    BAD_REQUEST,
+    CREATED,
+    NO_CONTENT,
+    OK,
+    ManagementError,
+    Request,
+    Response,
+    whole_number,
+)
 from shm.contract.management import AttributeSchema, TypeSchema
 
 MOST: Final = 1000  # entities, which are kept in memory
@@ -76,11 +85,7 @@ class Dummy(EntityType):
 
 def _value(name: str, value: Any) -> Any:
     if _KINDS.get(name) == "integer":
-        if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ManagementError(BAD_REQUEST, f"{name}: {value!r} is no whole number")
-        return int(value)
+        return whole_number(name, value)
     if not isinstance(value, str) or len(value) > LONGEST:
         raise ManagementError(BAD_REQUEST, f"{name} must be a string of at most {LONGEST} characters")
     return str(value)

@@ -18,6 +18,7 @@ NOT_FOUND: Final = HTTPStatus.NOT_FOUND
 INTERNAL: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 NOT_IMPLEMENTED: Final = HTTPStatus.NOT_IMPLEMENTED
 
+_LONGEST_NUMBER: Final = 20  # characters, as longer numbers do not fit into 64 bits
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 
 
@@ -155,16 +156,20 @@ def _type(name: str | None) -> str | None:
     return None if name is None else name.removeprefix(PREFIX)
 
 
+def whole_number(name: str, value: Any) -> int:
+    """Return a whole number, also from a text, which clients of qdrouterd send. Raises ManagementError."""
+    if isinstance(value, str) and len(value) < _LONGEST_NUMBER and value.removeprefix("-").isdecimal():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
+    return int(value)
+
+
 def _number(properties: dict[Any, Any], name: str) -> int | None:
     value = properties.get(name)
     if value is None:
         return None
-    if isinstance(value, str) and len(value) < 10 and value.removeprefix("-").isdecimal():
-        value = int(value)  # clients of qdrouterd also send a string
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
-    if value < 0:
-        if name == "count":
-            return None  # all of them
+    number = whole_number(name, value)
+    if number < 0 and name != "count":
         raise ManagementError(BAD_REQUEST, f"{name} must not be negative")
-    return int(value)
+    return None if number < 0 else number  # a negative count means all of them

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.management.entity_type import EntityType
 from core.management.recent import Recent
-from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response
+from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response, whole_number
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 NAME = "self"
@@ -182,11 +182,10 @@ def _page(names: list[str], results: list[list[Any]], request: Request) -> Respo
 
 def _number(request: Request, name: str) -> int | None:
     value = request.properties.get(name)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
-        value = int(value)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+    number = None if value is None else whole_number(name, value)
+    if number is not None and number < 0:
         raise ManagementError(BAD_REQUEST, f"{name} must be a whole number from 0 upwards")
-    return value
+    return number
 
 
 def _base(schema: TypeSchema) -> list[str]:
