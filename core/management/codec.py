@@ -6,18 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from core.amqp import codec as wire
-from core.amqp.message import (
-    APPLICATION,
-    BODIES,
-    CORRELATION_ID,
-    DELIVERY_ANNOTATIONS,
-    MESSAGE_ANNOTATIONS,
-    PROPERTIES,
-    REPLY_TO,
-    TO,
-    composed,
-    sections,
-)
+from core.amqp import message
+from core.amqp.message import BODIES, composed, sections
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response, request_of
 
 MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
@@ -49,13 +39,13 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     wrong = ""
     try:
         for code, value, _ in sections(content, MOST_VALUES, fields):
-            if code == APPLICATION:
+            if code == message.APPLICATION:
                 properties = value
             elif code in BODIES:
                 body = value
     except wire.WireError as error:  # the reply-to may already be decoded
         wrong = f"the request cannot be decoded: {error}"
-    reply_to = wire.Parser(fields[REPLY_TO]).value() if len(fields) > REPLY_TO else None
+    reply_to = wire.Parser(fields[message.REPLY_TO]).value() if len(fields) > message.REPLY_TO else None
     if not isinstance(reply_to, str) or not reply_to:
         raise NoReplyError(wrong or "the request has no reply-to")
     envelope = Envelope(reply_to)
@@ -71,7 +61,7 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
 
 def _correlation(fields: list[bytes]) -> bytes:
     """Return the encoded correlation-id. Raises ManagementError for a type that no correlation-id has."""
-    field = fields[CORRELATION_ID] if len(fields) > CORRELATION_ID else wire.NULL
+    field = fields[message.CORRELATION_ID] if len(fields) > message.CORRELATION_ID else wire.NULL
     if field[0] not in _CORRELATIONS:
         raise ManagementError(BAD_REQUEST, "correlation-id must be a ulong, a uuid, binary or a string")
     return field
@@ -102,10 +92,10 @@ def led(content: bytes, to: str) -> bytes:
     fields: list[bytes] = []
     parts = []
     for code, _, encoded in sections(content, MOST_VALUES, fields):
-        if code == PROPERTIES:
-            fields[TO] = wire.string(to)
+        if code == message.PROPERTIES:
+            fields[message.TO] = wire.string(to)
             parts.append(wire.section(code, wire.sequence(fields)))
-        elif code not in (DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS):
+        elif code not in (message.DELIVERY_ANNOTATIONS, message.MESSAGE_ANNOTATIONS):
             parts.append(wire.section(code, encoded))
     return b"".join(parts)
 
@@ -115,7 +105,7 @@ def encode(envelope: Envelope, response: Response) -> bytes:
     body = {} if response.body is None else response.body
     if _values(body) > MOST_VALUES:
         raise TooLongError
-    properties = {TO: wire.string(envelope.reply_to), CORRELATION_ID: envelope.correlation_id}
+    properties = {message.TO: wire.string(envelope.reply_to), message.CORRELATION_ID: envelope.correlation_id}
     text = response.text or HTTPStatus(response.status).phrase
     status = {"statusCode": wire.Encoded(wire.integer(response.status)), "statusDescription": text}
     content = composed(properties, status, body)
