@@ -59,8 +59,6 @@ cdef extern from "shm/memory/arena.h" nogil:
     ctypedef struct arena_writer:
         uint32_t head
         uint64_t written
-    ctypedef struct keyed_content "arena_content":
-        uint32_t key_block
     cdef enum arena_class:
         ARENA_SMALL, ARENA_LARGE
     cpdef enum:
@@ -70,8 +68,6 @@ cdef extern from "shm/memory/arena.h" nogil:
     bint arena_own(arena_owner *, const arena_view *)
     void arena_disown(arena_owner *)
     uint32_t arena_mark_chain(const arena_view *, uint32_t)
-    uint32_t arena_alloc(arena_owner *, arena_class)
-    bint arena_free_one(arena_owner *, uint32_t)
     uint32_t arena_free_chain(arena_owner *, uint32_t)
     bint chain_begin(arena_owner *, arena_writer *, arena_class)
     bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
@@ -256,22 +252,9 @@ cdef class ArenaOwner(_Arena):
         """Return the numbers of free small and large blocks."""
         return self.owner.free_count[<int> ARENA_SMALL], self.owner.free_count[<int> ARENA_LARGE]
 
-    def alloc(self, bint large=False) -> int | None:
-        """Return a block, of the other class if the wanted one is used up, or None."""
-        cdef uint32_t index = arena_alloc(&self.owner, ARENA_LARGE if large else ARENA_SMALL)
-        return None if index == ROUTERD_NIL else index
-
-    def free_one(self, uint32_t index) -> bool:
-        """Give one block back; return False if there is no such block, or it is free."""
-        return arena_free_one(&self.owner, index)
-
     def free_chain(self, uint32_t head) -> int:
         """Give a chain and its key block back; return the number of blocks."""
         return arena_free_chain(&self.owner, head)
-
-    def set_key_block(self, uint32_t head, uint32_t index) -> None:
-        """Add an extra block to a chain, which is freed and marked with it."""
-        (<keyed_content *> self.content_of(head)).key_block = index
 
     def begin(self, bint large=False) -> "ChainWriter | None":
         """Begin a new chain; return None if no block is left."""

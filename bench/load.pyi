@@ -3,7 +3,6 @@ from typing import Final
 from typing_extensions import disjoint_base
 
 MODES: Final[dict[str, int]]
-LINKS_MAX: Final[int]
 ADDRESS_MAX: Final[int]
 
 @disjoint_base

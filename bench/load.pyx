@@ -52,7 +52,6 @@ cdef extern from "bench/load.h" nogil:
     void load_close(load *l)
 
 MODES = {"send": LOAD_SEND, "recv": LOAD_RECV, "pingpong": LOAD_PINGPONG, "echo": LOAD_ECHO}
-LINKS_MAX = LOAD_LINKS_MAX
 ADDRESS_MAX = 200
 
 

@@ -55,7 +55,6 @@ static inline uint64_t load_total(const struct load *l, uint64_t (*of)(const str
     return sum;
 }
 static inline uint64_t endpoint_sent(const struct endpoint *e) { return e->sent; }
-static inline uint64_t endpoint_settled(const struct endpoint *e) { return e->settled; }
 static inline uint64_t endpoint_received(const struct endpoint *e) { return e->received; }
 
 static inline void load_fail(struct load *l, const char *what, pn_condition_t *condition)

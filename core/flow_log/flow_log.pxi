@@ -52,13 +52,19 @@ cdef class Telemetry:
         """Release a text once."""
         flow_pin(self.flow, name, -1)
 
-    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, given not None) -> int:
-        """Return the number in records of a link's deliveries; 0: it is unknown. ``given`` is a LinkNames."""
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, *, uint32_t connection, uint64_t number,
+                 uint32_t container, uint8_t kind, uint32_t address=0) -> int:
+        """Return the number of a link in records of its deliveries; 0: it is unknown, or all numbers are taken.
+
+        ``connection`` and ``number`` are the router's numbers of them, ``kind`` is an index into
+        shm.contract.flow_log.schema.LINK_KINDS. ``container`` and ``address`` are names; the address is where a link leads
+        that has none of its own.
+        """
         self.forwarder.place_known(worker)
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
-        if l is NULL or given.kind > FLOW_LOCAL:
+        if l is NULL or kind > FLOW_LOCAL:
             return 0
-        l.flow = flow_link(self.flow, given.connection, given.number, given.container, given.address, given.kind)
+        l.flow = flow_link(self.flow, connection, number, container, address, kind)
         return l.flow
 
     def drop_link(self, uint32_t number) -> None:

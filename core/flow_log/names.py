@@ -16,16 +16,6 @@ from shm.contract.payloads import Detach
 _KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
 
 
-class LinkNames(msgspec.Struct, frozen=True):
-    """What deliveries on a link are recorded with. ``container`` and ``address`` are names."""
-
-    connection: int  # its number in the router
-    number: int  # the link's
-    container: int
-    kind: int  # index into shm.contract.flow_log.schema.LINK_KINDS
-    address: int = 0  # where the link leads if it has no address
-
-
 class FlowLog(Plane):
     """The core's part of the flow log. The recorder reads the records from ``base.memory.flow``."""
 
@@ -66,13 +56,11 @@ class FlowLog(Plane):
             link.worker,
             link.link,
             link.generation,
-            LinkNames(
-                connection=connection.number if connection else 0,
-                number=link.identity,
-                container=names[0],
-                kind=_KINDS.get(connection.role, 0) if connection else 0,
-                address=names[1],
-            ),
+            connection=connection.number if connection else 0,
+            number=link.identity,
+            container=names[0],
+            kind=_KINDS.get(connection.role, 0) if connection else 0,
+            address=names[1],
         )
         self._links[link.identity] = number, names
 

@@ -4,7 +4,6 @@ from typing import Final, Self
 from _typeshed import WriteableBuffer
 from typing_extensions import Buffer, disjoint_base
 
-from core.flow_log.names import LinkNames
 from core.forwarder.link_terms import LinkTerms
 from core.rmr.tables.table import Table
 
@@ -180,6 +179,17 @@ class Telemetry:
     def publish(self) -> None: ...
     def name(self, text: bytes) -> int: ...
     def forget(self, name: int) -> None: ...
-    def add_link(self, worker: int, link: int, generation: int, given: LinkNames) -> int: ...
+    def add_link(
+        self,
+        worker: int,
+        link: int,
+        generation: int,
+        *,
+        connection: int,
+        number: int,
+        container: int,
+        kind: int,
+        address: int = 0,
+    ) -> int: ...
     def drop_link(self, number: int) -> None: ...
     def name_address(self, handle: int, name: int) -> None: ...

@@ -234,9 +234,10 @@ cdef class Forwarder:
         """Add a link of a worker, or of the core (``worker`` is the number of workers), on LinkTerms. Return False if
         its index is taken or invalid."""
         self.place_known(worker)
-        cdef core_link_terms t
+        cdef core_link t
         cdef uint64_t address = terms.address
         cdef bytes text = terms.text
+        memset(&t, 0, sizeof(t))
         t.address = self.address(address) if address else NULL
         t.outgoing, t.capacity, t.granted, t.settles = terms.outgoing, terms.capacity, terms.granted, terms.settles
         t.scope, t.edge, t.annotated, t.wants_override = terms.scope, terms.edge, terms.annotated, terms.wants_override

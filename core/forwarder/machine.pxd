@@ -149,13 +149,8 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
-    ctypedef struct core_link_terms:
-        core_address *address
-        int64_t granted
-        uint32_t capacity, scope, edge
-        bint outgoing, settles, annotated, wants_override, fallback, container, to_table
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, bounded, leaving, wants_override, container, to_table
+        bint outgoing, settles, draining, annotated, bounded, leaving, wants_override, fallback, container, to_table
         core_link *next
         core_address *address
         core_link *pair
@@ -249,10 +244,10 @@ cdef extern from "core/forwarder/changes/changes.h" nogil:
     void place_fill(core_router *, uint32_t)
     void place_empty(core_router *, uint32_t)
     void address_free(core_router *, core_address *)
-    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, const core_link_terms *)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, const core_link *)
     bint link_move(core_router *, core_link *, core_address *)
     void link_remove(core_router *, core_link *, bint)
-    core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, bint, uint32_t)
+    core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, const core_link *)
     void link_credit(core_router *, core_link *, int64_t)
     void network_add(core_router *, uint32_t, const uint8_t *, uint32_t)
     void network_remove(core_router *, uint32_t)

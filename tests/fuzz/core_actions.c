@@ -197,10 +197,10 @@ static void network(core_router *c, core_address **addresses)
 static void inter_router(core_router *c, uint32_t w, uint32_t link, bool outgoing)
 {
     uint32_t place = below(PLACES);
-    core_link *l = c->network.neighbour[place].taken ? link_place(c, w, link, 1, outgoing, 1 + below(20)) : NULL;
+    core_link t = { .outgoing = outgoing, .capacity = 1 + below(20), .annotated = true };
+    core_link *l = c->network.neighbour[place].taken ? link_place(c, w, link, 1, &t) : NULL;
     if (!l) return;
     l->kind = (uint8_t) (LINK_CONTROL + below(3));
-    l->annotated = true;
     neighbour_add_link(c, l, place, below(ROUTERD_PRIORITIES));
     if (!outgoing) link_credit(c, l, 0);
 }
@@ -214,15 +214,14 @@ static void control_plane(core_router *c, core_address **addresses, core_address
     core_link *known = link_find(c, w, link, 1);
     if (!known && !below(12)) {
         /* not to_table: the core looks for the key of what comes */
-        link_add(c, w, link, 1, &(core_link_terms) { .address = table, .capacity = 1 + below(20),
-                                                    .to_table = link % 4 });
+        link_add(c, w, link, 1, &(core_link) { .address = table, .capacity = 1 + below(20), .to_table = link % 4 });
         return;
     }
     if (!known && !below(3)) inter_router(c, w, link, outgoing);
     else if (!known) {
-        core_link_terms t = { .outgoing = outgoing, .address = a, .capacity = 1 + below(20), .settles = below(4) == 0,
-                              .granted = below(4) ? 0 : (int64_t) below(40) - 10, .edge = below(4) ? 0 : 1 + below(3),
-                              .fallback = below(8) == 0 };
+        core_link t = { .outgoing = outgoing, .address = a, .capacity = 1 + below(20), .settles = below(4) == 0,
+                        .granted = below(4) ? 0 : (int64_t) below(40) - 10, .edge = below(4) ? 0 : 1 + below(3),
+                        .fallback = below(8) == 0 };
         link_add(c, w, link, 1, &t);
     }
     else if (!below(10)) link_remove(c, known, below(2));

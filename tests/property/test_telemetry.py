@@ -3,7 +3,6 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.flow_log.names import LinkNames
 from core.forwarder.link_terms import LinkTerms
 from shm import native as n
 from tests.support.beds import flow as flow_bed
@@ -89,7 +88,7 @@ def test_links_are_read_as_written(steps: list[str]) -> None:
         if step == "attach":
             assert bed.forwarder.add_link(0, at, 1, LinkTerms(True, address, 10))
             container = bed.telemetry.name(b"c%d" % (at % 3))
-            number = bed.telemetry.add_link(0, at, 1, LinkNames(at, at + 100, container, at % 5))
+            number = bed.telemetry.add_link(0, at, 1, connection=at, number=at + 100, container=container, kind=at % 5)
             assert number
             assert number not in written
             written[number] = (at, at + 100, container, at % 5)

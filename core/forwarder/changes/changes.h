@@ -20,10 +20,9 @@ GLUE void neighbour_give(core_router *c, uint32_t neighbour);
 /* ---- links and places, as they come and go: recover.c ---- */
 
 GLUE void address_free(core_router *c, core_address *a);
-GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
-                           uint32_t capacity);
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link *terms);
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted);
-GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t);
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link *terms);
 GLUE bool link_move(core_router *c, core_link *l, core_address *a);
 GLUE void link_remove(core_router *c, core_link *l, bool failed);
 GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,

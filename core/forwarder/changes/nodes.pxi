@@ -120,16 +120,17 @@ cdef class Nodes(Part):
         ``kind`` is CONTROL_LINK, DATA_LINK or STREAM_LINK. Return False if its index is taken or invalid.
         """
         cdef int64_t granted = terms.granted
+        cdef core_link t
         self.place_taken(place)
         self.forwarder.worker_known(worker)
         if not LINK_CONTROL <= kind <= LINK_STREAM or priority >= ROUTERD_PRIORITIES:
             raise ValueError(f"no kind {kind} of link between routers, or no priority {priority}")
         cdef core_router *c = self.forwarder.core
-        cdef core_link *l = link_place(c, worker, link, generation, terms.outgoing, terms.capacity)
+        memset(&t, 0, sizeof(t))
+        t.outgoing, t.capacity, t.kind, t.annotated = terms.outgoing, terms.capacity, kind, True
+        cdef core_link *l = link_place(c, worker, link, generation, &t)
         if l is NULL:
             return False
-        l.kind = kind
-        l.annotated = True
         neighbour_add_link(c, l, <uint32_t> place, priority)
         if not l.outgoing:
             link_credit(c, l, granted)
@@ -185,10 +186,12 @@ cdef class StreamLinks(Part):
         """
         self.find(handle)
         self.forwarder.worker_known(worker)
-        cdef core_link *l = link_place(self.forwarder.core, worker, link, generation, True, capacity)
+        cdef core_link t
+        memset(&t, 0, sizeof(t))
+        t.outgoing, t.capacity, t.kind = True, capacity, LINK_STREAM
+        cdef core_link *l = link_place(self.forwarder.core, worker, link, generation, &t)
         if l is NULL:
             return False
-        l.kind = LINK_STREAM
         stream_add_link(self.forwarder.core, l, handle)
         return True
 

@@ -49,9 +49,9 @@ GLUE void address_free(core_router *c, core_address *a)
     pool_give(&c->addresses, a);
 }
 
-/* In its worker's table, and nowhere else yet.  NULL: the index is taken or beyond all bounds, or memory is used up. */
-GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
-                           uint32_t capacity)
+/* A link in its worker's table and in no list yet, with what `terms` say.  NULL: the index is taken or beyond all
+ * bounds, or memory is used up. */
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link *terms)
 {
     core_worker *k = &c->worker[w];
     if (link >= CORE_MAX_LINKS) return NULL;
@@ -59,11 +59,12 @@ GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t g
     if (k->link[link]) return NULL;
     core_link *l = (core_link *) pool_take(&c->links);
     if (!l) return NULL;
+    const pool_node node = l->node;
+    *l = *terms;
+    l->node = node;
     l->link = link;
     l->link_gen = generation;
     l->worker = (uint8_t) w;
-    l->outgoing = outgoing;
-    l->capacity = capacity;
     k->link[link] = l;
     return l;
 }
@@ -83,23 +84,15 @@ GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
     credit_grant(c, l);
 }
 
-/* NULL: the index is taken or beyond all bounds, or memory is used up. */
-GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t)
+/* NULL as of link_place(). */
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link *terms)
 {
-    core_address *a = t->address;
-    bool outgoing = t->outgoing;
-    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, t->capacity);
+    core_address *a = terms->address;
+    bool outgoing = terms->outgoing;
+    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, terms);
     if (!l) return NULL;
-    l->settles = t->settles;
-    l->fallback = t->fallback;
-    l->scope = t->scope;
-    l->annotated = t->annotated;
-    l->wants_override = t->wants_override;
-    l->container = t->container;
-    l->to_table = t->to_table && a && a->routes && !outgoing;
-    l->address = a;
-    l->edge = t->edge;
-    if (t->edge) l->kind = LINK_EDGE;
+    l->to_table = terms->to_table && a && a->routes && !outgoing;
+    if (l->edge) l->kind = LINK_EDGE;
     if (outgoing && !address_add_out(a, l)) {
         link_unplace(c, l);
         return NULL;
@@ -117,7 +110,7 @@ GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t gen
         a->in_links = l;
         a->in_count++;
     }
-    link_credit(c, l, t->granted);
+    link_credit(c, l, terms->granted);
     return l;
 }
 
@@ -201,11 +194,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
 /* One end of a link that is routed through; `far`: at another router.  NULL as of link_add(). */
 GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far)
 {
-    core_link *l = link_place(c, w, link, generation, outgoing, 0);
-    if (!l) return NULL;
-    l->kind = LINK_ROUTED;
-    l->far = far;
-    return l;
+    return link_place(c, w, link, generation, &(core_link) {.outgoing = outgoing, .kind = LINK_ROUTED, .far = far});
 }
 
 /* ---- a dead worker ---- */

@@ -253,18 +253,6 @@ static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, ui
     else if (here) deliver_here(c, in, a, here, priority, state, provenance);
 }
 
-/* The constant payload that says why a message is rejected. */
-static uint32_t route_reason(const core_router *c, enum core_route why)
-{
-    switch (why) {
-    case ROUTE_NO_ADDRESS: return c->no_address;
-    case ROUTE_UNAVAILABLE: return c->unavailable;
-    case ROUTE_KEYLESS: return c->keyless;
-    case ROUTE_RESERVED: return c->reserved;
-    default: return c->forbidden;
-    }
-}
-
 PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
 {
     return a && a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority
@@ -282,7 +270,7 @@ PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_reco
         l->counts.dropped++;
         stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
     } else if (why != ROUTE_UNROUTABLE) {
-        o.detail = route_reason(c, why);
+        o.detail = c->reason[why];
         o.arena = (uint8_t) c->workers;
     }
     if (__builtin_expect(c->flow != NULL, 0)) {

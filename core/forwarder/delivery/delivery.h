@@ -32,9 +32,6 @@ typedef struct {
 
 #define PROVENANCE_NONE ((core_provenance) {.known = true})
 
-enum core_route { ROUTE_FOUND, ROUTE_UNROUTABLE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN,
-    ROUTE_KEYLESS, ROUTE_RESERVED };
-
 /* ---- exchanges: exchange.c ---- */
 
 PRIVATE void exchange_free(core_router *c, core_exchange *x);

@@ -54,9 +54,7 @@ GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nod
 
 static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
 {
-    uint64_t h = parent * 0x9e3779b97f4a7c15ull ^ length;
-    for (uint32_t i = 0; i < length; i++) h = (h ^ token[i]) * 0x100000001b3ull;
-    return (uint32_t) (h ^ h >> 32) & x->slot_mask;
+    return (uint32_t) alias_hash(parent, token, length) & x->slot_mask;
 }
 
 /* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */

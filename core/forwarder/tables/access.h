@@ -14,8 +14,9 @@
 
 static inline bool core_constant(const core_router *c, uint32_t block)
 {
-    return block == c->no_address || block == c->unavailable || block == c->forbidden || block == c->keyless
-           || block == c->reserved;
+    for (int why = ROUTE_NO_ADDRESS; why < CORE_ROUTES; why++)
+        if (block == c->reason[why]) return true;
+    return false;
 }
 
 /* Between interior routers, all of whose messages come over such links. */

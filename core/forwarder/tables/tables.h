@@ -217,13 +217,6 @@ typedef struct {
     uint32_t link_room;
 } core_worker;
 
-typedef struct {               /* of a link that begins, as LinkTerms in link_terms.py */
-    core_address *address;
-    int64_t granted;
-    uint32_t capacity, scope, edge;
-    bool outgoing, settles, annotated, wants_override, fallback, container, to_table;
-} core_link_terms;
-
 typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;
     core_address *address;     /* NULL: this scope has no right to it */
@@ -255,6 +248,10 @@ typedef struct {               /* payloads under way: whoever reads one answers 
     uint32_t count;
 } core_payloads;
 
+/* What becomes of a message: a way is known, it goes nowhere, Python has to find its address, or it is rejected. */
+enum core_route { ROUTE_FOUND, ROUTE_UNROUTABLE, ROUTE_UNKNOWN, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN,
+    ROUTE_KEYLESS, ROUTE_RESERVED, CORE_ROUTES };
+
 enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
 
 typedef struct core_router {
@@ -279,7 +276,7 @@ typedef struct core_router {
     uint32_t stop_worker;
     uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
-    uint32_t no_address, unavailable, forbidden, keyless, reserved;    /* constant error payloads in our arena */
+    uint32_t reason[CORE_ROUTES];  /* why a message is rejected: constant payloads in our arena */
     struct core_stall *stall;  /* NULL: stuck links have not been polled yet */
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
     core_address *agent;       /* of our own management agent; NULL: there is none */

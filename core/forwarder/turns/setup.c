@@ -2,11 +2,19 @@
 #include "core/forwarder/turns/turns.h"
 #include "shm/memory/layout.h"
 
+/* Condition and description. */
+static const char *const reasons[CORE_ROUTES][2] = {
+    [ROUTE_NO_ADDRESS] = {"amqp:precondition-failed", "Routing failure: no address present"},
+    [ROUTE_UNAVAILABLE] = {"amqp:not-found", "Deliveries cannot be sent to an unavailable address"},
+    [ROUTE_FORBIDDEN] = {"amqp:unauthorized-access", "The policy does not allow messages to this address"},
+    [ROUTE_KEYLESS] = {"routerd:no-route-key", "The message has no rmr.mt among its application properties"},
+    [ROUTE_RESERVED] = {"routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself"},
+};
+
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each
  * with its length in front as a native 32-bit number. */
-static uint32_t setup_error(core_router *c, const char *condition, const char *description)
+static uint32_t setup_error(core_router *c, const char *const part[2])
 {
-    const char *part[2] = {condition, description};
     uint8_t bytes[256];
     uint32_t at = 0;
     for (int i = 0; i < 2; i++) {
@@ -37,7 +45,6 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     c->workers = workers;
     if (!c->active) c->active = workers;
     for (uint32_t w = c->active; w <= workers + 1; w++) c->worker[w].gone = true;
-    c->no_address = c->unavailable = c->forbidden = c->keyless = c->reserved = ROUTERD_NIL;
     c->aliases.seed = seed;
     for (uint32_t bit = 0; bit < NODES; bit++) c->network.node[bit].next_hop = c->network.node[bit].neighbour = -1;
     pool_open(&c->ins, sizeof(core_in));
@@ -48,14 +55,9 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
     c->stats = (stats_page *) (control + layout_stats(workers));
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
-    c->no_address = setup_error(c, "amqp:precondition-failed", "Routing failure: no address present");
-    c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
-    c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
-    c->keyless = setup_error(c, "routerd:no-route-key", "The message has no rmr.mt among its application properties");
-    c->reserved = setup_error(c, "routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself");
-    bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL
-        && c->keyless != ROUTERD_NIL;
-    return !placed || c->reserved == ROUTERD_NIL ? "the core's arena has no room" : NULL;
+    for (int why = ROUTE_NO_ADDRESS; why < CORE_ROUTES; why++)
+        if ((c->reason[why] = setup_error(c, reasons[why])) == ROUTERD_NIL) return "the core's arena has no room";
+    return NULL;
 }
 
 /* Texts go with what owns them, or with the last copy that names them. */

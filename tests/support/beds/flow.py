@@ -1,7 +1,6 @@
 """A core's forwarder and the recorder's reader on one piece of memory, without processes."""
 
 from bench import contract as n
-from core.flow_log.names import LinkNames
 from core.forwarder.forward import Forwarder, Telemetry
 from core.forwarder.link_terms import LinkTerms
 from tests.model.memory import Memory
@@ -39,7 +38,7 @@ class Bed:
         for link, outgoing in ((0, False), (1, True)):
             assert self.forwarder.add_link(0, link, 1, LinkTerms(outgoing, address, 1000))
             container = self.telemetry.name(b"receiver" if outgoing else b"sender")
-            self.telemetry.add_link(0, link, 1, LinkNames(7 + link, 70 + link, container, 0))
+            self.telemetry.add_link(0, link, 1, connection=7 + link, number=70 + link, container=container, kind=0)
         self.turn()
 
     def rename(self, address: bytes) -> None:
