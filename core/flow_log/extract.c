@@ -14,7 +14,7 @@ static inline int flow_nibble(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Lower-case hexadecimal, as W3C has it; false: it is something else, or zero. */
+/* Reads lower-case hexadecimal digits.  False: some are none, or all are zero. */
 static inline bool flow_hex(const uint8_t *text, uint8_t *to, uint32_t size)
 {
     uint8_t any = 0;
@@ -28,15 +28,15 @@ static inline bool flow_hex(const uint8_t *text, uint8_t *to, uint32_t size)
 
 static bool flow_trace(const uint8_t *text, telemetry_more *to)
 {
-    /* the version */
+    /* Version ff is invalid (W3C Trace Context 3.2.2.1). */
     if (flow_nibble(text[0]) < 0 || flow_nibble(text[1]) < 0 || (text[0] == 'f' && text[1] == 'f')) return false;
     if (text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
     return flow_hex(text + 3, to->trace, sizeof to->trace) && flow_hex(text + 36, to->span, sizeof to->span);
 }
 
-/* An address, as text or `TYPE#NAME`: a string or symbol, or a list of the type, 0 to 255, and the name, octets.  Its
- * length; -1: it is none. */
-PRIVATE int64_t flow_address(amqp_value address, uint8_t *to)
+/* Writes an address as text or as `TYPE#NAME`: it is a string or symbol, or a list of a type, 0 to 255, and a binary
+ * name.  Returns the length; -1: it is no address. */
+static int64_t flow_address(amqp_value address, uint8_t *to)
 {
     amqp_octets text = amqp_text(address);
     amqp_cursor pair;
@@ -53,7 +53,7 @@ PRIVATE int64_t flow_address(amqp_value address, uint8_t *to)
     return digits + text.size;
 }
 
-/* The addresses of a list, as `A=>2#B`; what follows one that makes no sense is left out. */
+/* Writes the addresses of a list as `A=>2#B`, up to the first that is invalid.  Returns the length. */
 static uint32_t flow_addresses(amqp_cursor *items, uint8_t *to)
 {
     uint8_t *start = to;
@@ -67,11 +67,11 @@ static uint32_t flow_addresses(amqp_cursor *items, uint8_t *to)
     return (uint32_t) (to - start);
 }
 
-/* A route that stands in a message as a list; 0: there is none, or it is longer than any may be. */
+/* Returns the name of a route, which is a list in the message; 0: there is none, or it is too long. */
 static uint32_t flow_route(core_router *c, core_flow *f, const core_in *in, uint32_t offset)
 {
     const arena_view *v = &c->arena[in->arena];
-    /* no address is longer than its encoding; what ends the digits of a type */
+    /* An address is no longer than its encoding; one octet more holds the NUL of snprintf. */
     uint8_t list[FLOW_PATH], text[FLOW_PATH + 1];
     amqp_cursor items;
     uint32_t count;
@@ -109,7 +109,7 @@ __attribute__((noinline)) static void flow_note_extract(core_router *c, core_flo
     note->of.known |= KNOWN_ROUTE;
 }
 
-/* What a message's worker has found of it: most messages' records say all, so that nothing of the message is read. */
+/* Notes what the worker found in a message.  Most records say all of it, and the message itself is not read. */
 PRIVATE inline void flow_note_report(core_router *c, core_flow *f, const core_in *in, core_note *note,
                                      const routerd_record *r)
 {

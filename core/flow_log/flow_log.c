@@ -18,7 +18,7 @@
 
 static uint32_t flow_place(uint32_t id) { return id & 0xffffu; }
 
-/* The id of a place that is used once more; never 0. */
+/* Returns the next id of a place, which is used again; never 0. */
 static uint32_t flow_next_id(uint32_t place, uint32_t before)
 {
     uint32_t uses = ((before >> 16) + 1) & 0xffffu;
@@ -35,7 +35,7 @@ static void flow_unchain(core_flow *f, uint32_t place)
     }
 }
 
-/* The number of a text; 0: there is no place, all of them are pinned. */
+/* Returns the number of a text, which it takes in if it is new; 0: all places are pinned. */
 GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
 {
     uint64_t hash = alias_hash(f->seed, text, length);
@@ -74,7 +74,7 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
 
 GLUE void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
 
-/* A number for a link; 0: all are taken. */
+/* Returns a number for a link; 0: all are taken. */
 GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint32_t address,
                         uint8_t kind)
 {
@@ -105,7 +105,7 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     f->every = f->asked = 1;
     telemetry_produce(&f->ring, &f->view);
     atomic_store_explicit(&f->view.header->dropped, 0, memory_order_relaxed);
-    /* not at once over what records of the core before name */
+    /* the places that records of the former core name are overwritten last */
     f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);
     f->link_turn = (generation * (TELEMETRY_LINKS / 4)) & (TELEMETRY_LINKS - 1);
     f->id_length = length < sizeof f->id ? length : (uint32_t) sizeof f->id;
@@ -115,8 +115,8 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     f->local = flow_link(f, 0, 0, 0, 0, FLOW_LOCAL);
 }
 
-/* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands
- * for more. */
+/* Shows the recorder what has been recorded.  The less room it leaves, the fewer deliveries are recorded, and the more
+ * each record stands for. */
 GLUE inline void flow_publish(core_flow *f)
 {
     telemetry_publish(&f->ring);
@@ -150,7 +150,7 @@ static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t
     };
 }
 
-/* What a later message of this worker says of itself stands in memory that its worker has just written. */
+/* Prefetches the extract of a later message of this worker: its worker has just written that memory. */
 static inline void flow_ahead(const core_router *c, const core_link *l)
 {
     const routerd_consumer *k = &c->worker[l->worker].actions;
@@ -199,7 +199,7 @@ __attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, con
     note->of.meid = flow_name(f, meid, length);
 }
 
-/* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
+/* Notes that a message has come; `a`: the address it is sent to, NULL: unknown. */
 __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link *l, const core_in *in,
                                                  const core_address *a, uint8_t priority, const routerd_record *r)
 {
@@ -229,15 +229,15 @@ static inline core_note *flow_noted(const core_flow *f, const core_in *in)
     return note && note->of.delivery == pool_handle(in) ? note : NULL;
 }
 
-/* More has come of a message. */
+/* Counts another piece of a message. */
 __attribute__((noinline)) PRIVATE void flow_piece(core_flow *f, const core_in *in)
 {
     core_note *note = flow_noted(f, in);
     if (note && note->of.pieces < UINT16_MAX) note->of.pieces++;
 }
 
-/* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told
- * its key. */
+/* Notes that a route table says who gets copies; `owner`: by the owner of the managed entity.  The worker may not have
+ * reported the key. */
 __attribute__((noinline)) PRIVATE void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id,
                                                      uint64_t meid, bool owner)
 {
@@ -262,7 +262,7 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     stats_add(c->stats, N_FLOW_RECORDS, 1);
     f->ring.next++;
     const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
-    ring_fetch(&later->said);  /* the ring is larger than the caches: a line to write comes from far away */
+    ring_fetch(&later->said);  /* the ring is larger than the caches: a line to write comes from memory */
     ring_fetch(&later->said.number);
     if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
@@ -306,10 +306,10 @@ static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool don
     }
 }
 
-/* Each process looks at the clock once a turn, so what came later may seem to have come before. */
+/* Each process reads the clock once a turn, so a later event may have an earlier time. */
 static inline uint64_t flow_later(uint64_t time, uint64_t than) { return time > than ? time : than; }
 
-/* A copy is over. */
+/* Records that a copy is over. */
 __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena,
                                                  uint32_t detail)
 {
@@ -332,7 +332,7 @@ __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out 
     r->starved = f->starved;
 }
 
-/* It goes to nobody; `to`: a receiver that is too far behind, NULL: there is none. */
+/* Records that a message goes to nobody; `to`: the receiver that is too far behind, NULL: there is none. */
 __attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const core_in *in, const core_link *to,
                                                        uint8_t outcome, uint32_t detail)
 {
@@ -348,7 +348,7 @@ __attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const cor
     if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
 }
 
-/* What a worker tells with its last word on a copy. */
+/* Keeps what a worker reports in its last record of a copy. */
 PRIVATE inline void flow_heard(core_flow *f, const routerd_record *r)
 {
     f->heard = r->delivery;

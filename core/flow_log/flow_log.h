@@ -10,7 +10,7 @@
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
 
-typedef struct core_note {     /* of a delivery that came, beside its core_in */
+typedef struct core_note {     /* what a record will say of an incoming delivery, by the index of its core_in */
     /* `delivery` is the handle of the core_in; another one: it is not recorded. `kind`: a drop has been recorded */
     telemetry_message of;
     telemetry_more more;       /* of this what `known` says */
@@ -30,15 +30,15 @@ typedef struct core_flow {
     telemetry_view view;
     telemetry_producer ring;
     uint32_t every, generation;    /* one of `every` deliveries is recorded */
-    uint32_t asked;            /* the same while the recorder keeps up */
+    uint32_t asked;            /* `every` while the recorder keeps up */
     core_note *note;           /* by the index of the core_in */
     uint32_t note_room;
     uint64_t number[ROUTERD_MAX_WORKERS + 1];
-    uint64_t heard;            /* the copy that a worker has spoken of last */
-    bool done, dropped;        /* and said that it is done with it; it was not sent */
-    uint64_t sent, writing, starved;   /* and when it was, how long that took, how long there had been no credit */
+    uint64_t heard;            /* the copy that a worker reported last, and in that report: */
+    bool done, dropped;        /* the worker is done with it; it was not sent */
+    uint64_t sent, writing, starved;   /* when it was sent, how long that took, how long there was no credit */
     uint32_t me;               /* name of this router: the path of what came from a client */
-    uint32_t local;            /* a link for all that are the core's own */
+    uint32_t local;            /* the number of all the core's own links */
     uint8_t id[256];
     uint32_t id_length;
     uint64_t seed;
@@ -57,7 +57,6 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
                     uint64_t seed);
 GLUE void flow_publish(core_flow *f);
 GLUE void flow_close(core_flow *f);
-PRIVATE int64_t flow_address(amqp_value address, uint8_t *to);
 PRIVATE void flow_note_report(core_router *c, core_flow *f, const core_in *in, core_note *note,
                               const routerd_record *r);
 

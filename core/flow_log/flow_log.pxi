@@ -60,8 +60,7 @@ cdef class Telemetry:
         shm.contract.flow_log.schema.LINK_KINDS. ``container`` and ``address`` are names; the address is where a link leads
         that has none of its own.
         """
-        self.forwarder.place_known(worker)
-        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        cdef core_link *l = self.forwarder.link(worker, link, generation)
         if l is NULL or kind > FLOW_LOCAL:
             return 0
         l.flow = flow_link(self.flow, connection, number, container, address, kind)

@@ -89,6 +89,11 @@ cdef class Forwarder:
             raise ValueError(f"there is no worker {place}")
         return 0
 
+    cdef core_link *link(self, uint32_t worker, uint32_t link, uint32_t generation) except? NULL:
+        """Return a link of a worker or of the core, or NULL."""
+        self.place_known(worker)
+        return link_find(self.core, worker, link, generation)
+
     cdef core_address *address(self, uint64_t handle) except NULL:
         cdef core_address *a = <core_address *> pool_find(&self.core.addresses, handle)
         if a is NULL:
@@ -249,8 +254,7 @@ cdef class Forwarder:
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
         """Settle a link's deliveries and remove it. Return False if it is unknown."""
-        self.place_known(worker)
-        cdef core_link *l = link_find(self.core, worker, link, generation)
+        cdef core_link *l = self.link(worker, link, generation)
         if l is NULL:
             return False
         link_remove(self.core, l, failed)
@@ -258,8 +262,7 @@ cdef class Forwarder:
 
     def move_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint64_t address) -> bool:
         """Let an outgoing link receive from another address. Return False if it is unknown."""
-        self.place_known(worker)
-        cdef core_link *l = link_find(self.core, worker, link, generation)
+        cdef core_link *l = self.link(worker, link, generation)
         if l is NULL or not l.outgoing or l.address is NULL:
             return False
         if not link_move(self.core, l, self.address(address)):
@@ -268,14 +271,12 @@ cdef class Forwarder:
 
     def link_last(self, uint32_t worker, uint32_t link, uint32_t generation) -> int:
         """Return when its last delivery came, in nanoseconds; 0: never, or the link is unknown."""
-        self.place_known(worker)
-        cdef core_link *l = link_find(self.core, worker, link, generation)
+        cdef core_link *l = self.link(worker, link, generation)
         return 0 if l is NULL else l.counts.last
 
     def link_info(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[str, int] | None:
         """Return a link's counts, for inspection, or None if it is unknown."""
-        self.place_known(worker)
-        cdef core_link *l = link_find(self.core, worker, link, generation)
+        cdef core_link *l = self.link(worker, link, generation)
         if l is NULL:
             return None
         cdef core_stalled stalled = stall_of(self.core, l)

@@ -89,8 +89,7 @@ cdef class Nodes(Part):
 
     def origins(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[int, int]:
         """Return the deliveries to a receiver by bit of the ingress router, without those from here."""
-        self.forwarder.place_known(worker)
-        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        cdef core_link *l = self.forwarder.link(worker, link, generation)
         if l is NULL or not l.outgoing or l.origins is NULL:
             return {}
         return {bit: l.origins[bit] for bit in range(NODES) if l.origins[bit]}
@@ -175,7 +174,7 @@ cdef class StreamLinks(Part):
     def use(self, uint64_t handle, uint32_t worker, uint32_t link, uint32_t generation) -> None:
         """Send streams for an outgoing link of an edge router's connection over streaming links."""
         self.find(handle)
-        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        cdef core_link *l = self.forwarder.link(worker, link, generation)
         if l is not NULL and l.outgoing and l.edge:
             l.streams = handle
 

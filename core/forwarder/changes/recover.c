@@ -75,8 +75,8 @@ static void link_unplace(core_router *c, core_link *l)
     pool_give(&c->links, l);
 }
 
-/* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at
- * once where it should. */
+/* Sets the credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest is
+ * granted at once if its messages lead anywhere. */
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
 {
     l->granted = granted < l->capacity ? granted : l->capacity;
@@ -199,7 +199,7 @@ GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint3
 
 /* ---- a dead worker ---- */
 
-/* What it had been given to read and will never answer for; what it gave itself is free with its arena. */
+/* Gives back what a dead worker was given to read.  Payloads of its own are free with its arena. */
 static void reclaim_payloads(core_router *c, uint32_t w)
 {
     for (uint32_t arena = 0; arena <= c->workers; arena++) {
@@ -239,7 +239,7 @@ GLUE void core_reclaim(core_router *c, uint32_t w)
     queue_close(&k->overflow);
     c->dirty &= ~(1ull << w);
     ring_discard(&k->work);
-    /* its producer is dead: whatever it made of the index, the successor starts behind what was read */
+    /* its producer is dead and may have spoiled the index: the successor starts behind what was read */
     atomic_store_explicit(&k->actions.ring->head, k->actions.next, memory_order_release);
     atomic_store_explicit(&k->actions.ring->tail, k->actions.next, memory_order_release);
     k->actions.head_seen = k->actions.next;
@@ -257,7 +257,7 @@ static void places_count(core_router *c)
     if (c->turn >= active) c->turn = 0;
 }
 
-/* A dead worker that will have no successor: what comes back to it is forgotten with its arena. */
+/* Empties the place of a dead worker without a successor; what comes back to it is forgotten with its arena. */
 GLUE void place_empty(core_router *c, uint32_t w)
 {
     core_reclaim(c, w);
@@ -265,7 +265,7 @@ GLUE void place_empty(core_router *c, uint32_t w)
     places_count(c);
 }
 
-/* A worker is going to be there: as after a death, it gets the blocks that nobody reads any more. */
+/* Prepares a place for a worker, which gets the blocks that nobody reads any more, as after a death. */
 GLUE void place_fill(core_router *c, uint32_t w)
 {
     core_reclaim(c, w);

@@ -11,7 +11,7 @@ static bool neighbour_has_link(const core_neighbour *k)
     return k->control != NULL;
 }
 
-/* Whether one of its routers is within reach; if that is news its senders get their credit. */
+/* Works out whether a router with receivers is within reach; if one is now, the senders get their credit. */
 static void address_reach(core_router *c, core_address *a)
 {
     core_mask within = mask_both(a->remotes, c->network.reachable);
@@ -22,7 +22,7 @@ static void address_reach(core_router *c, core_address *a)
     address_way_changed(c, a);
 }
 
-/* Something has changed: what was worked out of it is so no more. */
+/* Works out what follows from a changed table. */
 static void network_changed(core_router *c)
 {
     core_network *n = &c->network;

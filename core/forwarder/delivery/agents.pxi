@@ -10,8 +10,7 @@ cdef class Agents(Part):
 
     def bound(self, uint32_t worker, uint32_t link, uint32_t generation) -> None:
         """Send a link's messages for any agent to this router's, because its connection has a limited right."""
-        self.forwarder.place_known(worker)
-        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        cdef core_link *l = self.forwarder.link(worker, link, generation)
         if l is not NULL:
             l.bounded = True
 

@@ -34,7 +34,7 @@ static inline core_link *choose_balanced(core_address *a, bool any, uint32_t shu
     return best;
 }
 
-/* As these, for a message from an edge router, which never goes back on its connection; NULL: it could only go back. */
+/* Chooses for a message from an edge router, which never goes back on its connection; NULL: it could only go back. */
 PRIVATE core_link *choose_without(core_address *a, uint32_t edge)
 {
     return choose_balanced(a, a->treatment == T_CLOSEST, edge);

@@ -14,7 +14,7 @@ static inline void *core_take(core_pool *p, uint32_t bytes)
     return entry;
 }
 
-/* By the text in the message. */
+/* Finds the address by the text in the message. */
 static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope,
                                     core_address **address)
 {
@@ -53,7 +53,7 @@ PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, ui
     return address_leads(a, l) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_UNROUTABLE;
 }
 
-/* Of a message that may say where it goes and where it has been. */
+/* Finds the way of a message that may say where it goes and where it has been. */
 PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r,
                                         core_provenance *provenance, core_address **address)
 {
@@ -95,7 +95,7 @@ PRIVATE inline core_in *deliver_in(core_router *c, core_link *l, const routerd_r
     return in;
 }
 
-/* To the core itself, which asks where from. */
+/* Adds to a W_SEND for the core itself where the message came from. */
 __attribute__((noinline, cold)) static void deliver_own(core_router *c, const core_in *in, core_link *to,
                                                         routerd_record *s)
 {
@@ -109,7 +109,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
     if (link_inter_router(from)) s->credit = from->neighbour + 1u;
 }
 
-/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
+/* Whether a receiver is too far behind for another copy whose credit comes back before it is read. */
 static inline bool full(const core_in *in, const core_link *l) { return in_eager(in) && l->count / 2 >= l->capacity; }
 
 /* NULL: dropped. */
@@ -180,10 +180,10 @@ static inline core_out *deliver_here(core_router *c, core_in *in, core_address *
 /* No message goes back over an edge connection, except an exchange's or a route table's copy, which starts here. */
 static inline uint32_t edge_shut(const core_link *from, uint32_t state) { return state & SEND_AFRESH ? 0 : from->edge; }
 
-/* Of our receivers, for a message from anywhere. */
+/* Chooses a receiver of ours; `e`: the edge connection that is shut, or 0. */
 static inline core_link *choose_here(uint32_t e, core_address *a) { return e ? choose_without(a, e) : choose_one(a); }
 
-/* A message that came from an edge router, or leaves one for wherever others know a way. */
+/* Delivers what came from an edge router, or leaves one for wherever others know a way. */
 static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
                          const core_provenance *provenance)
 {
@@ -332,7 +332,7 @@ PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8
     if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, provenance);
 }
 
-/* The copies have been made, if there was anybody to have one. */
+/* Finishes a delivery whose copies have been made. */
 PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 {
     if (__builtin_expect(!in->copies, 0)) {
@@ -349,7 +349,7 @@ PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
     }
 }
 
-/* A message whose way is known: `a` where the route is ROUTE_FOUND. */
+/* Delivers a message whose way is known; `a`: its address if the route is ROUTE_FOUND. */
 PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
                                    core_address *a, core_provenance *provenance)
 {

@@ -14,10 +14,8 @@ cdef class LinkRoutePairs(Part):
 
     def pair(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t far_worker, uint32_t far_link, uint32_t far_generation) -> bool:
         """Pair two ends. Return False unless they are free and of opposite directions."""
-        self.forwarder.worker_known(worker)
-        self.forwarder.worker_known(far_worker)
-        cdef core_link *near = link_find(self.forwarder.core, worker, link, generation)
-        cdef core_link *far = link_find(self.forwarder.core, far_worker, far_link, far_generation)
+        cdef core_link *near = self.forwarder.link(worker, link, generation)
+        cdef core_link *far = self.forwarder.link(far_worker, far_link, far_generation)
         if near is NULL or far is NULL or near.kind != LINK_ROUTED or far.kind != LINK_ROUTED or near.outgoing == far.outgoing:
             return False
         if near.pair is not NULL or far.pair is not NULL:

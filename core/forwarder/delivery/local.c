@@ -30,46 +30,44 @@ static uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
     return list.at && amqp_is_list(*list.at) ? (uint32_t) (sizeof header + list.size) : 0;
 }
 
-/* A message of our own, which has no annotations of its own either; ROUTERD_NIL: the arena has no room for it. */
-static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t size)
+/* Writes a message of our own into a block and a record that delivers it.  False: the arena has no room for it. */
+static bool local_write(core_router *c, const uint8_t *bytes, uint32_t size, uint8_t priority, routerd_record *r)
 {
     uint32_t block = payload_write(c, bytes, size);
-    if (block == ROUTERD_NIL) return block;
+    if (block == ROUTERD_NIL) return false;
     arena_content_of(&c->own.view, block)->annotations_end = local_header_end(bytes, size);
-    return block;
+    *r = (routerd_record) {
+        .type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = priority, .arena = (uint8_t) c->workers,
+        .block = block, .length = size, .time = c->now,
+    };
+    return true;
 }
 
-/* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only,
- * over their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no
- * room for it. */
+/* Sends a message to an address that has receivers, from a link of the core.  `control`: only to other routers, over
+ * their control links.  Returns the block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: there is no
+ * room. */
 GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size,
                          bool control)
 {
-    uint32_t block = local_content(c, bytes, size);
-    if (block == ROUTERD_NIL) return block;
-    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = 4,
-        .arena = (uint8_t) c->workers, .block = block,
-                        .length = size, .time = c->now};
+    routerd_record r;
+    if (!local_write(c, bytes, size, 4, &r)) return ROUTERD_NIL;
     to->from_core++;
     c->from_core++;
     core_provenance provenance = PROVENANCE_NONE;
     provenance.control = control;
     provenance.own = control;
     deliver_routed(c, from, &r, ROUTE_FOUND, to, &provenance);
-    return block;
+    return r.block;
 }
 
-/* Tells a neighbour something, over its control link.  As local_send(). */
+/* Sends a message over a neighbour's control link.  Returns the same as local_send(). */
 GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size)
 {
     core_link *to = c->network.neighbour[neighbour].control;
-    uint32_t block = to ? local_content(c, bytes, size) : ROUTERD_NIL;
-    if (block == ROUTERD_NIL) return block;
-    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = ROUTERD_PRIORITIES - 1,
-        .arena = (uint8_t) c->workers,
-                        .block = block, .length = size, .time = c->now};
+    routerd_record r;
+    if (!to || !local_write(c, bytes, size, ROUTERD_PRIORITIES - 1, &r)) return ROUTERD_NIL;
     core_in *in = deliver_in(c, from, &r);
     if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
     else in_settle(c, in, &OUTCOME_RELEASED);
-    return block;
+    return r.block;
 }

@@ -4,7 +4,7 @@
 GLUE void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1); }
 GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 
-/* The ticks up to now begin: what was counted moves one place per tick. */
+/* Moves what was counted by one place for each tick since. */
 static void link_tick(core_link_counts *k, uint32_t tick)
 {
     for (uint32_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
@@ -29,8 +29,8 @@ PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in
     }
 }
 
-/* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a
- * message is complete can say so no earlier. */
+/* Counts a delivery whose sender settles it before all of it is sent as one that arrived settled: engines that begin to
+ * send before a message is complete cannot say so earlier. */
 PRIVATE inline void count_late(core_router *c, core_in *in)
 {
     if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;

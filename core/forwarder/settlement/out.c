@@ -61,7 +61,7 @@ PRIVATE inline routerd_record *core_post_link(core_router *c, const core_link *l
     return r;
 }
 
-/* A control payload that waited for a block of our arena: written out once there is one. */
+/* Writes a control payload that waited into a block of our arena.  False: there is still none. */
 static bool control_place(core_router *c, uint32_t w, routerd_record *r)
 {
     uint8_t *bytes = (uint8_t *) (uintptr_t) r->delivery;
@@ -100,7 +100,7 @@ GLUE uint64_t core_overflow(const core_router *c)
 
 GLUE inline void core_publish(core_router *c)
 {
-    /* first: of what anybody is told there is a record */
+    /* the record of a delivery comes before anybody hears of it */
     if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);
     while (c->dirty) {
         uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
@@ -113,8 +113,8 @@ GLUE inline void core_publish(core_router *c)
     }
 }
 
-/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it
- * is about the credit alone. */
+/* Returns content that nobody reads any more to its owner; with a link, `credit` replenishes it.  Without a block the
+ * record is about the credit alone. */
 GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
 {
     routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);
@@ -123,7 +123,7 @@ GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, con
     r->credit = credit;
 }
 
-/* A detail payload that will not be passed on, or whose reader is done. */
+/* Returns a detail payload that is not passed on, or whose reader is done. */
 PRIVATE inline void core_release_payload(core_router *c, uint8_t arena, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
@@ -131,7 +131,8 @@ PRIVATE inline void core_release_payload(core_router *c, uint8_t arena, uint32_t
     else if (!core_constant(c, block)) arena_free_chain(&c->own, block);
 }
 
-/* A control record; a payload that finds no block waits in the queue, and everything behind it too. */
+/* Posts a control record.  A payload that finds no block waits in the queue, and everything behind it waits, too.
+ * False: memory is used up. */
 GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uint8_t *bytes, uint32_t size)
 {
     core_worker *k = &c->worker[w];

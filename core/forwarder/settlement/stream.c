@@ -8,7 +8,7 @@
  */
 #include "core/forwarder/settlement/settlement.h"
 
-/* Where a stream goes on a connection that has such links; NULL: it has none. */
+/* Returns the link for a stream on a connection that has links for streams; NULL: it has none. */
 PRIVATE inline core_link *stream_link(core_router *c, uint64_t streams)
 {
     core_streams *s = (core_streams *) pool_find(&c->streams, streams);
@@ -24,7 +24,7 @@ PRIVATE inline core_link *stream_link(core_router *c, uint64_t streams)
     return l;
 }
 
-/* What a copy on such a link says when it begins later. */
+/* Keeps what the W_SEND of a copy says, which may be posted later. */
 PRIVATE inline void stream_note(core_out *out, uint8_t priority, uint32_t state)
 {
     out->flags |= OUT_STREAM;
@@ -50,7 +50,7 @@ static void stream_begin(core_router *c, core_out *out, core_link *l)
     if (out->text) s->extra = (uint64_t) out->text->block + 1;
 }
 
-/* A link is free: for the stream that has waited longest, or for the next one that comes. */
+/* Gives a free link to the stream that has waited longest, or keeps it for the next one. */
 PRIVATE void stream_idle(core_router *c, core_link *l)
 {
     core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
@@ -100,13 +100,14 @@ GLUE core_streams *stream_open(core_router *c)
         pool_give(&c->streams, k);
         return NULL;
     }
-    *k->waiting = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true,
-        .kind = LINK_STREAM, .leaving = true,
-                               .capacity = UINT32_MAX};
+    *k->waiting = (core_link) {
+        .link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM,
+        .leaving = true, .capacity = UINT32_MAX,
+    };
     return k;
 }
 
-/* The connection is gone: what waited was not sent. */
+/* Releases what still waits for a link when the connection is gone. */
 GLUE void stream_close(core_router *c, core_streams *k)
 {
     while (k->waiting->outs) out_finish(c, k->waiting->outs, &OUTCOME_RELEASED);

@@ -72,7 +72,7 @@ PRIVATE void alias_drop_all(core_router *c, core_address *address)
     }
 }
 
-/* Is anybody there, here or at another router, or does something of the router's own hold it? */
+/* Whether an address has links here or at another router, or something of the router's own holds it. */
 GLUE bool address_used(const core_address *a)
 {
     return a->out_count || a->in_count || a->holds || mask_any(&a->remotes);
@@ -109,9 +109,10 @@ GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint
     if (t->count * 2 >= t->room && !alias_grow(t)) return false;
     core_alias *a = (core_alias *) malloc(sizeof *a + length);
     if (!a) return false;
-    *a = (core_alias) {.hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope,
-        .next = address ? address->aliases : NULL,
-                       .used = true, .agent = agent, .length = length};
+    *a = (core_alias) {
+        .hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope,
+        .next = address ? address->aliases : NULL, .used = true, .agent = agent, .length = length,
+    };
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;
     if (address) address->aliases = a;

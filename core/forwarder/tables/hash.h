@@ -1,6 +1,5 @@
-/* A hash of a text, for tables of our own.  `seed` is another one in each life of a process: who sends texts cannot
- * choose ones that fall together.
- */
+/* A hash of a text, for tables in memory.  `seed` differs in each life of a process, so that no sender can choose texts
+ * that collide. */
 #ifndef ROUTERD_CORE_HASH_H
 #define ROUTERD_CORE_HASH_H
 

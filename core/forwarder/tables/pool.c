@@ -25,7 +25,7 @@ GLUE bool pool_grow(core_pool *p)
     return true;
 }
 
-GLUE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes)
+PRIVATE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes)
 {
     uint32_t wanted = pool_size(p);
     if (wanted <= *room) return true;

@@ -62,7 +62,7 @@ static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_
 GLUE bool pool_grow(core_pool *p);
 
 /* Makes an array beside a pool hold an entry for each of the pool's, new ones zero.  False: memory is used up. */
-GLUE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes);
+PRIVATE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes);
 
 /* In pieces that the compiler, where it knows their size, writes as a few stores: for larger ones it has a slower
  * way. */

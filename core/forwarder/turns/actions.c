@@ -9,7 +9,7 @@
 
 /* ---- deliver ---- */
 
-/* False: nobody has resolved its address yet; nothing was done. */
+/* False: Python has to resolve the address first, and nothing was done. */
 static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_link *l = link_find(c, w, r->link, r->link_gen);
@@ -145,7 +145,7 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
     out_finish(c, out, &o);
 }
 
-/* The worker has handed a settled delivery to the engine, dropped it, or aborted it. */
+/* A worker has handed a settled delivery to the engine, dropped it or aborted it. */
 static void action_done(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = out_find(c, w, r->delivery);
@@ -167,7 +167,7 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
     out_finish(c, out, &o);
 }
 
-/* Its receiver takes none at present: its worker keeps some for it, and the sender goes on. */
+/* The receiver of a settled message takes none at present: its worker keeps some for it, and the sender goes on. */
 static void action_waits(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = out_find(c, w, r->delivery);

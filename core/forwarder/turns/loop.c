@@ -9,14 +9,14 @@
 #include "core/forwarder/turns/turns.h"
 
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
-/* under load, the semaphore is looked at this often: whether somebody wants Python */
+/* under load the core polls the semaphore this often: somebody may want Python */
 #define CORE_SLICE_NS 10000000ull
-/* and nobody but time does: a turn of Python costs as much as hundreds of messages */
+/* and runs Python at least this often: a turn of Python costs as much as hundreds of messages */
 #define CORE_LONGEST_NS 50000000ull
-#define CORE_RETRY_NS 1000000ull       /* sleep no longer while work waits for room in a ring */
-#define CORE_CROWD 16u                 /* records since the last sleep: there is a crowd, more of it may come at once */
+#define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */
+#define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
-/* Records of one worker, in order.  Its slots are given back, and the work made is published, at once. */
+/* Handles records of one worker in order, returns their slots at once, and publishes the work made. */
 GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
 {
     core_worker *k = &c->worker[w];
@@ -50,7 +50,7 @@ static void core_gauges(core_router *c)
     stats_set(c->stats, N_ADDRESSES, c->addresses.live);
 }
 
-/* One batch of each worker; the next turn starts with another one. */
+/* Handles one batch of each worker; the next turn starts with another worker. */
 static enum core_stop core_turn(core_router *c, uint32_t *handled)
 {
     enum core_stop stop = STOP_NOTHING;
@@ -66,7 +66,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     return stop;
 }
 
-/* Everything there is to read: turns until one handles nothing. */
+/* Takes turns until one handles nothing. */
 GLUE enum core_stop core_step(core_router *c, uint64_t now)
 {
     c->now = now;
@@ -94,7 +94,7 @@ GLUE uint64_t clock_now(void)
     return (uint64_t) t.tv_sec * 1000000000ull + (uint64_t) t.tv_nsec;
 }
 
-/* True: there is something to read. */
+/* Polls until there is something to read (true), or `until`. */
 static bool core_poll(core_router *c, uint64_t until)
 {
     do {
@@ -116,7 +116,7 @@ static bool core_sleep(core_router *c, uint64_t until, bool crowd)
     if (crowd) sched_yield();
     if (core_pending(c)) return false;
     doorbell_sleep(c->bell);
-    if (!core_pending(c)) {            /* the second look: see doorbell.h */
+    if (!core_pending(c)) {            /* the second check: see doorbell.h */
         stats_add(c->stats, N_SLEEPS, 1);
         sem_clockwait(c->sem, CLOCK_MONOTONIC, &t);
     }
@@ -124,8 +124,8 @@ static bool core_sleep(core_router *c, uint64_t until, bool crowd)
     return true;
 }
 
-/* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read
- * since. */
+/* Whether the semaphore was posted while nobody slept on it.  A worker may have posted it for records that have been
+ * read since. */
 static bool core_asked(core_router *c)
 {
     bool asked = false;
