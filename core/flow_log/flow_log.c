@@ -7,12 +7,14 @@
  * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched
  * on is not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
  */
+#include <stdio.h>
+
 #include "core/flow_log/flow_log.h"
 #include "core/forwarder/tables/planes.h"
 #include "shm/memory/telemetry.h"
 
-#define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
-#define FLOW_LATER 6u                  /* and how many behind this one the place of one to be written */
+#define FLOW_AHEAD 3u                  /* records ahead of which a message's extract is prefetched */
+#define FLOW_LATER 6u                  /* and behind this one, the place of one to be written */
 
 /* ---- names ---- */
 
@@ -41,11 +43,10 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
     uint64_t hash = alias_hash(f->seed, text, length);
     uint8_t cut[TELEMETRY_TEXT];
     if (__builtin_expect(length > TELEMETRY_TEXT, 0)) {
+        char end[18];
+        snprintf(end, sizeof end, "~%016llx", (unsigned long long) alias_hash(0, text, length));
         memcpy(cut, text, TELEMETRY_TEXT - 17);
-        cut[TELEMETRY_TEXT - 17] = '~';
-        for (uint32_t i = 0; i < 16; i++)
-            cut[TELEMETRY_TEXT - 16 + i] = (uint8_t) "0123456789abcdef"[alias_hash(0, text,
-                    length) >> (60 - 4 * i) & 15];
+        memcpy(cut + TELEMETRY_TEXT - 17, end, 17);
         text = cut;
         length = TELEMETRY_TEXT;
     }
