@@ -1,9 +1,9 @@
-/* What router annotations cost a worker on each message: reading them, and writing them anew.
+/* The cost of router annotations for a worker on each message: reading them, and writing new ones.
  *
- * The worker's own headers, with an engine that only takes the bytes.  A message lies in one block, as most do; between
- * rounds nothing is copied and nothing is freed.  Arguments: rounds, then pairs of a form (enum content_annotations)
- * and how many routers it has passed.  Prints a line for each: form, routers, bytes of annotations, ns to read, ns to
- * write.
+ * The program has the worker's own bodies, and an engine that only takes the bytes.  A message is in one block, as most
+ * are; between rounds nothing is copied or freed.  The arguments are the number of rounds, then pairs of a form (enum
+ * content_annotations) and the number of routers that it has passed.  The program prints a line for each pair: form,
+ * routers, bytes of annotations, ns to read, ns to write.
  */
 #define ROUTERD_UNITY
 
@@ -80,7 +80,7 @@ static void measure(pump *p, uint32_t head, uint8_t form, long routers, long rou
         if (take(p, head, size, &conn) != SCAN_DONE) abort();
         pass_on(p, head, size, &link);
         uint8_t rest[ROOM];
-        size_t kept = c->section_end;  /* nothing of these messages stands in front of what is replaced */
+        size_t kept = c->section_end;  /* these messages have nothing before the replaced sections */
         if (c->user_to != c->annotations_end) kept = c->annotations_end;
         memcpy(rest, bytes + kept, size - kept);
         memcpy(bytes, written, used);
@@ -90,7 +90,7 @@ static void measure(pump *p, uint32_t head, uint8_t form, long routers, long rou
     atomic_store(&c->length, size);
     double read = 0, write = 0;
     rounds = rounds / TURNS + 1;
-    for (int turn = 0; turn < TURNS; turn++) {                 /* the best turn is the one that nobody disturbed */
+    for (int turn = 0; turn < TURNS; turn++) {                 /* the best turn is the one without disturbance */
         uint64_t since = clock_ns();
         for (long i = 0; i < rounds; i++) if (take(p, head, size, &conn) != SCAN_DONE) abort();
         read = better(read, since, rounds);

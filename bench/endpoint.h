@@ -27,7 +27,7 @@ struct endpoint {
     pn_transport_t *transport;
     pn_link_t *link;    /* NULL until attached, on a connection that was accepted */
     bool attached;      /* the peer has answered with a terminus */
-    bool closing;       /* close was sent: the peer going away is no error any more */
+    bool closing;       /* close was sent, so the loss of the peer is no error */
     bool unwatched;     /* closed both ways, and no longer polled */
     bool blocked;       /* bytes wait for the socket to become writable */
     uint64_t sent;      /* messages */
@@ -45,7 +45,7 @@ static inline int socket_prepare(int fd)
     return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* A connected (or, with `passive`, listening) socket, or -1 with errno set. */
+/* Returns a connected (or, with `passive`, listening) socket, or -1 with errno set. */
 static inline int socket_open(const char *host, const char *port, bool passive)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0}, *found = NULL;
@@ -100,7 +100,7 @@ static inline void endpoint_free(struct endpoint *e)
     free(e->inbox);
 }
 
-/* Gives the engine what the socket holds, up to what it takes at once. */
+/* Gives the engine what the socket holds, as far as it takes that at once. */
 static inline void endpoint_read(struct endpoint *e)
 {
     ssize_t room = pn_transport_capacity(e->transport);
@@ -112,7 +112,7 @@ static inline void endpoint_read(struct endpoint *e)
         pn_transport_close_tail(e->transport);
 }
 
-/* Writes what the engine has for the peer; false when the socket would not take all of it. */
+/* Writes what the engine has for the peer; returns false if the socket does not take all of it. */
 static inline bool endpoint_write(struct endpoint *e)
 {
     ssize_t pending;

@@ -1,14 +1,14 @@
 /* The load client: one thread, one loop, one link per connection.
  *
- *   send      count messages on each link; unsettled ones are done when the peer has settled them
- *   recv      takes count messages on each link, accepts and settles each
- *   pingpong  a sender and a receiver on one address, one message in flight
- *   echo      sends back what it receives; with `listen` the peer of pingpong without a router
+ *   send      sends count messages on each link; an unsettled one is done when the peer has settled it
+ *   recv      receives count messages on each link, accepts and settles each
+ *   pingpong  has a sender and a receiver on one address, and one message in flight
+ *   echo      returns what it receives; with `listen` it is pingpong's peer without a router
  *
- * With `listen` the client accepts connections instead of making them.  States: load_open() until links are
- * attached (senders: have credit), load_hold() until the runner says go, load_run() until done, load_hold()
- * again, load_close().  CPU and time are counted inside load_run() only, from the first message on, so
- * neither start-up nor waiting is in the figures.
+ * With `listen` the client accepts connections instead of making them.  States: load_open() until links are attached
+ * (and senders have credit), load_hold() until the runner says go, load_run() until done, load_hold() again,
+ * load_close().  CPU and time count inside load_run() only, from the first message on, so the figures contain neither
+ * start-up nor waiting.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -110,7 +110,7 @@ static inline void load_accept(struct load *l)
     load_add(l, fd, true);
 }
 
-/* Messages and output of one connection; true when it has more to send at once. */
+/* Handles messages and output of one connection; returns true if it has more to send at once. */
 static inline bool load_output(struct load *l, int index)
 {
     struct endpoint *e = &l->endpoints[index];
@@ -135,7 +135,7 @@ static inline void load_tick(struct load *l, uint64_t now)
     for (int i = 0; i < l->n; i++) pn_transport_tick(l->endpoints[i].transport, (int64_t)(now / 1000000u));
 }
 
-/* Turns the loop until `goal` is reached or `limit_s` seconds (0: any time) have passed.  0, or -1 with
+/* Turns the loop until `goal` is reached or `limit_s` seconds (0: no limit) have passed.  Returns 0, or -1 with
  * l->error set. */
 static inline int load_until(struct load *l, enum load_goal goal, unsigned limit_s)
 {
@@ -146,7 +146,7 @@ static inline int load_until(struct load *l, enum load_goal goal, unsigned limit
         bool more = false, command = false;
         for (int i = 0; i < l->n; i++) load_events(l, &l->endpoints[i]);  /* all, before any answer */
         for (int i = 0; i < l->n; i++) more |= load_output(l, i);
-        if (load_reached(l, goal)) return 0;  /* first: a peer that is done may have closed already */
+        if (load_reached(l, goal)) return 0;  /* comes first: a peer that is done may have closed already */
         if (l->error[0]) return -1;
         int n = epoll_wait(l->poller, ready, LOAD_LINKS_MAX, more ? 0 : 1000);
         for (int i = 0; i < n; i++) {
@@ -191,7 +191,7 @@ static inline int load_open(struct load *l, const struct load_options *opt)
     return opt->listen ? 0 : load_until(l, LOAD_ATTACHED, 0);
 }
 
-/* Serves the connections until standard input has something (or has ended), and takes that. */
+/* Serves the connections until standard input has something or ends, and reads that. */
 static inline int load_hold(struct load *l)
 {
     char line[64];

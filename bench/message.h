@@ -1,9 +1,9 @@
 /* The message a load client sends, and the latency stamps it carries.
  *
- * Encoded as properties (with `to`) and one data section of `size` bytes.  The last eight bytes of the body
- * are the stamp: CLOCK_MONOTONIC in ns when the message was given to the engine, or 0 for a message that is
- * not sampled.  Both clients run on one machine, so the receiver's clock is the sender's.  They are taken
- * from the end because a router may put sections in front of the body, but never behind it.
+ * A message has properties (with `to`) and one data section of `size` bytes.  The last eight bytes of the body are the
+ * stamp: CLOCK_MONOTONIC in ns when the engine got the message, or 0 for a message that is not sampled.  Both clients
+ * run on one machine, so they share the clock.  The stamp is at the end because a router may put sections before the
+ * body, but never after it.
  */
 #ifndef BENCH_MESSAGE_H
 #define BENCH_MESSAGE_H
@@ -55,7 +55,7 @@ static inline void message_stamp(struct message *m, uint64_t ns)
     if (m->size >= STAMP_SIZE) memcpy(m->bytes + m->length - STAMP_SIZE, &ns, STAMP_SIZE);
 }
 
-/* The stamp of an encoded message, 0 if its sender took none. */
+/* Returns the stamp of an encoded message, 0 if its sender took none. */
 static inline uint64_t message_stamp_of(const char *bytes, size_t length, size_t size)
 {
     uint64_t ns = 0;

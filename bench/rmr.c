@@ -1,10 +1,10 @@
-/* A load client that speaks RMR's own transport, by hand.
+/* A hand-made load client for RMR's own transport.
  *
  *   rmr send|recv PORT COUNT SIZE [connected]
  *
  * `recv` listens on PORT, takes every connection and counts COUNT frames of SIZE octets of payload; what is out of
- * order, or no frame, is bad; with `connected` it is ready when somebody has connected.  `send` connects to PORT and
- * writes as many, in batches.  Output and steps are those of bench.client.
+ * order, or not a frame, is bad; with `connected` it is ready after somebody has connected.  `send` connects to PORT
+ * and writes as many, in batches.  Output and steps are those of bench.client.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,7 +79,7 @@ static void send_all(int port, uint64_t count, uint32_t size)
     int fd = socket_at(port, false);
     for (int i = 0; i < BATCH; i++) {
         uint8_t *frame = batch + (size_t) i * length;
-        memcpy(frame, &length, 4);                              /* the hosts that this runs on are little-endian */
+        memcpy(frame, &length, 4);                              /* all hosts of this program are little-endian */
         put32(frame + 4, length);
         frame[8] = '$';
         put32(frame + 50, TYPE); put32(frame + 54, size); put32(frame + 58, 3);
@@ -108,7 +108,7 @@ static void send_all(int port, uint64_t count, uint32_t size)
     told("send", count, 0, seconds() - began, cpu() - before);
 }
 
-/* Whole frames of a buffer; returns how many octets are left of one that is cut off. */
+/* Reads the whole frames of a buffer; returns how many octets of an incomplete one are left. */
 static size_t take(uint8_t *buffer, size_t have, uint32_t size, uint64_t *n, uint64_t *bad)
 {
     size_t at = 0;

@@ -1,7 +1,7 @@
-/* What a route table costs a message: `rmr_key ROUNDS ENTRIES` prints ns of CPU time: of the scan that every message
- * has, of that with its key, and of that and the lookup in a table of so many entries.
+/* The cost of a route table for a message: `rmr_key ROUNDS ENTRIES` prints ns of CPU time for the scan of every
+ * message, for the scan with its key, and for both with the lookup in a table of so many entries.
  *
- * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead
+ * As in a router, a batch of messages is scanned and then looked up, with the slot of the third next fetched ahead
  * (core/rmr/forwarding/delivery.c).
  */
 #define ROUTERD_UNITY
@@ -16,7 +16,7 @@
 #include "workers/rmr/siphash.c"
 #include "core/rmr/forwarding/table.c"
 
-#define MESSAGES 4096u                 /* different ones, of random keys */
+#define MESSAGES 4096u                 /* different messages with random keys */
 #define BATCH 128u
 #define AHEAD 3u
 
@@ -31,7 +31,7 @@ static double cpu_ns(void)
 static int32_t type_of(uint32_t entry) { return (int32_t) (1000 + entry % 1000); }
 static int32_t subscription_of(uint32_t entry) { return (int32_t) (entry / 1000); }
 
-/* A message with all of a key; its length. */
+/* Writes a message with a complete key; returns its length. */
 static size_t compose(uint8_t *message, uint32_t entry)
 {
     uint8_t *p = rmr_put_number(message + RMR_SECTION, "rmr.mt", 6, type_of(entry));

@@ -1,4 +1,4 @@
-/* What a load client does with its links: the state of a run, and one function per role and event.
+/* The roles of a load client: the state of a run, and one function per role and event.
  *
  * The loop that calls these is in load.h.
  */
@@ -16,8 +16,8 @@ enum load_goal { LOAD_ATTACHED, LOAD_COMMAND, LOAD_DONE, LOAD_CLOSED };
 enum {
     LOAD_LINKS_MAX = 64,
     LOAD_BURST = 256,            /* messages given to the engine between two writes */
-    LOAD_OUTGOING_MAX = 4 << 20, /* bytes in the engine for the socket, above which no message is added */
-    LOAD_QUIET_S = 3,            /* a presettled receiver stops waiting for what a router has dropped */
+    LOAD_OUTGOING_MAX = 4 << 20, /* with more bytes in the engine for the socket no message is added */
+    LOAD_QUIET_S = 3,            /* after which a presettled receiver no longer waits for dropped messages */
     LOAD_CLOSE_S = 2,
     LOAD_KEY_LISTENER = -1,
     LOAD_KEY_COMMAND = -2,
@@ -162,7 +162,7 @@ static inline void load_produce(struct load *l, struct endpoint *e)
     if (l->opt.mode == LOAD_ECHO) load_echo(l, e);
 }
 
-/* Nothing that happens on the socket is needed before the next message. */
+/* Returns whether the next message can go without an event on the socket. */
 static inline bool load_has_more(const struct load *l, const struct endpoint *e)
 {
     if (!l->running || l->opt.mode != LOAD_SEND || !e->attached || e->blocked) return false;
@@ -172,7 +172,7 @@ static inline bool load_has_more(const struct load *l, const struct endpoint *e)
 static inline void load_on_outcome(struct load *l, struct endpoint *e, pn_delivery_t *d)
 {
     uint64_t state = pn_delivery_remote_state(d);
-    if (!pn_delivery_settled(d) && state < PN_ACCEPTED) return;  /* `received` says nothing final */
+    if (!pn_delivery_settled(d) && state < PN_ACCEPTED) return;  /* `received` is not final */
     if (state != PN_ACCEPTED) l->bad++;
     pn_delivery_settle(d);
     e->settled++;

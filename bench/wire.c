@@ -1,11 +1,11 @@
-/* The second yardstick: a load client that writes AMQP by hand and costs about 0.1 µs a message, so that two
- * CPUs are left to the router measured.
+/* A hand-made load client that writes AMQP itself and costs about 0.1 µs per message, so that it leaves two CPUs to
+ * the measured router.
  *
  *   wire send|recv|pingpong|echo|idle PORT ADDRESS COUNT SIZE
  *        [presettled] [listen] [step] [credit=N] [links=N]
  *
  * Modes, output and `step` are those of bench.client; `idle` opens `links` connections with one receiver each
- * (ADDRESS.0, ADDRESS.1, ...), keeps them alive, and carries no message.  Speaks to 127.0.0.1 only.
+ * (ADDRESS.0, ADDRESS.1, ...), keeps them alive, and carries no message.  The client connects to 127.0.0.1 only.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static void add(int fd, bool server)
     connection_flush(conns[n_conns++]);  /* the protocol header of a client */
 }
 
-/* Some at a time, so that the listener's backlog does not overflow. */
+/* Opens some connections at a time, so that the listener's backlog does not overflow. */
 static void connect_some(void)
 {
     while (!run.listen && n_conns < run.links && n_conns - run.attached < CONNECTING_MAX)
@@ -112,7 +112,7 @@ static bool reached(enum goal goal)
     return true;
 }
 
-/* Judged only while something is still missing: a peer may be done, and close, before we have looked. */
+/* A closed connection is an error only while something is missing: a peer that is done may close first. */
 static void check_peer(const struct connection *c)
 {
     if ((c->gone || c->peer_closed) && !run.listen && !run.closing) die("the peer closed a connection or link");
@@ -149,7 +149,7 @@ static void until(enum goal goal, unsigned limit_s)
             if (conns[key]->gone) watch(conns[key]->fd, 0, 0, EPOLL_CTL_DEL);
             output(conns[key], key);
         }
-        bool crossed = run.mode == PINGPONG || run.mode == ECHO;  /* what one link received the other sends */
+        bool crossed = run.mode == PINGPONG || run.mode == ECHO;  /* one link sends what the other received */
         for (uint32_t i = 0; crossed && i < n_conns; i++) output(conns[i], (int)i);
         connect_some();
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -255,7 +255,7 @@ static void parse(int argc, char **argv)
     samples_init(&run.samples, run.mode == PINGPONG ? total : total / SAMPLE_EVERY + run.links);
 }
 
-/* Room for one descriptor per connection, and the few others. */
+/* Makes room for one descriptor per connection, and the few others. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -283,6 +283,6 @@ int main(int argc, char **argv)
     if (run.step) hold();
     close_all();
     uint64_t expected = run.mode == IDLE || run.presettled ? 0 : run.count;
-    bool one = run.mode == PINGPONG || run.mode == ECHO;  /* of the two links only one receives */
+    bool one = run.mode == PINGPONG || run.mode == ECHO;  /* only one of the two links receives */
     return run.bad || n < expected * (one ? 1 : run.links);
 }

@@ -1,4 +1,4 @@
-/* One hand-made AMQP connection with one session and one link: what arrives, and what is sent in answer.
+/* One hand-made AMQP connection with one session and one link: what arrives, and what it answers.
  *
  * The receiver accepts what one read() brought with one ranged disposition, and tops its credit up when half
  * of it is used.  Nothing here polls; the loop is in wire.c.
@@ -153,7 +153,7 @@ static inline void connection_settle(struct connection *c)
     if (c->credit <= run.credit / 2) send_credit(c);
 }
 
-/* Frames one message, or the rest of one; false when credit, the session's window or our bound stopped it. */
+/* Frames one message, or the rest of one; returns false if credit, the session's window or our bound stops it. */
 static inline bool connection_send(struct connection *c, bool sampled)
 {
     struct message *m = &run.message;
@@ -178,7 +178,7 @@ static inline bool connection_send(struct connection *c, bool sampled)
     return false;
 }
 
-/* Writes what waits; true when nothing does any more. */
+/* Writes what waits; returns true if nothing is left. */
 static inline bool connection_flush(struct connection *c)
 {
     while (c->out.start < c->out.end) {
@@ -189,7 +189,7 @@ static inline bool connection_flush(struct connection *c)
     return true;
 }
 
-/* An empty frame at least twice in the peer's idle time. */
+/* Sends an empty frame at least twice in the peer's idle time. */
 static inline void connection_keep_alive(struct connection *c, uint64_t now)
 {
     static const uint8_t empty[FRAME_HEADER] = {0, 0, 0, FRAME_HEADER, 2};
@@ -253,7 +253,7 @@ static inline void on_flow(struct connection *c, struct fields f)
     skip_fields(&f, 2);
     c->window = next_in + window - c->next_out;
     amqp_value handle = next_field(&f);
-    if (!handle.at || *handle.at == AMQP_NULL || !c->sender) return;  /* of the session alone */
+    if (!handle.at || *handle.at == AMQP_NULL || !c->sender) return;  /* it is about the session alone */
     uint32_t count = get_number(&f, 0), credit = get_number(&f, 0), total = count + credit;
     c->credit = (int32_t)(total - c->delivery_count) > 0 ? total - c->delivery_count : 0;
 }

@@ -1,7 +1,7 @@
-/* Just enough of AMQP 1.0 on the wire (part 1, types; part 2, frames) for one link on one session.
+/* The part of AMQP 1.0 on the wire (part 1, types; part 2, frames) that one link on one session needs.
  *
- * Writing: frames with a list32 of fields into a growing buffer.  Reading: a cursor over the fields of a
- * performative, which takes what every peer measured here sends: described lists with numeric descriptors.
+ * The writers put frames with a list32 of fields into a growing buffer.  The reader is a cursor over the fields of a
+ * performative and takes what every measured peer sends: described lists with numeric descriptors.
  */
 #ifndef BENCH_WIRE_FRAMES_H
 #define BENCH_WIRE_FRAMES_H
@@ -71,7 +71,7 @@ static inline void put_ubyte(struct frame *f, uint8_t v) { put_value(f, AMQP_UBY
 static inline void put_ushort(struct frame *f, uint16_t v) { put_value(f, AMQP_USHORT, v); }
 static inline void put_uint(struct frame *f, uint32_t v) { put_value(f, AMQP_UINT, v); }
 
-/* `text` of at most 255 bytes; `code` is one of the variable-width codes with a one-byte length. */
+/* Writes `text` of at most 255 bytes; `code` is a variable-width code with a one-byte length. */
 static inline void put_text(struct frame *f, uint8_t code, const char *text)
 {
     uint8_t head[AMQP_HEAD_MAX];
@@ -81,7 +81,7 @@ static inline void put_text(struct frame *f, uint8_t code, const char *text)
     f->fields++;
 }
 
-/* A source or target with this address, or without any field. */
+/* Writes a source or target with this address, or without any field. */
 static inline void put_terminus(struct frame *f, uint8_t descriptor, const char *address)
 {
     uint8_t head[16], *p = amqp_put_descriptor(head, descriptor);
@@ -110,7 +110,7 @@ static inline void frame_end(struct frame *f)
     amqp_put_items_head(bytes + f->list, AMQP_LIST32, (uint32_t)(f->out->end - f->list - AMQP_HEAD_MAX), f->fields);
 }
 
-/* One transfer frame; `id` is delivery-id and delivery-tag. */
+/* Writes one transfer frame; `id` is delivery-id and delivery-tag. */
 static inline void put_transfer(struct buffer *out, uint32_t id, bool settled, bool more, const char *payload,
                                 size_t n)
 {
@@ -146,7 +146,7 @@ static inline struct fields fields_of(amqp_value list)
     return f;
 }
 
-/* The next field; none behind the last. */
+/* Returns the next field; none after the last. */
 static inline amqp_value next_field(struct fields *f)
 {
     if (!f->left) return (amqp_value){NULL, 0};
@@ -161,7 +161,7 @@ static inline void skip_fields(struct fields *f, unsigned n)
     while (n-- && f->left) next_field(f);
 }
 
-/* The next field as a number, or `otherwise` when it is absent, null or no number. */
+/* Returns the next field as a number, or `otherwise` if it is absent, null or not a number. */
 static inline uint32_t get_number(struct fields *f, uint32_t otherwise)
 {
     amqp_value v = next_field(f);
