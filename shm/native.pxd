@@ -87,15 +87,8 @@ cdef extern from "shm/memory/arena.h" nogil:
 cdef extern from "shm/memory/layout.h" nogil:
     const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES
     size_t layout_core_doorbell()
-    cpdef size_t stats_offset "layout_stats"(uint32_t slot)
-    cpdef size_t board_offset "layout_board"(uint32_t places)
-    cpdef size_t journal_offset "layout_journal"(uint32_t places, uint32_t slot)
     int LAYOUT_JOURNAL_BYTES
-    cpdef size_t control_bytes "layout_control_bytes"(uint32_t places)
     void layout_arena_split(size_t, uint32_t *, uint32_t *)
-    cpdef size_t action_ring_offset "layout_action_ring"(uint32_t worker)
-    cpdef size_t work_ring_offset "layout_work_ring"(uint32_t worker)
-    cpdef size_t rings_bytes "layout_rings_bytes"(uint32_t places)
     ctypedef struct layout_control:
         uint32_t places
         uint64_t arena_bytes
@@ -146,7 +139,8 @@ cdef extern from "shm/memory/telemetry.h" nogil:
 
 cdef extern from "shm/memory/flow_columns.h" nogil:
     cdef enum:
-        FLOW_ROWS, FLOW_PLACES
+        FLOW_ROWS, FLOW_PLACES, FLOW_CODED
+    const char *flow_coded_names[]
     ctypedef struct flow_code:
         pass
     ctypedef struct flow_codes:

@@ -14,6 +14,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcpy
 
+cdef extern from "shm/memory/layout.h" nogil:  # functions of Python, too
+    cpdef size_t stats_offset "layout_stats"(uint32_t slot)
+    cpdef size_t board_offset "layout_board"(uint32_t places)
+    cpdef size_t journal_offset "layout_journal"(uint32_t places, uint32_t slot)
+    cpdef size_t control_bytes "layout_control_bytes"(uint32_t places)
+    cpdef size_t action_ring_offset "layout_action_ring"(uint32_t worker)
+    cpdef size_t work_ring_offset "layout_work_ring"(uint32_t worker)
+    cpdef size_t rings_bytes "layout_rings_bytes"(uint32_t places)
+
 MAX_WORKERS = ROUTERD_MAX_WORKERS
 RING_CAPACITY = LAYOUT_RING_CAPACITY
 CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES

@@ -8,7 +8,7 @@ TELEMETRY_RECORD = sizeof(telemetry_record)
 TRACE_KNOWN = KNOWN_TRACE
 TRANSACTION_KNOWN = KNOWN_TRANSACTION
 OWNER_KNOWN = KNOWN_OWNER
-_CODED = ("from", "to", "address", "path", "meid", "condition", "onward", "back")     # as enum flow_coded
+_CODED = tuple([flow_coded_names[i].decode() for i in range(FLOW_CODED)])
 
 
 def format_telemetry(memory, uint64_t started) -> None:

@@ -25,20 +25,41 @@ typedef struct {
     uint32_t count;
 } flow_codes;
 
-enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD,
-                  CODED_BACK, FLOW_CODED };
+#define FLOW_CODED_COLUMNS(X) /* column of codes, its name, the id of row i, which has record r */ \
+    X(FROM, "from", r->of.from_link) X(TO, "to", r->to_link) \
+    X(ADDRESS, "address", r->of.address) X(PATH, "path", r->of.path) X(MEID, "meid", r->of.meid) \
+    X(CONDITION, "condition", r->condition) X(ONWARD, "onward", rows->onward[i]) X(BACK, "back", rows->back[i])
 
-#define FLOW_COLUMNS(X) /* type, name, elements of a row; -1: unknown */ \
-    X(int64_t, ts, 1) X(int64_t, seq, 1) X(int64_t, bytes, 1) X(int64_t, latency, 1) X(int64_t, settle, 1) \
-    X(int64_t, queue, 1) X(int64_t, starved, 1) X(int64_t, message, 1) X(int64_t, body, 1) X(int64_t, delivery, 1) \
-    X(int32_t, mtype, 1) X(int32_t, sub_id, 1) X(int32_t, weight, 1) X(int32_t, pieces, 1) \
-    X(int16_t, worker, 1) X(int16_t, hops, 1) X(int16_t, deliveries, 1) \
-    X(int8_t, kind, 1) X(int8_t, outcome, 1) X(int8_t, treatment, 1) X(int8_t, priority, 1) X(int8_t, settled, 1) \
-    X(int8_t, known, 1) X(uint8_t, trace, 16) X(uint8_t, span, 8) X(uint8_t, transaction, 32)  /* if `known` says so */
+#define FLOW_CODED_NUMBER(which, name, id) CODED_##which,
+enum flow_coded { FLOW_CODED_COLUMNS(FLOW_CODED_NUMBER) FLOW_CODED };
+
+#define FLOW_CODED_NAME(which, name, id) name,
+static const char *const flow_coded_names[] = {FLOW_CODED_COLUMNS(FLOW_CODED_NAME)};
+
+#define FLOW_NUMBERS(X) /* type, column, value of a row with record r about message m; -1: unknown */ \
+    X(int64_t, ts, (int64_t) (r->arrived + offset) / 1000) \
+    X(int64_t, seq, r->number & INT64_MAX) \
+    X(int64_t, bytes, r->bytes) \
+    X(int64_t, latency, flow_since(r->sent, r->arrived)) \
+    X(int64_t, settle, flow_since(r->settled, r->arrived)) \
+    X(int64_t, queue, r->sent ? (int64_t) r->queued : -1) \
+    X(int64_t, starved, r->sent ? (int64_t) r->starved : -1) \
+    X(int64_t, message, m->known & KNOWN_EXTRACT && m->message ? (int64_t) (m->message & INT64_MAX) : -1) \
+    X(int64_t, body, m->known & KNOWN_BODY && r->bytes >= m->front ? (int64_t) (r->bytes - m->front) : -1) \
+    X(int64_t, delivery, m->delivery & INT64_MAX) \
+    X(int32_t, mtype, m->mtype) X(int32_t, sub_id, m->sub_id) X(int32_t, weight, m->weight) \
+    X(int32_t, pieces, m->pieces) X(int16_t, worker, m->worker) X(int16_t, hops, m->hops) \
+    X(int16_t, deliveries, m->known & KNOWN_EXTRACT ? m->delivery_count : -1) \
+    X(int8_t, kind, m->kind) X(int8_t, outcome, m->outcome) X(int8_t, treatment, m->treatment) \
+    X(int8_t, priority, m->priority) X(int8_t, settled, m->presettled != 0) X(int8_t, known, m->known & INT8_MAX)
+
+#define FLOW_OCTETS(X) /* type, column, octets of a row, which are valid if `known` says so */ \
+    X(uint8_t, trace, 16) X(uint8_t, span, 8) X(uint8_t, transaction, 32)
 
 typedef struct {
-#define FLOW_COLUMN(type, name, elements) type *name;
-    FLOW_COLUMNS(FLOW_COLUMN)
+#define FLOW_COLUMN(type, column, ...) type *column;
+    FLOW_NUMBERS(FLOW_COLUMN)
+    FLOW_OCTETS(FLOW_COLUMN)
     flow_codes codes[FLOW_CODED];
     /* `seq` by worker; highest 0: no rows */
     int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];
@@ -50,8 +71,9 @@ typedef struct {
     size_t at, bytes;          /* offset of the pointer in flow_columns; bytes of a row */
 } flow_column_line;
 
-#define FLOW_LINE(type, name, elements) {#name, offsetof(flow_columns, name), (elements) * sizeof(type)},
-static const flow_column_line flow_column_lines[] = {FLOW_COLUMNS(FLOW_LINE)};
+#define FLOW_NUMBER_LINE(type, column, value) {#column, offsetof(flow_columns, column), sizeof(type)},
+#define FLOW_OCTETS_LINE(type, column, octets) {#column, offsetof(flow_columns, column), octets},
+static const flow_column_line flow_column_lines[] = {FLOW_NUMBERS(FLOW_NUMBER_LINE) FLOW_OCTETS(FLOW_OCTETS_LINE)};
 #define FLOW_COLUMN_LINES (sizeof flow_column_lines / sizeof *flow_column_lines)
 
 typedef struct {               /* rows that are being copied */
@@ -112,74 +134,31 @@ static inline int64_t flow_since(uint64_t time, uint64_t arrived)
 }
 
 /* Fills a column at a time: filling a row at a time would write to forty places that compete for cache lines. */
-#define FLOW_FILL(column, value) do { \
-        __typeof__(c->column) restrict to = c->column + c->count; \
+#define FLOW_FILL(type, column, value) do { \
+        type *restrict to = c->column + c->count; \
         for (uint32_t i = 0; i < rows->count; i++) { \
             const telemetry_said *r = &rows->said[i]; \
             const telemetry_message *m = &r->of; \
             (void) m; \
-            to[i] = (__typeof__(*to)) (value); \
+            to[i] = (type) (value); \
         } \
-    } while (0)
+    } while (0);
 
-#define FLOW_CODES(which, value) do { \
+#define FLOW_FILL_CODES(which, name, value) do { \
         uint32_t id[FLOW_ROWS]; \
         for (uint32_t i = 0; i < rows->count; i++) { \
             const telemetry_said *r = &rows->said[i]; \
+            (void) r; \
             id[i] = value; \
         } \
-        flow_codes_fill(&c->codes[which], c->count, id, rows->count); \
-    } while (0)
-
-static inline void flow_fill_message(flow_columns *c, const flow_rows *rows)
-{
-    FLOW_FILL(mtype, m->mtype);
-    FLOW_FILL(sub_id, m->sub_id);
-    FLOW_FILL(weight, m->weight);
-    FLOW_FILL(pieces, m->pieces);
-    FLOW_FILL(worker, m->worker);
-    FLOW_FILL(hops, m->hops);
-    FLOW_FILL(deliveries, m->known & KNOWN_EXTRACT ? m->delivery_count : -1);
-    FLOW_FILL(kind, m->kind);
-    FLOW_FILL(outcome, m->outcome);
-    FLOW_FILL(treatment, m->treatment);
-    FLOW_FILL(priority, m->priority);
-    FLOW_FILL(settled, m->presettled != 0);
-    FLOW_FILL(known, m->known & INT8_MAX);
-    FLOW_FILL(message, m->known & KNOWN_EXTRACT && m->message ? (int64_t) (m->message & INT64_MAX) : -1);
-    FLOW_FILL(body, m->known & KNOWN_BODY && r->bytes >= m->front ? (int64_t) (r->bytes - m->front) : -1);
-    FLOW_FILL(delivery, m->delivery & INT64_MAX);
-}
-
-static inline void flow_fill_delivery(flow_columns *c, const flow_rows *rows, uint64_t offset)
-{
-    FLOW_FILL(ts, (int64_t) (r->arrived + offset) / 1000);
-    FLOW_FILL(seq, r->number & INT64_MAX);
-    FLOW_FILL(bytes, r->bytes);
-    FLOW_FILL(latency, flow_since(r->sent, r->arrived));
-    FLOW_FILL(settle, flow_since(r->settled, r->arrived));
-    FLOW_FILL(queue, r->sent ? (int64_t) r->queued : -1);
-    FLOW_FILL(starved, r->sent ? (int64_t) r->starved : -1);
-}
-
-static inline void flow_fill_ids(flow_columns *c, const flow_rows *rows)
-{
-    FLOW_CODES(CODED_FROM, r->of.from_link);
-    FLOW_CODES(CODED_TO, r->to_link);
-    FLOW_CODES(CODED_ADDRESS, r->of.address);
-    FLOW_CODES(CODED_PATH, r->of.path);
-    FLOW_CODES(CODED_MEID, r->of.meid);
-    FLOW_CODES(CODED_CONDITION, r->condition);
-    flow_codes_fill(&c->codes[CODED_ONWARD], c->count, rows->onward, rows->count);
-    flow_codes_fill(&c->codes[CODED_BACK], c->count, rows->back, rows->count);
-}
+        flow_codes_fill(&c->codes[CODED_##which], c->count, id, rows->count); \
+    } while (0);
 
 /* `offset`: of the time of day from CLOCK_MONOTONIC, nanoseconds. */
 static inline void flow_fill(flow_columns *c, const flow_rows *rows, uint64_t offset)
 {
-    flow_fill_message(c, rows);
-    flow_fill_delivery(c, rows, offset);
-    flow_fill_ids(c, rows);
+    FLOW_NUMBERS(FLOW_FILL)
+    FLOW_CODED_COLUMNS(FLOW_FILL_CODES)
     for (uint32_t i = 0; i < rows->count; i++) {
         uint32_t worker = rows->said[i].of.worker;
         int64_t number = c->seq[c->count + i];
