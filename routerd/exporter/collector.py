@@ -6,15 +6,10 @@ The collector keeps no counters: these are in the statistics pages of the proces
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
 from prometheus_client.metrics_core import Metric as Family
 
 from routerd.exporter import catalogue
@@ -50,60 +45,44 @@ class Families:
 
     def add(self, metric: Metric, value: float, **labels: str) -> None:
         """Add a sample; ``labels`` are all of the metric's labels by name."""
-        family = self._family(metric)
-        values = [labels[label] for label in metric.labels]
-        family.add_metric(values, value)  # type: ignore[attr-defined]  # each family has it, their base has not
-
-    def info(self, metric: Metric, **labels: str) -> None:
-        self._family(metric).add_metric([], labels)  # type: ignore[attr-defined]  # likewise
+        self._family(metric).add_sample(metric.shown, {label: labels[label] for label in metric.labels}, value)
 
     def histogram(self, metric: Metric, buckets: list[tuple[str, int]], total: float) -> None:
-        self._family(metric).add_metric([], buckets, total)  # type: ignore[attr-defined]  # likewise
+        """Add a histogram: cumulative buckets by their upper bounds, and the sum of all values."""
+        family = self._family(metric)
+        for bound, count in buckets:
+            family.add_sample(f"{metric.name}_bucket", {"le": bound}, count)
+        family.add_sample(f"{metric.name}_count", {}, buckets[-1][1])
+        family.add_sample(f"{metric.name}_sum", {}, total)
 
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families.values())
 
     def _family(self, metric: Metric) -> Family:
-        family = self._families.get(metric.name)
-        if family is None:
-            family = self._families[metric.name] = _MAKERS[metric.kind](metric)
-        return family
+        if metric.name not in self._families:
+            self._families[metric.name] = Family(metric.name, metric.help, metric.kind)
+        return self._families[metric.name]
 
 
-_MAKERS: Final[dict[str, Callable[[Metric], Family]]] = {
-    "counter": lambda m: CounterMetricFamily(m.name, m.help, labels=m.labels),
-    "gauge": lambda m: GaugeMetricFamily(m.name, m.help, labels=m.labels),
-    "info": lambda m: InfoMetricFamily(m.name, m.help),
-    "histogram": lambda m: HistogramMetricFamily(m.name, m.help),
-}
-
-
+@dataclass(eq=False)
 class Collector:
     """Collects a router's metrics; with ``connections`` also the newest connections."""
 
-    def __init__(
-        self,
-        observer: Observer,
-        identity: Identity,
-        answered: Mapping[int, int],
-        refused: Mapping[str, int],
-        connections: bool = False,
-    ) -> None:
-        self._observer = observer
-        self._identity = identity
-        self._answered = answered
-        self._refused = refused
-        self._connections = connections
+    observer: Observer
+    identity: Identity
+    answered: Mapping[int, int]
+    refused: Mapping[str, int]
+    connections: bool = False
 
     def collect(self) -> Iterator[Family]:
         """Yield all families; prometheus_client calls this for each scrape."""
         families = Families()
         self._router(families)
-        states = self._observer.states()
+        states = self.observer.states()
         for state in states:
             self._process(families, state)
         self._exporter(families)
-        former = self._observer.view.former()
+        former = self.observer.view.former()
         for page in former:
             self._counters(families, page, former=True)
         self._shared_memory(families)
@@ -111,21 +90,21 @@ class Collector:
         self._addresses(families)
         self._route_workers(families)
         self._route_tables(families)
-        for code, count in self._answered.items():
+        for code, count in self.answered.items():
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
-        for reason, count in self._refused.items():
+        for reason, count in self.refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
         families.add(number("failures").metric, failures.number, process=Role.EXPORTER)
         _as_qdrouterd(families, [*(state.page for state in states), *former])
-        if self._connections:
+        if self.connections:
             self._newest(families)
         return iter(families)
 
     def _router(self, families: Families) -> None:
-        me = self._identity
-        families.info(catalogue.BUILD, version=me.version, python=me.python)
-        families.info(catalogue.ROUTER, id=me.router_id, workers=str(self._observer.view.workers))
-        supervisor = self._observer.figures(self._observer.view.page(Role.SUPERVISOR).pid)
+        me = self.identity
+        families.add(catalogue.BUILD, 1, version=me.version, python=me.python)
+        families.add(catalogue.ROUTER, 1, id=me.router_id, workers=str(self.observer.view.workers))
+        supervisor = self.observer.figures(self.observer.view.page(Role.SUPERVISOR).pid)
         if supervisor is not None:
             families.add(catalogue.START, supervisor.born)
             families.add(catalogue.UPTIME, supervisor.age)
@@ -133,11 +112,11 @@ class Collector:
     def _exporter(self, families: Families) -> None:
         """Add the exporter's own metrics: it has no statistics page."""
         families.add(catalogue.UP, 1, process=Role.EXPORTER)
-        families.add(catalogue.RESTARTS, max(0, self._identity.generation - 1), process=Role.EXPORTER)
+        families.add(catalogue.RESTARTS, max(0, self.identity.generation - 1), process=Role.EXPORTER)
         self._figures(families, Role.EXPORTER, os.getpid())
 
     def _figures(self, families: Families, process: str, pid: int) -> None:
-        if (figures := self._observer.figures(pid)) is not None:
+        if (figures := self.observer.figures(pid)) is not None:
             families.add(catalogue.BORN, figures.born, process=process)
             families.add(catalogue.CPU, figures.cpu, process=process)
             families.add(catalogue.RESIDENT, figures.resident, process=process)
@@ -163,7 +142,7 @@ class Collector:
                 families.add(shown.metric, _told(shown, value), process=process, **shown.labels)
 
     def _shared_memory(self, families: Families) -> None:
-        view = self._observer.view
+        view = self.observer.view
         small, large = arena_split(view.arena_bytes)
         for worker in range(view.workers):
             for size, blocks in (("small", small), ("large", large)):
@@ -173,7 +152,7 @@ class Collector:
             families.add(catalogue.RING_SIZE, RING_CAPACITY, process=ring.process, ring=ring.ring)
 
     def _histograms(self, families: Families) -> None:
-        core = self._observer.view.histogram
+        core = self.observer.view.histogram
         latency, size = core(Role.CORE, "delivery_latency_ns"), core(Role.CORE, "message_bytes")
         families.histogram(
             catalogue.LATENCY,
@@ -183,7 +162,7 @@ class Collector:
         families.histogram(catalogue.SIZE, buckets(size, SIZE_ENDS, lambda floor: floor - 1), size.sum)
 
     def _addresses(self, families: Families) -> None:
-        board = self._observer.board()
+        board = self.observer.board()
         rows: dict[str, list[AddressRow]] = {}
         for row in board.addresses:
             rows.setdefault(row.address, []).append(row)
@@ -194,7 +173,7 @@ class Collector:
         families.add(catalogue.ADDRESS_DELIVERIES, board.other, address=OTHER)
 
     def _route_workers(self, families: Families) -> None:
-        for row in self._observer.board().route_workers:
+        for row in self.observer.board().route_workers:
             names = {"address": row.address, "kind": row.kind}
             families.add(catalogue.WORKER_IN, row.came, **names)
             families.add(catalogue.WORKER_OUT, row.went, **names)
@@ -202,7 +181,7 @@ class Collector:
                 families.add(catalogue.WORKER_REFUSED, times, **names, reason=reason)
 
     def _route_tables(self, families: Families) -> None:
-        board = self._observer.board()
+        board = self.observer.board()
         for entry in board.route_entries:
             kind, subscription = str(entry.message_type), str(entry.subscription)
             names = {"table": entry.table, "message_type": kind, "subscription": subscription}
@@ -213,9 +192,10 @@ class Collector:
             families.add(catalogue.ENDPOINT_MISSED, row.missed, **names)
 
     def _newest(self, families: Families) -> None:
-        for row in dict.fromkeys(self._observer.board().connections):
-            families.info(
+        for row in dict.fromkeys(self.observer.board().connections):
+            families.add(
                 catalogue.CONNECTION,
+                1,
                 process=process_name(Role.WORKER, row.worker),
                 container=row.container,
                 host=row.host,

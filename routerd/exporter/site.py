@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -25,19 +26,18 @@ PAGE_HEADERS: Final = {
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
+PAGE: Final = files("routerd.exporter").joinpath("page.html").read_bytes()
 NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, /status.json\n"
 
 
+@dataclass
 class Pages:
     """All pages that an exporter can answer with."""
 
-    def __init__(self, observer: Observer, identity: Identity, answered: Counter[int], refused: Counter[str]) -> None:
-        self._observer = observer
-        self._identity = identity
-        self._answered = answered
-        self._refused = refused
-        self._page = files("routerd.exporter").joinpath("page.html").read_bytes()
-        self._encode = msgspec.json.Encoder().encode
+    observer: Observer
+    identity: Identity
+    answered: Counter[int]
+    refused: Counter[str]
 
     def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
         """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
@@ -67,7 +67,7 @@ class Pages:
         names = request.parameters.get("name[]")
         registry = CollectorRegistry(auto_describe=bool(names))  # selection needs the names
         wanted = request.parameters.get("connections", ["0"])[-1] not in ("", "0", "no")
-        registry.register(Collector(self._observer, self._identity, self._answered, self._refused, wanted))
+        registry.register(Collector(self.observer, self.identity, self.answered, self.refused, wanted))
         encode, content_type = choose_encoder(request.accept)
         if names:
             return Answer(encode(registry.restricted_registry(names)), content_type)
@@ -75,19 +75,19 @@ class Pages:
 
     def healthz(self, request: Request) -> Answer:
         """Answer whether all processes live and their loops turn."""
-        return _verdict("live", unhealthy(self._observer.states()))
+        return _verdict("live", unhealthy(self.observer.states()))
 
     def readyz(self, request: Request) -> Answer:
         """Answer whether the router takes traffic."""
-        return _verdict("ready", self._observer.unready(self._observer.states()))
+        return _verdict("ready", self.observer.unready(self.observer.states()))
 
     def status(self, request: Request) -> Answer:
         """Answer with the data of the live page."""
-        return Answer(self._encode(status(self._observer, self._identity)), "application/json")
+        return Answer(msgspec.json.encode(status(self.observer, self.identity)), "application/json")
 
     def page(self, request: Request) -> Answer:
         """Answer with the live page."""
-        return Answer(self._page, "text/html; charset=utf-8", headers=PAGE_HEADERS)
+        return Answer(PAGE, "text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
 def _verdict(word: str, reasons: list[str]) -> Answer:
