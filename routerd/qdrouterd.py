@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 
 from routerd.__main__ import installed_version
+from routerd.cli.cli_options import FILE
+from routerd.cli.config_file import warn
 from routerd.config import ConfigError, load
 from routerd.config.entities.schema import PREFIX, entity_type
 from routerd.log.journald import for_stderr
@@ -19,24 +21,10 @@ CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(path_type=Path, readable=False),
-    default=CONFIG,
-    show_default=True,
-    help="A .conf, .json or .toml file.",
-)
+@click.option("-c", "--config", "file", type=FILE, default=CONFIG, show_default=True, help="The configuration.")
 @click.option("-I", "--include", metavar="PATH", help="Ignored: the router loads nothing from other places.")
 @click.option("-d", "--daemon", "background", is_flag=True, help="Go into the background once it serves.")
-@click.option(
-    "-P",
-    "--pidfile",
-    "pid_file",
-    type=click.Path(path_type=Path, readable=False),
-    help="With -d: the file for the process id.",
-)
+@click.option("-P", "--pidfile", "pid_file", type=FILE, help="With -d: the file for the process id.")
 @click.option("-U", "--user", metavar="NAME", help="With -d: the user to become.")
 @click.option("-T", "--test-hooks", is_flag=True, help="Ignored: this router has no test hooks.")
 @click.option("-v", "--version", "show_version", is_flag=True, help="Print the version and exit.")
@@ -92,8 +80,7 @@ def _run(file: Path, daemon: Daemon | None) -> int:
         click.echo(for_stderr(str(error), logging.ERROR), err=True)
         _say_as_qdrouterd(file, error)
         return 1
-    for warning in config.warnings:
-        click.echo(for_stderr(str(warning), logging.WARNING), err=True)
+    warn(config)
     supervisor = import_module("routerd.supervise.supervisor")  # late: a daemon forks first
     status: int = supervisor.run(config, announce=lambda _: daemon.serves() if daemon else None)
     return status

@@ -1,7 +1,5 @@
 """The management agent: every request gets the right status, text and body."""
 
-import os
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -14,19 +12,9 @@ from core.management import codec
 from core.management.request import ManagementError, Request
 from shm.contract.management import PREFIX
 from shm.contract.payloads import ConnectionOpened
-from shm.memory import segment
 from tests.support.beds.agent import Bed
 
 COLUMNS = {"connection": 25, "router.link": 29, "router.address": 21, "router": 33, "router.config.address": 11}
-
-
-@pytest.fixture
-def bed() -> Iterator[Bed]:
-    segments = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
-    try:
-        yield Bed(segments)
-    finally:
-        segments.unlink()  # what refers to the mappings goes with the test, and they with it
 
 
 def test_links(bed: Bed) -> None:

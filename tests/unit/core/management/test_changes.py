@@ -1,7 +1,5 @@
 """What a management agent changes, and tells of the router beyond its tables."""
 
-import os
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -13,17 +11,7 @@ from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_DENIED, C_D
 from core.management.request import Requester, request_of
 from shm.contract.management import PREFIX
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Denied, Detach
-from shm.memory import segment
 from tests.support.beds.agent import Bed
-
-
-@pytest.fixture
-def bed() -> Iterator[Bed]:
-    segments = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
-    try:
-        yield Bed(segments)
-    finally:
-        segments.unlink()  # what refers to the mappings goes with the test, and they with it
 
 
 def test_an_address_is_configured_and_forgotten(bed: Bed) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-from collections.abc import Iterator
 from email.message import Message
 from http import HTTPStatus
 
@@ -30,15 +29,6 @@ NO_HOSTS = (
 GATE = Gate(
     ["router.example", "*.inside.example"], ["https://app.example", "capacitor://localhost", "http://b.example:8080"]
 )
-
-
-@pytest.fixture
-def bed() -> Iterator[Bed]:
-    bed = Bed()
-    yield bed
-    bed.server.close()
-    for client in bed.clients:
-        client.close()
 
 
 def headers(**values: str | list[str]) -> "Message[str, str]":

@@ -2,22 +2,12 @@
 
 import logging
 import socket
-from collections.abc import Iterator
 
 import pytest
 
 from routerd.exporter import server as http
 from routerd.exporter.server import TELL_SECONDS, Door
 from tests.support.beds.http import GATE, LARGE, Bed, site
-
-
-@pytest.fixture
-def bed() -> Iterator[Bed]:
-    bed = Bed()
-    yield bed
-    bed.server.close()
-    for client in bed.clients:
-        client.close()
 
 
 def get(path: str, more: str = "") -> bytes:
