@@ -230,7 +230,7 @@ def test_each_folder_of_the_router_has_its_line() -> None:
 
 
 def test_no_file_is_longer_than_a_reader_holds_in_mind() -> None:
-    """A longer one hides a noun that wants a file of its own."""
+    """A longer one hides a subject that wants a file of its own."""
     lengths = [(len(file.read_text().splitlines()), file) for file in sources(*CODE)]
     wrong = [f"{file.relative_to(ROOT)}: {n} lines" for n, file in lengths if n > LONGEST_FILE]
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""The exporter's place in the children: started when there is HTTP to serve, and never in anybody's way."""
+"""The exporter among the children of the supervisor: it runs while there is HTTP to serve, and is in nobody's way."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class FakeMemory:
 
 
 class Home:
-    """A children of two workers."""
+    """The children of a supervisor, two workers among them."""
 
     def __init__(self, amqp: Listening, http: Listening) -> None:
         self.amqp, self.http = amqp, http

@@ -84,7 +84,7 @@ def test_whatever_is_shown_fits() -> None:
 
 def test_onlooker_reads_and_cannot_write() -> None:
     """It maps read-only: numbers, rings, board; and it follows segments that are made anew."""
-    prefix = segment.segment_prefix("test-onlooker", os.getpid())
+    prefix = segment.segment_prefix("test-board", os.getpid())
     with segment.create(prefix, 2, 1) as segments:
         segments.board().write(board.encode(Board(other=7)))
         page = segments.worker_stats(1)

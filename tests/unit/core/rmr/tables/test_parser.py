@@ -1,4 +1,4 @@
-"""The parser of route tables: the spec's figures and rules by name, and the oddities that the facts list."""
+"""The parser of route tables: the spec's figures and rules by name, and the odd records that are only warned of."""
 
 import hashlib
 import time
