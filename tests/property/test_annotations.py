@@ -152,7 +152,7 @@ def test_a_hop_in_every_pair_of_forms(hop: Hop, coming: int, going: int, data: s
 @given(data=st.data(), going=st.sampled_from((NONE, MAP, SECTION, SKUPPER)))
 @settings(max_examples=200, deadline=None)
 def test_nobody_else_may_speak_for_routers(hop: Hop, going: int, data: st.DataObject) -> None:
-    """A client's keys, and skrouterd's section, are not heeded and not passed on; ours is refused."""
+    """A client's keys, and skrouterd's section, are not trusted and not passed on; ours is refused."""
     came, form = data.draw(stories()), data.draw(st.sampled_from((MAP, SECTION, SKUPPER)))
     sent = came.encoded(form)
     if form == SECTION:

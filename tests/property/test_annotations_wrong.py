@@ -99,7 +99,7 @@ def test_a_section_by_its_name_is_the_section(hop: Hop, front: bytes, step: int)
 
 @pytest.mark.parametrize("front", [descriptor(0x72, form) for form in SPELLINGS])
 def test_router_keys_count_however_their_section_is_spelled(hop: Hop, front: bytes) -> None:
-    """Heeded from a router, taken off of a client's message."""
+    """Trusted from a router, taken off of a client's message."""
     sent = router_map(key("to") + "a10171" + "a101755401", 4).replace(octets("005372"), front, 1)
     assert hop(sent) == octets("005372c10602a101755401") + BODY
     hop(sent, (MAP,))
@@ -150,11 +150,11 @@ def test_what_is_obsolete_is_not_passed_on(hop: Hop) -> None:
     assert hop(sent, (MAP,)) == octets("005372c1", f"{len(kept) // 2 + 1:02x}02", kept) + BODY
 
 
-@pytest.mark.parametrize("heeded", [(), (MAP,)])
-def test_a_message_of_router_keys_alone_does_not_become_an_empty_one(hop: Hop, heeded: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("trusted", [(), (MAP,)])
+def test_a_message_of_router_keys_alone_does_not_become_an_empty_one(hop: Hop, trusted: tuple[int, ...]) -> None:
     """Its annotations go on without them; the next router takes that, and not an empty message."""
     alone = router_map(key("to") + "a10171", 2).removesuffix(BODY)
-    sent = hop(alone, heeded)
+    sent = hop(alone, trusted)
     assert sent == octets("005372c10100")
     assert hop(sent) == sent
 
@@ -164,6 +164,6 @@ def test_entries_of_users_stay_wherever_they_stand(hop: Hop) -> None:
     one, two, three = ("a1016f5201", "a10174a0" + "02ffff", "a3016240")
     mixed = router_map(one + key("to") + "a10171" + two + key("stream") + "5401" + three, 10)
     sorted_ = octets("005372c1", f"{len(one + two + three) // 2 + 1:02x}06", one, two, three) + BODY
-    for heeded in ((), (MAP,)):
+    for trusted in ((), (MAP,)):
         for small in (False, True):
-            assert hop(mixed, heeded, small=small) == sorted_
+            assert hop(mixed, trusted, small=small) == sorted_

@@ -15,7 +15,7 @@ class Terms(ctypes.Structure):
     """hop_terms of tests/native/hop.h."""
 
     _fields_ = (
-        ("heeded", ctypes.c_uint8),
+        ("trusted", ctypes.c_uint8),
         ("form", ctypes.c_uint8),
         ("state", ctypes.c_uint8),
         ("id", ctypes.c_char_p),
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 @dataclass
 class Hop:
-    """A router between a peer whose word counts in the forms ``heeded``, and one spoken to in ``form``."""
+    """A router between a peer whose word counts in the forms ``trusted``, and one spoken to in ``form``."""
 
     native: ctypes.CDLL
     passed: Passed
@@ -58,7 +58,7 @@ class Hop:
     def __call__(
         self,
         message: bytes,
-        heeded: tuple[int, ...] = (),
+        trusted: tuple[int, ...] = (),
         form: int = NONE,
         router: str = "0/A",
         to: bytes = b"",
@@ -68,7 +68,7 @@ class Hop:
         step: int = 0,
     ) -> bytes:
         """The message as it leaves."""
-        mask = sum(1 << one for one in heeded)
+        mask = sum(1 << one for one in trusted)
         terms = Terms(mask, form, state, router.encode(), to, len(to), small, step)
         done = self.native["pass"](ctypes.byref(terms), message, len(message), ctypes.byref(self.passed))
         assert done >= 0, "blocks were lost"

@@ -82,7 +82,7 @@ def test_whatever_is_shown_fits() -> None:
     assert len(board.encode(Board(rows * 20, 0, connections, 0))) <= contract.BOARD_ROOM
 
 
-def test_onlooker_reads_and_cannot_write() -> None:
+def test_a_shared_view_reads_and_cannot_write() -> None:
     """It maps read-only: numbers, rings, board; and it follows segments that are made anew."""
     prefix = segment.segment_prefix("test-board", os.getpid())
     with segment.create(prefix, 2, 1) as segments:
