@@ -8,6 +8,7 @@ An endpoint's address is the table's, a slash and the endpoint's name. Its recei
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledOwners, CompiledTable
 from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use
+from core.rmr.tables.state import Installed
 from shm.contract.control import SetTables
 from shm.contract.payloads import Detach, Error, record
 from shm.contract.tables import TableSetup
@@ -62,6 +64,8 @@ class ActiveTable:
         self.owners: CompiledOwners | None = None
         self.live: dict[str, Address] = {}  # by endpoint
         self.history = History()
+        self.waiting: deque[Made] = deque()  # to be taken into use, one after the other
+        self.former: list[object] = []  # what was in use before, while its counts move
 
     @property
     def prefix(self) -> str:
@@ -115,8 +119,14 @@ class ActiveTable:
         """What is in use, for the snapshot."""
         now = self.history
         about = Kept(self.setup.name, now.table_id, now.map_id, now.origin, now.installed, now.stamp)
-        table = None if self.table is None else self.table.value
-        return Use(about, table, {} if self.owners is None else self.owners.value)
+        return Use(about, self.installed.table, self.installed.owners)
+
+    @property
+    def installed(self) -> Installed:
+        """The table and the owners in use."""
+        return Installed(
+            None if self.table is None else self.table.value, {} if self.owners is None else self.owners.value
+        )
 
 
 class RouteTables(Plane):
@@ -141,8 +151,6 @@ class RouteTables(Plane):
         self._forwarder = forwarder
         self._addresses = addresses
         self._tables: dict[str, ActiveTable] = {}
-        self._waiting: list[tuple[ActiveTable, Made]] = []
-        self._former: list[tuple[ActiveTable, list[object]]] = []
         self.intake = intake
         self.changed: Callable[[ActiveTable], None] = lambda _: None
         self.installed: list[Callable[[ActiveTable, Made], None]] = []  # called for each table taken into use
@@ -209,7 +217,6 @@ class RouteTables(Plane):
         self._served(active.address, -1, False)
         del self._tables[active.setup.name]
         self._addresses.tables.discard(active.address.key)
-        self._waiting = [one for one in self._waiting if one[0] is not active]
         self._addresses.release(active.address)
         if path := self._stash(active):
             self.intake.keep(path, None)
@@ -257,34 +264,33 @@ class RouteTables(Plane):
             self._turn()
 
     def _turn(self) -> None:
-        for active, things in list(self._former):
-            if active.native.settle():
-                self._former.remove((active, things))
-                self.intake.forget(things)
         while self.intake.made:
             made = self.intake.made.popleft()
-            self._waiting += [(one, made) for one in self if one.values is made.feed.values]
-        busy = {id(active) for active, _ in self._former}
-        waiting, self._waiting = self._waiting, []
-        for active, made in waiting:
-            if id(active) in busy:
-                self._waiting.append((active, made))
-                continue
-            self._install(active, made)
-            if self._former and self._former[-1][0] is active:
-                busy.add(id(active))
+            for active in self:
+                if active.values is made.feed.values:
+                    active.waiting.append(made)
+        for active in list(self):
+            self._settle(active)
+            while active.waiting and not active.former:
+                self._install(active, active.waiting.popleft())
+
+    def _settle(self, active: ActiveTable) -> None:
+        """Free what was in use before once its counts have moved."""
+        if active.former and active.native.settle():
+            self.intake.forget(active.former)
+            active.former = []
 
     @property
     def restless(self) -> bool:
         """Whether there is work to do before the core sleeps."""
-        return bool(self._former or self._waiting or self.intake.made)
+        return bool(self.intake.made) or any(one.former or one.waiting for one in self)
 
     def close(self) -> None:
         """Write the snapshots for the next core."""
         self.intake.close()
 
     def _install(self, active: ActiveTable, made: Made) -> None:
-        before = active.table, active.owners
+        active.former = [active.table, active.owners, made]
         if made.table is not None:
             active.native.use_table(made.table.native, made.moved)
             active.table = made.table
@@ -293,11 +299,7 @@ class RouteTables(Plane):
             active.owners = made.owners
         for name in active.live:
             active.bind(name)
-        things: list[object] = [*before, made]
-        if active.native.settle():
-            self.intake.forget(things)
-        else:
-            self._former.append((active, things))
+        self._settle(active)
         self._tell(active, made)
         for hear in self.installed if made.values else ():
             hear(active, made)

@@ -20,7 +20,6 @@ from core.rmr.managers import application
 from core.rmr.managers.envelope import LONGEST
 from core.rmr.managers.manager_session import ManagerSession, Peer
 from core.rmr.managers.remembered import Known, Remembered
-from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
 from shm.contract.control import SetTables
 from shm.contract.payloads import ConnectionOpened
@@ -153,7 +152,7 @@ class ManagerSessions(Plane):
         world = _World(
             self._forwarder, self._local, self._dialling, self._tables, active, self._clock, self._connections
         )
-        session = ManagerSession(setup, self._instance, world, _use(active))
+        session = ManagerSession(setup, self._instance, world, active.installed)
         path = setup.applications or self._snapshot_store(f"{setup.name}.applications")
         remembered = Remembered(path if setup.serve else "")
         self._sessions[setup.name] = setup, session, remembered
@@ -198,7 +197,7 @@ class ManagerSessions(Plane):
     def _installed(self, active: ActiveTable, made: Made) -> None:
         if (found := self._sessions.get(active.setup.name)) is not None:
             value = made.values[0] if len(made.values) == 1 else None
-            found[1].installed(_use(active), value)
+            found[1].installed(active.installed, value)
 
     # ---- what is due ----
 
@@ -241,12 +240,6 @@ def _matters(setup: TableSetup) -> TableSetup:
 def _known(session: ManagerSession) -> Known:
     """Return the applications that are not configured."""
     return [(one.endpoint, one.control, one.dial) for one in session.server or () if not one.fixed]
-
-
-def _use(active: ActiveTable) -> Installed:
-    return Installed(
-        None if active.table is None else active.table.value, {} if active.owners is None else active.owners.value
-    )
 
 
 def _peer(opened: ConnectionOpened) -> Peer:
