@@ -45,7 +45,7 @@ def run(setup: Setup, channel: Channel) -> None:
     segments = segment.attach(setup.segments)
     seed, names, wake = secrets.token_bytes(32), segments.names, segments.semaphore.release
     core = Core(setup, segments, seed, names.semaphore, wake, _snapshot_store(setup.segments))
-    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), core.planes)
+    display = Display(core, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     failures.count_in(segments.core_stats())
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)

@@ -13,12 +13,12 @@ from core.links.admission import Admissions
 from core.links.connections import Connections
 from core.links.links import Links
 from core.links.local import Local
-from core.links.memory import Memory
 from core.links.plane import Plane, each
 from core.links.refusals import Refusals
 from shm.contract.complaints import Complaints
 from shm.contract.control import Setup
 from shm.contract.payloads import Close, ConnectionOpened, Error, OpenLink, record
+from shm.memory.segment import Segments
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -36,7 +36,7 @@ class Base:
     def __init__(
         self,
         setup: Setup,
-        memory: Memory,
+        memory: Segments,
         seed: bytes,
         semaphore: str | None = None,
         wake: Callable[[], None] | None = None,

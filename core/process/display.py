@@ -3,13 +3,11 @@
 The core writes the board between two turns of the forwarder, at most once a second, in short steps.
 """
 
-from collections.abc import Sequence
 from typing import Final, Protocol
 
-from core.addresses.addresses import Addresses, spelling
-from core.forwarder.forward import Busiest, Forwarder
-from core.links.connections import Connections
-from core.links.plane import Plane
+from core.addresses.addresses import spelling
+from core.forwarder.forward import Busiest
+from core.links.base import Base
 from shm.statistics import board
 from shm.statistics.board import AddressRow, ConnectionRow
 
@@ -26,20 +24,10 @@ class Shown(Protocol):
 class Display:
     """Keeps the board up to date."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        addresses: Addresses,
-        connections: Connections,
-        shown: Shown,
-        planes: Sequence[Plane] = (),
-    ) -> None:
-        self._forwarder = forwarder
-        self._addresses = addresses
-        self._connections = connections
+    def __init__(self, base: Base, shown: Shown) -> None:
+        self._base = base
         self._shown = shown
-        self._planes = planes
-        self._busiest = Busiest(forwarder)
+        self._busiest = Busiest(base.forwarder)
         self._due = 0
         self._last = b""
         self._write(board.Board())
@@ -60,21 +48,21 @@ class Display:
             other,
             [
                 ConnectionRow(worker, *(board.short(text) for text in (one.container, one.host, one.role, one.user)))
-                for worker, one in self._connections.newest(board.CONNECTIONS)
+                for worker, one in self._base.connections.newest(board.CONNECTIONS)
             ],
-            len(self._connections),
+            len(self._base.connections),
         )
-        for plane in self._planes:
+        for plane in self._base.planes:
             plane.show(content)
         self._write(content)
         self._due = now + PERIOD_NS
         return PERIOD_NS
 
     def _row(self, handle: int) -> AddressRow | None:
-        address = self._addresses.of_handle(handle)
+        address = self._base.addresses.of_handle(handle)
         if address is None:
             return None
-        info = self._forwarder.address_info(handle)
+        info = self._base.forwarder.address_info(handle)
         return AddressRow(
             board.short(spelling(address.key)),
             address.rule.distribution,

@@ -12,7 +12,6 @@ import msgspec
 from core.addresses.addresses import Rules
 from core.forwarder.forward import CONTROL, LOCAL, NOTHING, UNKNOWN
 from core.links.base import Base
-from core.links.memory import Memory
 from core.links.plane import each
 from core.process import planes
 from core.process.attaches import Attaches
@@ -39,6 +38,7 @@ from shm.contract.payloads import (
     Presented,
     Seen,
 )
+from shm.memory.segment import Segments
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -49,7 +49,7 @@ class Core(Base):
     def __init__(
         self,
         setup: Setup,
-        memory: Memory,
+        memory: Segments,
         seed: bytes,
         semaphore: str | None = None,
         wake: Callable[[], None] | None = None,

@@ -10,7 +10,7 @@ LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in the content header (arena.h)
 
 
 class Memory:
-    """What ``core.process.router.Memory`` asks for, with rings of ``capacity`` records."""
+    """What the core uses of ``shm.memory.segment.Segments``, with rings of ``capacity`` records."""
 
     def __init__(
         self, workers: int, capacity: int = 64, arena_bytes: int = 256 * 1024, core_arena_bytes: int = 0

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from bench import contract as n
-from core.addresses.addresses import Addresses, Identity, Rules
-from core.forwarder.forward import Forwarder
 from core.forwarder.link_terms import LinkTerms
-from core.links.admission import Admissions
-from core.links.connections import Connections
+from core.links.base import Base
 from core.process.display import PERIOD_NS, Display, spelling
+from shm.contract.control import Setup
 from shm.contract.payloads import ConnectionOpened
 from shm.statistics import board
 from tests.model.memory import Memory
@@ -24,11 +22,10 @@ class Bed:
     def __init__(self, addresses: int) -> None:
         memory = Memory(1, n.RING_CAPACITY, 1 << 20)
         self.rings, control, arenas = memory.rings, memory.control, memory.arenas
-        self.forwarder = Forwarder(1, control, self.rings, arenas, [-1])
-        self.addresses = Addresses(self.forwarder, Identity("me"), Rules([], "balanced"))
-        self.connections = Connections(self.forwarder, Admissions(65535))
+        base = Base(Setup("core", 1, 1, "/none", "me", "0", 1, [-1]), memory, b"seed")
+        self.forwarder, self.addresses, self.connections = base.forwarder, base.addresses, base.connections
         self.board = n.Board(control, n.board_offset(1))
-        self.display = Display(self.forwarder, self.addresses, self.connections, self.board)
+        self.display = Display(base, self.board)
         self.actions = n.Producer(self.rings, n.action_ring_offset(0))
         self.work = n.Consumer(self.rings, n.work_ring_offset(0))
         self.arena = n.ArenaOwner(arenas[0])
