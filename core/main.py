@@ -49,7 +49,7 @@ def run(setup: Setup, channel: Channel) -> None:
     segments.core_stats().own(os.getpid(), setup.generation)
     failures.count_in(segments.core_stats())
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
-    service = None if setup.management is None else Service(core, segments, channel.send)
+    service = None if setup.management is None else Service(core, channel.send)
     if service is not None:
         core.errands.append(service.step)
     if (network_adapter := core.find(NetworkAdapter)) is not None:

@@ -100,7 +100,7 @@ class Connections(Table):
     def rows(self) -> list[ConnectionRow]:
         view = self._view
         last = _last_deliveries(view)
-        entries = list(view.connections.entries())
+        entries = list(view.core.connections.entries())
         self._closing &= {_name(worker, opened) for worker, opened, _ in entries}
         edges = view.core.find(Edges)
         return [
@@ -156,7 +156,7 @@ class Connections(Table):
         self._view.post(row.worker, Close(row.opened.connection, row.opened.generation, CLOSED))
 
     def _trace(self, row: ConnectionRow, on: bool) -> None:
-        opened, connections = row.opened, self._view.connections
+        opened, connections = row.opened, self._view.core.connections
         self._view.command(lambda: connections.traced(row.worker, opened, on))
         self._view.post(row.worker, Trace(opened.connection, opened.generation, on))
         LOGGER.info("[C%d] protocol trace switched %s", opened.number, "on" if on else "off")
@@ -170,7 +170,7 @@ def _last_deliveries(view: View) -> dict[tuple[int, int], int]:
     """Return when the links of each connection had their last delivery, in nanoseconds."""
     last: dict[tuple[int, int], int] = {}
     forwarder = view.core.forwarder
-    for link in view.links.entries():
+    for link in view.core.links.entries():
         when = forwarder.link_last(link.worker, link.link, link.generation)
         key = (link.worker, link.connection)
         if when > last.get(key, 0):

@@ -114,7 +114,7 @@ class Links(Table):
         self._seen: dict[int, tuple[int, int, int]] = {}  # reports of workers, by identity
 
     def rows(self) -> list[Link]:
-        return self._view.links.entries()
+        return self._view.core.links.entries()
 
     def prepare(self, page: list[Link], names: list[str]) -> None:
         """Ask the workers about receivers if the columns need it."""

@@ -43,7 +43,7 @@ class Policies(Configured):
             **entity,
             "connectionsProcessed": view.core.admissions.processed + unknown,
             "connectionsDenied": connections,
-            "connectionsCurrent": len(view.connections),
+            "connectionsCurrent": len(view.core.connections),
             "linksDenied": links,
             "maxMessageSizeDenied": sizes,
             "totalDenials": connections + links + sizes + _sum(workers, "refused_sessions"),

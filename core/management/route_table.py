@@ -119,7 +119,7 @@ class RouteTables(Configured):
         """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
         requester, pushers = self._view.requester, active.setup.pushers
         requester.check()
-        opened = None if requester.host is None else self._view.connections.find(*requester.host)
+        opened = None if requester.host is None else self._view.core.connections.find(*requester.host)
         user = "" if opened is None else opened.user
         if EVERYBODY not in pushers and user not in pushers:
             who = f"user {user!r}" if user else "the requester, who is unknown; send the request unsettled"

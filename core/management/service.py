@@ -35,7 +35,6 @@ from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
 from shm.contract.payloads import POLL_LINK, SEEN_LINK, Poll, Seen
-from shm.memory.segment import Segments
 from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
@@ -63,18 +62,17 @@ _TOO_LONG = Response(
 class Service:
     """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
-    def __init__(self, core: Core, segments: Segments, tell: Callable[[FromChild], None]) -> None:
+    def __init__(self, core: Core, tell: Callable[[FromChild], None]) -> None:
         self._core = core
         self._tell = tell  # sends to the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet
         self._polls: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
-        self._segments = segments
         self._router_id = core.setup.router_id
         self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
         self._mailbox: deque[Callable[[], None]] = deque()
         self._thread: threading.Thread | None = None
-        view = View(core, segments, self._command, self._change, self._poll)
+        view = View(core, self._command, self._change, self._poll)
         core.seen = self._seen
         self._agent = Agent(view)
         for address in ADDRESSES:
@@ -217,7 +215,7 @@ class Service:
 
     def _post(self, action: Callable[[], None]) -> None:
         self._mailbox.append(action)
-        self._segments.semaphore.release()
+        self._core.memory.semaphore.release()
 
     def _command(self, action: Callable[[], Any]) -> Any:
         """Run a function in the core's thread and return its result.

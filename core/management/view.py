@@ -10,15 +10,12 @@ from typing import Any
 
 import msgspec
 
-from core.links.connections import Connections
 from core.links.link import Link
-from core.links.links import Links
 from core.management.recent import Recent
 from core.management.request import Requester
 from core.process.router import Core
 from shm.contract.control import ChangeReply
 from shm.contract.management import Management
-from shm.memory.segment import Segments
 
 SECOND = 1_000_000_000
 
@@ -33,15 +30,13 @@ PollLinks = Callable[[Sequence[Link]], dict[int, tuple[int, int, int]]]
 class View:
     """The agent's access to everything that it shows or changes."""
 
-    def __init__(
-        self, core: Core, segments: Segments, command: Command, change: Change, poll: PollLinks = lambda _: {}
-    ) -> None:
+    def __init__(self, core: Core, command: Command, change: Change, poll: PollLinks = lambda _: {}) -> None:
         self.core = core
-        self.segments = segments
+        self.segments = core.memory
         self.command = command
         self.change = change
         self.poll = poll
-        self.recent = Recent(segments)
+        self.recent = Recent(core.memory)
         self.management = core.setup.management or Management([], {})
         self.requester = Requester()  # of the current request
         self.started = time.monotonic_ns()
@@ -60,19 +55,11 @@ class View:
 
         self.command(act)
 
-    @property
-    def links(self) -> Links:
-        return self.core.links
-
-    @property
-    def connections(self) -> Connections:
-        return self.core.connections
-
     def seconds_since(self, then: int) -> int:
         """Return whole seconds since a time of CLOCK_MONOTONIC in nanoseconds."""
         return max(0, time.monotonic_ns() - then) // SECOND
 
     def connection_number(self, worker: int, connection: int) -> int | None:
         """Return the router's number of a connection, or None."""
-        opened = self.connections.find(worker, connection)
+        opened = self.core.connections.find(worker, connection)
         return None if opened is None else opened.number

@@ -47,7 +47,7 @@ def agent() -> Iterator[Agent]:
         keeper = Keeper(default_config())
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=keeper.management())
         core = Core(setup, segments, b"seed")
-        view = View(core, segments, lambda action: action(), keeper.change)
+        view = View(core, lambda action: action(), keeper.change)
         keeper.agent = Agent(view)
         yield keeper.agent
     finally:

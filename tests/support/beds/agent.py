@@ -54,7 +54,7 @@ class Bed:
         self.work = contract.Consumer(segments.rings, contract.work_ring_offset(0))
         self.seen: dict[int, tuple[int, int, int]] = {}
         self.asked: list[list[int]] = []
-        view = View(self.core, segments, lambda action: action(), self.keeper.change, self.look)
+        view = View(self.core, lambda action: action(), self.keeper.change, self.look)
         self.keeper.agent = self.agent = Agent(view)
         self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
         self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))

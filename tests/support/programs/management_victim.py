@@ -60,8 +60,8 @@ def requests() -> Iterator[bytes]:
 class Tried(Service):
     """It says what becomes of each request."""
 
-    def __init__(self, core: Core, segments: segment.Segments) -> None:
-        super().__init__(core, segments, lambda _: None)
+    def __init__(self, core: Core) -> None:
+        super().__init__(core, lambda _: None)
         self.requester = Requester(management=READ)
         self.posted, self.finished = threading.Event(), threading.Semaphore(0)
         self.outcomes, self.answered = 0, 0
@@ -123,7 +123,7 @@ def main(seed: int, number: int, trace: Path) -> str:
     try:
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=management(default_config(), Identities()))
         core = Core(setup, segments, b"seed")
-        service = Tried(core, segments)
+        service = Tried(core)
         whole = list(requests())
         with trace.open("wb", buffering=0) as file:
             for _ in range(number // AT_ONCE):
