@@ -231,7 +231,7 @@ class Ends(Plane):
         self._base.post(name[0], detach)
 
     def _refuse(self, pending: Pending, error: Error) -> None:
-        self._base.refusals.tell_beyond(pending.worker, pending.attach, error)
+        self._base.refusals.tell(pending.worker, pending.attach, error, beyond=True)
         self._base.post(pending.worker, Attached(pending.name[1], pending.name[2], None, error))
 
 

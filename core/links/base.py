@@ -63,6 +63,10 @@ class Base:
         self._complaints = Complaints()
         self.planes: list[Plane] = []
         self.links = Links(self.forwarder, self.addresses, self.admissions, self.planes)
+        self.assemble()
+
+    def assemble(self) -> None:
+        """Fill ``planes``. A base by itself has none."""
 
     def find(self, kind: type[P]) -> P | None:
         """Return the plane of a class, or None if this router has none."""

@@ -35,17 +35,11 @@ class Refusals:
         self._forwarder = forwarder
         self.find = find
 
-    def tell(self, worker: int, attach: Attach, error: Error) -> None:
-        """Count and log a link that this router refuses."""
-        self._refused(worker, attach, error, REASONS.get(error.condition, OTHERWISE))
-
-    def tell_beyond(self, worker: int, attach: Attach, error: Error) -> None:
-        """Count and log a link that was sent on and then refused or lost beyond this router."""
-        self._refused(worker, attach, error, BEYOND)
-
-    def _refused(self, worker: int, attach: Attach, error: Error, counter: str) -> None:
+    def tell(self, worker: int, attach: Attach, error: Error, beyond: bool = False) -> None:
+        """Count and log a link that this router refuses, or that was sent on and then refused or lost ``beyond``."""
+        counter = BEYOND if beyond else REASONS.get(error.condition, OTHERWISE)
         self._forwarder.count(COUNTERS[counter].place)
         opened = self.find(worker, attach.connection)
         peer = f"worker {worker} connection {attach.connection}" if opened is None else opened.host
-        what = "refused beyond this router" if counter == BEYOND else "refused"
+        what = "refused beyond this router" if beyond else "refused"
         LOGGER.info("link %r of %s %s: %s: %s", attach.name, peer, what, error.condition, error.description)

@@ -5,17 +5,11 @@ import psutil
 from shm.memory.segment import Segments
 
 
-def pids(segments: Segments) -> list[int]:
-    """Return the process ids of supervisor, core, recorder and workers that are alive."""
-    pages = [segments.supervisor_stats(), segments.core_stats(), segments.recorder_stats()]
-    pages += [segments.worker_stats(i) for i in range(segments.workers)]
-    known = [page.pid for page in pages]
-    return [pid for pid in known if pid]
-
-
 def memory_usage(segments: Segments) -> int:
     """Return the bytes of memory of all processes. Shared memory counts once."""
-    return sum(proportional(pid) for pid in pids(segments))
+    pages = [segments.supervisor_stats(), segments.core_stats(), segments.recorder_stats()]
+    pages += [segments.worker_stats(i) for i in range(segments.workers)]
+    return sum(proportional(page.pid) for page in pages if page.pid)
 
 
 def proportional(pid: int) -> int:

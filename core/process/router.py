@@ -17,15 +17,7 @@ from core.process import planes
 from core.process.attaches import Attaches
 from core.process.contained import Contained
 from core.process.recovery import Recovery
-from shm.contract.control import (
-    ChangeAddresses,
-    SetAddresses,
-    SetPolicy,
-    Setup,
-    WorkerAdded,
-    WorkerGone,
-    WorkerReclaimed,
-)
+from shm.contract.control import ChangeAddresses, SetAddresses, SetPolicy, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.contract.payloads import (
     PAYLOADS,
     Attach,
@@ -38,7 +30,6 @@ from shm.contract.payloads import (
     Presented,
     Seen,
 )
-from shm.memory.segment import Segments
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -46,16 +37,8 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 class Core(Base):
     """The forwarder and the control plane around it. A core without a semaphore is driven by ``step`` alone."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        memory: Segments,
-        seed: bytes,
-        semaphore: str | None = None,
-        wake: Callable[[], None] | None = None,
-        snapshot_store: Callable[[str], str] = lambda _: "",
-    ) -> None:
-        super().__init__(setup, memory, seed, semaphore, wake, snapshot_store)
+    def assemble(self) -> None:
+        """Build the planes, and the parts of the core that know them."""
         planes.build(self)
         self.attaches = Attaches(self)
         self._contained = Contained(self)
@@ -64,7 +47,7 @@ class Core(Base):
         self.seen: Callable[[Seen], None] = lambda _: None  # the service sets it to take reports
         self._recovery = Recovery(self)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
-        for part in planes.parts(setup):
+        for part in planes.parts(self.setup):
             self.configure(part)
 
     # ---- turns ----

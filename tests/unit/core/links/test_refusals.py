@@ -42,7 +42,6 @@ def test_each_is_counted_by_its_reason_and_told_with_its_peer(
     forwarder = Counting()
     opened = ConnectionOpened(5, 1, "c", "192.0.2.7:4711")
     refusals = Refusals(cast(Forwarder, forwarder), lambda worker, at: opened if (worker, at) == (2, 5) else None)
-    tell = refusals.tell_beyond if beyond else refusals.tell
-    tell(2, Attach(0, 1, 5, "mine", False, "a"), Error(condition, "no"))
+    refusals.tell(2, Attach(0, 1, 5, "mine", False, "a"), Error(condition, "no"), beyond=beyond)
     assert forwarder.counted == [COUNTERS[counter].place]
     assert caplog.messages == [f"link 'mine' of 192.0.2.7:4711 {said}: {condition}: no"]
