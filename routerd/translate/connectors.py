@@ -56,17 +56,14 @@ def taken_over(
     connecting: Sequence[Connecting], absent: Collection[int], able: Iterable[int]
 ) -> list[Connecting] | None:
     """Give the connectors of absent workers to those able to take them; None: nothing changes."""
-    load = dict.fromkeys(able, 0)
+    load = {index: sum(one.worker == index for one in connecting) for index in able}
     if not load or not any(one.worker in absent for one in connecting):
         return None
-    for one in connecting:
-        if one.worker in load:
-            load[one.worker] += 1
     found: list[Connecting] = []
     for one in connecting:
         worker = one.worker
         if worker in absent:
-            worker = min(load, key=lambda index: load[index])
+            worker = min(load, key=load.__getitem__)
             load[worker] += 1
         found.append(msgspec.structs.replace(one, worker=worker))
     return found
@@ -100,7 +97,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
 
 
 def common_terms(one: Listener | Connector, link_capacity: int) -> dict[str, Any]:
-    """Return the parts of a set-up that listeners and connectors have in common and that differ from the entity's."""
+    """Return what the set-ups of listeners and connectors derive alike from their entities."""
     return {
         "max_frame_size": max(one.max_frame_size, MIN_FRAME_SIZE),
         "max_sessions": min(one.max_sessions or MAX_SESSIONS, MAX_SESSIONS),

@@ -180,7 +180,7 @@ def blueprint(
     identities: Identities,
     connecting: Sequence[Connecting] = (),
 ) -> Blueprint:
-    """Return the blueprint of a configuration; `connecting`: the connectors that there are already."""
+    """Return the blueprint of a configuration; connectors in `connecting` keep their workers."""
     return Blueprint(
         router=config.router,
         version=version,

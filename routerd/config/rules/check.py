@@ -1,4 +1,4 @@
-"""Checks every section against its entity's declaration: unknown names, wrong values, missing attributes."""
+"""Checks each section against its entity's declaration: unknown names, wrong values, missing attributes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
