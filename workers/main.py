@@ -48,13 +48,13 @@ from workers.source_routes.senders import Senders
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # longest run of the pump before Python's turn; the control socket ends it early
 POLL_NS = 1_000_000_000
-WAITING_ROUND_SECONDS = 0.02  # the same while Python waits for a state that causes no event
+WAITING_ROUND_SECONDS = 0.02  # its limit while Python waits for a state that causes no event
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = "amqp:connection:forced"
 
 
 class Due(Protocol):
-    """Who has something to do now and then. ``wait``: seconds until then, at most those given."""
+    """An object with timed work; ``wait`` returns the seconds until `step` is due, at most ``at_most``."""
 
     def step(self) -> None: ...
     def wait(self, at_most: float) -> float: ...

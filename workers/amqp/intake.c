@@ -221,7 +221,7 @@ static void intake_unfit(pump *p, worker_link *k, in_delivery *s)
     intake_discard(s, true);
 }
 
-/* The rest of a payload that a worker opens makes no sense. */
+/* Ends a delivery whose payload, which a route worker opens, is malformed. */
 static void intake_broken(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
 {
     bool posted = s->posted;

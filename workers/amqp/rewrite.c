@@ -55,7 +55,7 @@ static bool rewrite_override(const pump *p, const out_delivery *o, annotations_w
     return true;
 }
 
-/* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery makes no sense. */
+/* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery is malformed. */
 PRIVATE inline bool rewrite_begin(const pump *p, const worker_link *k, out_delivery *o, uint64_t length)
 {
     const arena_view *v = &p->views[o->arena];

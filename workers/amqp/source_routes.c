@@ -257,7 +257,7 @@ PRIVATE inline enum scan_result route_streamed(pump *p, worker_link *k, in_deliv
 }
 
 /* The next piece of a payload that was opened or wrapped on its way. 1: it is in the chain; 0: nothing came; -1: it
- * makes no sense, or there is no room for it. */
+ * is malformed, or there is no room for it. */
 PRIVATE inline int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];

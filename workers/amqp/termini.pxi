@@ -69,13 +69,8 @@ cdef put_termini(pn_link_t *engine, given):
     pn_link_set_rcv_settle_mode(engine, given.rcv_settle_mode)
 
 
-cdef class Coupler:
+cdef class Coupler(PumpPart):
     """The ends of link-route pairs in one pump."""
-
-    cdef Pump pump
-
-    def __cinit__(self, Pump pump):
-        self.pump = pump
 
     def taken(self, uint32_t index, uint32_t generation, str name, bint outgoing, uint32_t session) -> bool:
         """Return whether a link has to wait until the peer has detached another one of its name.
@@ -115,13 +110,6 @@ cdef class Coupler:
 
     def detach(self, uint32_t index, uint32_t generation, error=None):
         """Detach an end without closing it, after the other end; the pump calls the handler's link_lost."""
-        cdef worker_link *k = <worker_link *> pool_find2(&self.pump.p.links, index, generation)
-        cdef pn_link_t *engine
-        if k == NULL:
-            return
-        engine = k.engine
-        mark_dirty(&self.pump.p, k.conn)
-        link_lost(&self.pump.p, k, EV_LINK_LOST)
-        if error is not None:
-            set_condition(pn_link_condition(engine), error[0], error[1])
-        pn_link_detach(engine)
+        cdef pn_link_t *engine = lose_link(self.pump, index, generation, error)
+        if engine != NULL:
+            pn_link_detach(engine)

@@ -56,8 +56,10 @@ TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by loca
 
 
 class Handler:
-    """Events of one worker's pump. What the core says is first offered to who serves connections that are
-    ``framed``, then done here."""
+    """Handles the events of one worker's pump.
+
+    The ``framed`` protocols are offered each control message of the core first; the handler takes the others.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Handler:
             Presented: lambda _: self._pump.go_on(),
             RouteReach: senders.reached,
         }
-        self._trace_settings: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
+        self._trace_settings: dict[int, bool] = {}  # by connection: its own setting, if it has one
         self._complaints = Complaints(ACCEPT_TELL_SECONDS)
 
     # ---- connections ----
@@ -270,7 +272,7 @@ class Handler:
     # ---- the core's answers and orders ----
 
     def control(self, kind: int, payload: bytes) -> bool:
-        """A control record of the core. False: it made no sense and was dropped."""
+        """Take a control record of the core; return False for a malformed one, which is dropped."""
         try:
             message = self._decoders[kind](payload)
             if not any(one.take(message) for one in self._framed):

@@ -42,7 +42,7 @@ class LinkRequests:
         self._waiting: dict[Key, list[OpenLink]] = {}
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:

@@ -74,7 +74,7 @@ class Connectors(Protocol):
 
 
 class Framed(Protocol):
-    """What a worker asks of whoever serves the connections of a framed protocol (workers.framed)."""
+    """The part of workers.framed.framed.FramedConnections that a worker uses."""
 
     def take(self, message: msgspec.Struct) -> bool: ...
     def listen(self, place: int, one: ListenerSetup) -> None: ...

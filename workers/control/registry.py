@@ -1,7 +1,6 @@
-"""A worker's connections as all see them that serve some: their numbers and peers, and the way to the core.
+"""The registry of a worker's connections: their numbers, peers and terms, and messages about them to the core.
 
-Whoever serves connections is made with the registry and with those it asks; last, the pump is told whom it
-calls.
+AMQP, RMR and Ockam connections share it.
 """
 
 import msgspec
@@ -14,7 +13,7 @@ from workers.control.opening import CAPABILITIES, open_properties
 
 
 class Registry:
-    """Of one pump. All tables but ``listeners`` are by the index of the connection."""
+    """The connections of one pump. All tables but ``listeners`` are by the index of the connection."""
 
     def __init__(self, setup: Setup, pump: Pump) -> None:
         self.setup = setup
@@ -22,8 +21,8 @@ class Registry:
         self.listeners: dict[int, ListenerSetup] = {one.number: one for one in setup.listeners}  # by number
         self.numbers: dict[int, int] = {}  # unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
-        self.passed: dict[int, Passed] = {}  # those that the core knows
-        self.dialled_by: dict[int, ConnectorSetup] = {}  # those that a connector has made
+        self.passed: dict[int, Passed] = {}  # those that the policy has admitted
+        self.dialled_by: dict[int, ConnectorSetup] = {}  # those of connectors
 
     def number(self, index: int) -> int:
         """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""
@@ -62,10 +61,10 @@ class Registry:
     # ---- the core ----
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
-        """A link that the core wanted will not be."""
+        """Tell the core that a link which it has requested was refused."""
         self.post(LinkRefused(request, Error(*error) if error else None))
 
     def post(self, message: msgspec.Struct, **names: int) -> None:
-        """Tell the core."""
+        """Post a payload to the core; ``names`` are those of the record's link or connection."""
         kind, payload = record(message)
         self.pump.post(kind, payload, **names)

@@ -64,7 +64,7 @@ class Logins(Protocol):
 
 
 class WordError(ValueError):
-    """An authentication service describes a client in a malformed way."""
+    """An authentication service has sent a malformed identity or malformed permissions."""
 
 
 class _Service:

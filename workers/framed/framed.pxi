@@ -28,7 +28,7 @@ cdef bint framed_dispatch(Pump pump, int event, uint32_t index, worker_connectio
     return False
 
 
-cdef class FramedTransport:
+cdef class FramedTransport(PumpPart):
     """The native side of one pump's connections of one protocol.
 
     The pump calls the handler's ``opened(index, generation)`` and ``gone(index, generation, opened, why)``; for a new
@@ -36,11 +36,7 @@ cdef class FramedTransport:
     payload, asked)`` with the beginning of the payload, and ``message(index, link, sent, beginning)``.
     """
 
-    cdef Pump pump
     cdef int protocol
-
-    def __cinit__(self, Pump pump):
-        self.pump = pump
 
     def serve(self, handler):
         """Call this handler for connections of the protocol."""

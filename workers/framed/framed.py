@@ -76,23 +76,23 @@ class FramedConnections:
     # ---- the worker ----
 
     def listen(self, place: int, one: ListenerSetup) -> None:
-        """A listener has this place in the pump; perhaps it is for this protocol. Raises ValueError."""
+        """Serve a listener's place in the pump, if the listener is for this protocol. Raises ValueError."""
 
     def configure(self, change: msgspec.Struct) -> None:
-        """The supervisor has said something (``shm.contract.control``); perhaps it is for this protocol."""
+        """Take a change of the configuration (``shm.contract.control``), if it is for this protocol."""
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         return at_most
 
     def step(self) -> None:
-        """Make the connections that are due."""
+        """Start the connections that are due."""
 
     def stop(self) -> None:
-        """Make no connection any more."""
+        """Start no more connections; open ones stay."""
 
     def forget(self) -> None:
-        """The core is dead: so is what it wanted."""
+        """Drop the orders of a dead core."""
 
     # ---- connections ----
 
@@ -163,7 +163,7 @@ class FramedConnections:
         closed = ConnectionClosed(index, generation, why)
         self._owner.post(closed, connection=index, connection_generation=generation)
 
-    # ---- what the log wants ----
+    # ---- the log ----
 
     def log_messages(self, peer: Peer, parts: list[str]) -> None:
         """Log these parts of a connection's messages, if there are any."""
@@ -184,7 +184,7 @@ class FramedConnections:
         """Return the text of a frame for the trace."""
         return f"{self.role.upper()}: {'->' if sent else '<-'} ({length}) {quoted(head + payload)}"
 
-    # ---- what the core wants ----
+    # ---- orders of the core ----
 
     def take(self, message: msgspec.Struct) -> bool:
         """Take a control message of the core; return False if it concerns none of these connections."""

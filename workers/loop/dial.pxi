@@ -126,13 +126,31 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     return k
 
 
-cdef class Dialler:
-    """Opens router-initiated connections and links of one pump."""
+cdef pn_link_t *lose_link(Pump pump, uint32_t index, uint32_t generation, error) except? NULL:
+    """Report a link lost, and set the error of its detach; return the engine's link, NULL if the link is gone."""
+    cdef worker_link *k = <worker_link *> pool_find2(&pump.p.links, index, generation)
+    cdef pn_link_t *engine
+    if k == NULL:
+        return NULL
+    engine = k.engine
+    mark_dirty(&pump.p, k.conn)
+    link_lost(&pump.p, k, EV_LINK_LOST)
+    if error is not None:
+        set_condition(pn_link_condition(engine), error[0], error[1])
+    return engine
+
+
+cdef class PumpPart:
+    """The base of classes that serve one subject of a pump."""
 
     cdef Pump pump
 
     def __cinit__(self, Pump pump):
         self.pump = pump
+
+
+cdef class Dialler(PumpPart):
+    """Opens router-initiated connections and links of one pump."""
 
     def add_place(self, *terms):
         """Add a connector with the terms of `Pump.add_listener`; return its place. Raises ValueError."""

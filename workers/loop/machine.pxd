@@ -36,8 +36,7 @@ cdef extern from "workers/loop/api.h" nogil:
     int A_CONTROL
     int N_ACCEPTING, N_BAD_RECORDS
     ctypedef struct slot_head:
-        uint32_t next_free
-        uint32_t generation
+        uint32_t next_free, generation
     ctypedef struct pool:
         uint32_t used, high
     ctypedef struct framed_connection:
@@ -99,9 +98,7 @@ cdef extern from "workers/loop/api.h" nogil:
         pn_transport_t *transport
         int fd
         uint16_t listener
-        bint opened
-        bint known
-        bint failed
+        bint opened, known, failed
         int64_t deadline
         char *user
         bint secured
@@ -119,13 +116,7 @@ cdef extern from "workers/loop/api.h" nogil:
         pn_link_t *engine
         worker_connection *conn
         uint32_t capacity
-        bint outgoing
-        bint open
-        bint known
-        bint router_initiated
-        bint routed
-        bint to_table, anonymous
-        bint framed
+        bint outgoing, open, known, router_initiated, routed, to_table, anonymous, framed
         int32_t credit
         uint32_t asked
         uint64_t order
@@ -151,13 +142,8 @@ cdef extern from "workers/loop/api.h" nogil:
         pn_ssl_domain_t *tls
         framed_terms *framed
     ctypedef struct routerd_record:
-        uint8_t type
-        uint8_t arena
-        uint32_t link
-        uint32_t link_gen
-        uint32_t block
-        uint32_t state
-        uint32_t credit
+        uint8_t type, arena
+        uint32_t link, link_gen, block, state, credit
         uint64_t time
     ctypedef struct arena_view:
         uint32_t small_count, large_count

@@ -71,7 +71,7 @@ cdef class Pump(AnnotatingPump):
         self.p.core_bell = <routerd_doorbell *> (control + LAYOUT_CORE_DOORBELL)
         if (not outbox_attach(&self.p.actions, <routerd_ring *> (rings + layout_action_ring(index)))
                 or not ring_consume(&self.p.work, <routerd_ring *> (rings + layout_work_ring(index)))):
-            raise ValueError("the rings in shared memory make no sense; restart the router")
+            raise ValueError("the rings in shared memory are malformed; restart the router")
         name = segments.names.semaphore.encode()
         self.p.core_semaphore = sem_open(name, 0)
         if self.p.core_semaphore == NULL:
@@ -381,16 +381,9 @@ cdef class Pump(AnnotatingPump):
 
     def link_close(self, uint32_t index, uint32_t generation, error=None):
         """Detach an attached link; the handler's link_lost is called for it."""
-        cdef worker_link *k = <worker_link *> pool_find2(&self.p.links, index, generation)
-        cdef pn_link_t *engine
-        if k == NULL:
-            return
-        engine = k.engine
-        mark_dirty(&self.p, k.conn)
-        link_lost(&self.p, k, EV_LINK_LOST)
-        if error is not None:
-            set_condition(pn_link_condition(engine), error[0], error[1])
-        pn_link_close(engine)
+        cdef pn_link_t *engine = lose_link(self, index, generation, error)
+        if engine != NULL:
+            pn_link_close(engine)
 
     def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
              uint32_t connection=0, uint32_t connection_generation=0):
@@ -410,9 +403,9 @@ cdef class Pump(AnnotatingPump):
             raise MemoryError("no block is left for a control message to the core; raise arenaSize")
 
 
+include "dial.pxi"
 include "../transport/security.pxi"
 include "../transport/trace.pxi"
-include "dial.pxi"
 include "../amqp/termini.pxi"
 include "../framed/framed.pxi"
 include "../transport/relay.pxi"

@@ -52,23 +52,12 @@ static amqp_octets cbor_octets(route_bare *b, uint8_t major)
 static enum route_result cbor_path(route_run *r, route_bare *b, route_path *w, bool onward)
 {
     uint64_t count = cbor_head(b, CBOR_ARRAY);
-    uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
-    w->count = w->octets = 0;
-    if (!b->why && count > most)
-        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL,
-                          "a route is too long: %u addresses; %u are allowed",
-                          count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
+    if (route_path_begin(r, b, w, count, onward) == ROUTE_REFUSED) return ROUTE_REFUSED;
     for (uint64_t i = 0; i < count && !b->why; i++) {
         if (cbor_head(b, CBOR_ARRAY) != 2 && !b->why) b->why = "an address has not 2 elements";
         uint64_t type = cbor_head(b, CBOR_UINT);
         if (!b->why && type > 255) b->why = "an address type is above 255";
-        amqp_octets name = cbor_octets(b, CBOR_BYTES);
-        if (b->why) break;
-        if (!name.size) b->why = "an address is empty";
-        if (name.size > r->table->limits.address_octets)
-            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
-                              r->table->limits.address_octets);
-        path_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+        if (route_path_add(r, b, w, type, cbor_octets(b, CBOR_BYTES)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     }
     path_reverse(w);
     return ROUTE_DONE;

@@ -194,7 +194,7 @@ static enum framed_step ockam_frame(pump *p, worker_connection *c, const uint8_t
     } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {
         if (intake_complains(p, route_why[ROUTE_BAD_ENCODING]))
             p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
-        framed_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame makes no sense");
+        framed_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame is malformed");
         route_engine_clean(e);
         return FRAMED_WAIT;
     } else if (done == ROUTE_DONE && (done = ockam_take(e, t)) == ROUTE_DONE) {

@@ -30,7 +30,7 @@ static const char *ockam_routes(ockam_made *made, const framed_connection *x, co
     if (!amqp_map(map, &items, &count) || route_read_map(&made->run, l, items.at,
                                                          (uint32_t) (items.end - items.at), count, &given)
                                                          == ROUTE_REFUSED)
-        return "its annotations make no sense";
+        return "its annotations are malformed";
     if (!given.onward || !l->onward.count) return "it has no onward route";
     if (!route_same(path_first(&l->onward), &own))
         return "its onward route does not begin with the address of this connection";

@@ -118,7 +118,7 @@ class Rmr(FramedConnections):
                 self._speak(other)
 
     def configure(self, change: msgspec.Struct) -> None:
-        """The tables from now on."""
+        """Replace the route tables."""
         if not isinstance(change, SetTables):
             return
         self._tables = {one.name: one for one in change.tables}

@@ -164,26 +164,39 @@ static amqp_octets bare_data(route_bare *b)
     return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
+/* Begins a route of `count` addresses, unless they are more than the limit. */
+PRIVATE inline enum route_result route_path_begin(route_run *r, const route_bare *b, route_path *w, uint64_t count,
+                                                  bool onward)
+{
+    uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
+    w->count = w->octets = 0;
+    if (b->why || count <= most) return ROUTE_DONE;
+    return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL,
+                      "a route is too long: %u addresses; %u are allowed",
+                      count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
+}
+
+/* Appends an address to a route that is read; a malformed one sets `b->why`. */
+PRIVATE inline enum route_result route_path_add(route_run *r, route_bare *b, route_path *w, uint64_t type,
+                                                amqp_octets name)
+{
+    if (b->why) return ROUTE_DONE;
+    if (!name.size) b->why = "an address is empty";
+    if (name.size > r->table->limits.address_octets)
+        return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
+                          r->table->limits.address_octets);
+    path_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+    return ROUTE_DONE;
+}
+
 static enum route_result bare_path(route_run *r, route_bare *b, route_path *w, bool onward)
 {
     uint64_t count = bare_uint(b);
-    uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
-    w->count = w->octets = 0;
-    if (b->why) return ROUTE_DONE;
-    if (count > most)
-        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL,
-                          "a route is too long: %u addresses; %u are allowed",
-                          count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
+    if (route_path_begin(r, b, w, count, onward) == ROUTE_REFUSED) return ROUTE_REFUSED;
     for (uint64_t i = 0; i < count && !b->why; i++) {
         uint64_t type = bare_uint(b);
         if (!b->why && type > 255) b->why = "an address type is above 255";
-        amqp_octets name = bare_data(b);
-        if (b->why) break;
-        if (!name.size) b->why = "an address is empty";
-        if (name.size > r->table->limits.address_octets)
-            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
-                              r->table->limits.address_octets);
-        path_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+        if (route_path_add(r, b, w, type, bare_data(b)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     }
     path_reverse(w);
     return ROUTE_DONE;

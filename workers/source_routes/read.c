@@ -121,7 +121,7 @@ static enum route_result route_read_path(route_run *r, route_path *w, amqp_value
     return ROUTE_DONE;
 }
 
-/* `route:D1=>B2`, or one name.  False: an address makes no sense. */
+/* `route:D1=>B2`, or one name.  False: an address is malformed. */
 static bool route_text_stop(const uint8_t *at, const uint8_t *end, route_stop *s)
 {
     while (at < end && *at == ' ') at++;
@@ -162,7 +162,7 @@ PRIVATE inline enum route_result route_read_text(route_run *r, route_path *w, co
         while (to < end && !(to + 1 < end && to[0] == '=' && to[1] == '>')) to++;
         route_stop s;
         if (!route_text_stop(text, to, &s))
-            return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "an address of a route: makes no sense");
+            return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "an address of a route is malformed");
         if (w->count > UINT8_MAX)
             return route_refuse(r, ROUTE_LONG_ONWARD, NULL, "a route: has more than 255 addresses");
         path_push(w, &s);

@@ -23,9 +23,9 @@ GLUE const char *const route_condition[ROUTE_REASONS] = {
 GLUE const char *const route_why[ROUTE_REASONS] = {
     "its onward route is empty", "its onward route does not begin with the worker it came to",
     "its onward route ends at a worker",
-    "its onward route goes on behind an unwrapper", "an address of its routes makes no sense",
-    "an annotation of its routes makes no sense",
-    "what a worker should unwrap makes no sense", "it has passed more workers than allowed",
+    "its onward route goes on behind an unwrapper", "an address of its routes is malformed",
+    "an annotation of its routes is malformed",
+    "what a worker should unwrap is malformed", "it has passed more workers than allowed",
     "its onward route is too long",
     "its return route is too long", "an address of its routes is too long", "its routes have too many octets",
     "there are too many wrappers around it", "it has too much metadata",

@@ -1,4 +1,4 @@
-"""The sources of messages for route workers: facts that the router knows of a link, never a message's claims.
+"""The sources of messages for route workers: what the router knows of a link, never what a message claims.
 
 The pump asks once for each link and table (take.c), and keeps the answer.
 """
@@ -100,7 +100,7 @@ class Senders:
         self._connections = connections
         self._setup = SourceRoutesSetup()
         self._sources = Sources(())
-        self.scope = Scopes(())  # of an address, by the pattern of a worker
+        self.scope = Scopes(())  # finds the scope of an address by a route worker's pattern
         self._reach: dict[tuple[int, int], frozenset[str]] = {}
         self._fed: dict[tuple[int, int], str] = {}  # targets of router-initiated links
         self._changes: dict[int, Transform] = {}

@@ -272,6 +272,9 @@ PRIVATE void route_data_head(uint8_t *to, uint32_t size);
 PRIVATE enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain);
 PRIVATE enum route_result body_gather(route_run *r, bool plain, route_sections *s);
 PRIVATE enum route_result body_whole(route_run *r);
+PRIVATE enum route_result route_path_begin(route_run *r, const route_bare *b, route_path *w, uint64_t count,
+                                           bool onward);
+PRIVATE enum route_result route_path_add(route_run *r, route_bare *b, route_path *w, uint64_t type, amqp_octets name);
 PRIVATE enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why);
 PRIVATE enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, amqp_octets payload);
 PRIVATE enum route_result bare_message(route_run *r, route_level *l);

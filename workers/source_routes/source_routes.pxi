@@ -39,14 +39,12 @@ cdef uint8_t *change_of(void *self, uint32_t worker, const uint8_t *data, size_t
     return memory
 
 
-cdef class Routes:
+cdef class Routes(PumpPart):
     """The route workers of one pump, which must outlive this object."""
 
-    cdef Pump pump
     cdef route_engine engine
 
     def __cinit__(self, Pump pump):
-        self.pump = pump
         if not route_engine_open(&self.engine):
             raise MemoryError("no memory for route workers")
         self.engine.self = <void *> pump

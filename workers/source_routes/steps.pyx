@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=False
-"""Messages through the route workers of one router, one at a time: what worker processes do, without sockets."""
+"""Takes messages through the route workers of one router step by step, as worker processes do, without sockets."""
 
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -24,7 +24,7 @@ STATES = ("complete", "partial", "none")
 
 
 class StepRefusedError(Exception):
-    """The message goes no further: why, as counters call it, the AMQP condition, and a sentence."""
+    """A route worker refuses the message; ``reason`` is the counter's name, ``detail`` a sentence."""
 
     def __init__(self, reason, condition, detail):
         super().__init__(detail)
@@ -63,7 +63,7 @@ cdef fill(route_path *path, route):
 
 
 cdef class Steps:
-    """The route workers of a compiled table (table.py). ``scopes`` tells the scope of an address by a worker's number.
+    """The route workers of a compiled table (table.py). ``scopes`` finds the scope of an address by a worker's number.
 
     A route is a tuple of addresses, each its type and octets. A message is the octets that would leave a router.
     """
@@ -78,7 +78,7 @@ cdef class Steps:
             raise MemoryError("no memory for route workers")
         loaded = route_table_load(<const uint8_t *> PyBytes_AS_STRING(table), len(table))
         if loaded == NULL:
-            raise ValueError("the table of route workers makes no sense")
+            raise ValueError("the table of route workers is malformed")
         route_engine_set(&self.engine, loaded)
         self.scopes = scopes
         self.engine.self = <void *> self
@@ -98,10 +98,11 @@ cdef class Steps:
         return self.left(&self.engine.run, b"")
 
     def step(self, bytes message, int32_t sender, numbers, bint foreign):
-        """Take a message through the worker at its first address: return what leaves, the copies of a tee last.
+        """Take a message through the worker at its first address; return what leaves, the copies of a tee last.
 
-        ``sender``: the number of the worker here that it comes from, or -1 and the source: the numbers of its names, and
-        whether it is an uplink. None: no worker here has this address. Raises StepRefusedError.
+        ``sender`` is the number of the route worker that the message comes from, or -1; then ``numbers`` are those of
+        the source's names, and ``foreign`` tells whether it is an uplink. The result is None if no route worker here
+        has this address. Raises StepRefusedError.
         """
         cdef route_sender who
         cdef uint32_t from_ = ROUTE_NOBODY
@@ -135,7 +136,7 @@ cdef class Steps:
         return StepRefusedError(REASONS[run.reason], route_condition[run.reason].decode(), run.detail.decode())
 
     cdef tuple left(self, const route_run *run, bytes start):
-        """Its octets, onward and return route, state; the routes of the message inside, if it was wrapped just now."""
+        """Return octets, onward and return route, state, and the routes of the message inside if it was just wrapped."""
         cdef const route_level *level = &run.level[run.depth]
         cdef const route_level *inside = single_inside(run)
         cdef bytes octets

@@ -194,7 +194,7 @@ static bool route_table_rooms(route_table *t, size_t size)
     return t->worker && t->entry && t->key && t->stop && t->slot;
 }
 
-/* NULL: no memory, or the bytes make no sense. */
+/* NULL: no memory, or the bytes are malformed. */
 GLUE route_table *route_table_load(const uint8_t *bytes, size_t size)
 {
     route_table *t = (route_table *) calloc(1, sizeof *t + size);

@@ -42,13 +42,13 @@ class Sources:
 
 
 class Scopes:
-    """The scopes of addresses, for workers whose pattern tells them."""
+    """The scopes of addresses for route workers that have a pattern."""
 
     def __init__(self, workers: Iterable[RouteWorkerSetup]) -> None:
         self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(workers) if one.pattern}
 
     def __call__(self, worker: int, name: bytes) -> bytes | None:
-        """The scope that the pattern of a worker, by its number, finds in an address."""
+        """Return the scope that a route worker's pattern finds in an address; ``worker`` is its number."""
         match = self._patterns[worker].search(name.decode("utf-8", "replace"))
         return None if match is None or match[1] is None else match[1].encode()
 

@@ -166,7 +166,7 @@ static void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_
     bool early = r->state == RELAY_CONNECTING && !r->early;
     if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism
         || !relay_keep(&r->client, bytes)) {
-        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
+        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange is malformed");
         return;
     }
     strcpy(r->mechanism, mechanism);
@@ -178,7 +178,7 @@ static void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_ANSWERING || (!r->down && !r->local) || !relay_keep(&r->client, bytes)) {
-        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
+        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange is malformed");
         return;
     }
     if (r->local) { relay_tell(r); return; }
@@ -194,7 +194,7 @@ static bool relay_mechanisms(pn_transport_t *t, const char *words)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_CONNECTING || !r->up) {
-        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange is malformed");
         return false;
     }
     if (!relay_choose(r, words)) {
@@ -212,7 +212,7 @@ static void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_ASKING || !r->up || !relay_keep(&r->service, bytes)) {
-        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange is malformed");
         return;
     }
     r->state = RELAY_ANSWERING;
@@ -233,7 +233,7 @@ static void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
     relay *r = relay_of(t);
     int outcome = pn_sasl_outcome(pn_sasl(t));
     if (r->state != RELAY_ASKING || !relay_keep(&r->service, bytes))
-        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange is malformed");
     else if (outcome == PN_SASL_OK && r->up) {
         r->state = RELAY_OPENING;
         pnx_sasl_set_bytes_out(r->up->transport, relay_bytes(&r->service));   /* what it named before is freed */

@@ -27,17 +27,12 @@ cdef bint relay_dispatch(Pump pump, int event, uint32_t index, worker_connection
     return True
 
 
-cdef class Relayer:
+cdef class Relayer(PumpPart):
     """The native side of one pump's SASL relays.
 
     The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a service
     ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``.
     """
-
-    cdef Pump pump
-
-    def __cinit__(self, Pump pump):
-        self.pump = pump
 
     def serve(self, handler):
         """Call this handler for clients and services."""

@@ -60,13 +60,8 @@ cdef str set_up(pn_ssl_domain_t *domain, dict tls):
     return None
 
 
-cdef class Security:
+cdef class Security(PumpPart):
     """The protection of one pump's connections; ``index`` is that of the pump's events."""
-
-    cdef Pump pump
-
-    def __cinit__(self, Pump pump):
-        self.pump = pump
 
     cdef worker_listener *listener(self, uint32_t number) except NULL:
         if number >= self.pump.p.listener_count:

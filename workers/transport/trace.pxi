@@ -1,13 +1,8 @@
 """The protocol trace (trace.c): the connections whose frames the handler gets."""
 
 
-cdef class Trace:
+cdef class Trace(PumpPart):
     """The trace of one pump's connections; the pump calls the handler's ``trace(connection, text, asked)``."""
-
-    cdef Pump pump
-
-    def __cinit__(self, Pump pump):
-        self.pump = pump
 
     def all(self, bint tracing):
         """Trace all connections without a setting of their own, or none of them."""

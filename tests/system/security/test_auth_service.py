@@ -193,7 +193,7 @@ def test_a_wrong_password_is_refused(router: RunningRouter) -> None:
         ("wrong", "its address-authz is no map"),
         ("nameless", "its authenticated-identity is neither"),
         ("noise", "amqp:connection:framing-error"),
-        ("twice", "makes no sense|framing|decode|unauthorized|closed"),
+        ("twice", "malformed|framing|decode|unauthorized|closed"),
         ("gone", "aborted|ended|closed|reset"),
     ],
 )
