@@ -142,11 +142,7 @@ static void link_orphan_ins(core_router *c, core_link *l)
             for (core_out *out = in->copies; out; out = out->sibling) {
                 if (out->state) continue;
                 out->flags |= OUT_SETTLED;
-                routerd_record *s = core_post_link(c, out->link, W_CONTINUE);
-                s->flags = F_ABORTED;
-                s->delivery = out->peer;
-                s->peer = pool_handle(out);
-                s->length = in->length;
+                out_post_continue(c, out, F_ABORTED);
             }
         }
         in_sender_settled(c, in, none, true);

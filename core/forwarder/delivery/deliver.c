@@ -342,11 +342,7 @@ PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
     stats_add(c->stats, N_FORWARDED, in->copy_count);
     if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
     in_forwarded(c, in);
-    if (!(in->flags & IN_COMPLETE) && in->peer) {
-        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
-        s->delivery = in->peer;
-        s->peer = pool_handle(in);
-    }
+    if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
 }
 
 /* Delivers a message whose way is known; `a`: its address if the route is ROUTE_FOUND. */

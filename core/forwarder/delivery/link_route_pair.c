@@ -24,10 +24,7 @@ PRIVATE inline void deliver_to_pair(core_router *c, core_link *l, const routerd_
     c->network.transit += l->pair->far;
     deliver_copy(c, in, l->pair, deliver_priority(NULL, r->priority), 0, NULL);
     stats_add(c->stats, N_FORWARDED, 1);
-    if ((in->flags & IN_COMPLETE) || !in->peer) return;
-    routerd_record *s = core_post_link(c, l, W_ACCEPTED);
-    s->delivery = in->peer;
-    s->peer = pool_handle(in);
+    if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
 }
 
 /* The receiver of an outgoing end gives credit, or wants it used up; 0: it takes back that it wanted that. */

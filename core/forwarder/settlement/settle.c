@@ -30,6 +30,31 @@ static inline void outcome_write(core_router *c, routerd_record *r, uint32_t rea
     else payload_track(c, o->arena, o->detail, (uint8_t) reader);
 }
 
+/* A record about an incoming delivery to its sender's worker, which has told its handle. */
+PRIVATE inline routerd_record *in_post(core_router *c, const core_in *in, uint8_t type)
+{
+    routerd_record *r = core_post_link(c, in->link, type);
+    r->delivery = in->peer;
+    r->peer = pool_handle(in);
+    return r;
+}
+
+/* A record about a copy to its receiver's worker. */
+static inline routerd_record *out_post(core_router *c, const core_out *out, uint8_t type, uint8_t flags)
+{
+    routerd_record *r = core_post_link(c, out->link, type);
+    r->delivery = out->peer;
+    r->peer = pool_handle(out);
+    r->flags = flags;
+    return r;
+}
+
+/* More has come of a copy's message, or it is aborted. */
+PRIVATE inline void out_post_continue(core_router *c, const core_out *out, uint8_t flags)
+{
+    out_post(c, out, W_CONTINUE, flags)->length = out->in->length;
+}
+
 static inline void count_outcome(core_router *c, const core_in *in, uint32_t state)
 {
     if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
@@ -96,19 +121,14 @@ static void in_tell(core_router *c, core_in *in, core_outcome outcome)
         core_release_payload(c, outcome.arena, outcome.detail);
         return;
     }
-    routerd_record *r = core_post_link(c, in->link, W_UPDATE);
-    r->delivery = in->peer;
-    r->peer = pool_handle(in);
+    routerd_record *r = in_post(c, in, W_UPDATE);
     r->flags = F_IN;
     outcome_write(c, r, in->link->worker, &outcome);
 }
 
 PRIVATE inline void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags)
 {
-    routerd_record *r = core_post_link(c, out->link, W_UPDATE);
-    r->delivery = out->peer;
-    r->peer = pool_handle(out);
-    r->flags = flags;
+    routerd_record *r = out_post(c, out, W_UPDATE, flags);
     outcome_write(c, r, out->link->worker, outcome);
 }
 
@@ -160,10 +180,7 @@ PRIVATE void in_consumed(core_router *c, core_in *in)
         if (out->progress < least) least = out->progress;
     if (!in->copies || least <= in->consumed || !in->link || !in->peer || (in->flags & IN_ABORTED)) return;
     in->consumed = least;
-    routerd_record *r = core_post_link(c, in->link, W_CONSUMED);
-    r->delivery = in->peer;
-    r->peer = pool_handle(in);
-    r->length = least;
+    in_post(c, in, W_CONSUMED)->length = least;
 }
 
 /* ---- copies ---- */

@@ -68,6 +68,8 @@ PRIVATE core_outcome outcome_plain(uint32_t state, uint64_t extra);
 PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome);
 PRIVATE bool in_eager(const core_in *in);
 PRIVATE void in_forwarded(core_router *c, core_in *in);
+PRIVATE routerd_record *in_post(core_router *c, const core_in *in, uint8_t type);
+PRIVATE void out_post_continue(core_router *c, const core_out *out, uint8_t flags);
 PRIVATE void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags);
 PRIVATE void in_consumed(core_router *c, core_in *in);
 PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome);

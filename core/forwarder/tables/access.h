@@ -31,26 +31,6 @@ static inline core_link *link_find(const core_router *c, uint32_t w, uint32_t li
     return l && l->link_gen == generation ? l : NULL;
 }
 
-static inline core_out *out_find(const core_router *c, uint32_t w, uint64_t handle)
-{
-    core_out *out = (core_out *) pool_find(&c->outs, handle);
-    return out && out->link->worker == w ? out : NULL;
-}
-
-/* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
-static inline core_in *in_find(const core_router *c, uint32_t w, const routerd_record *r)
-{
-    if (r->delivery) {
-        core_in *in = (core_in *) pool_find(&c->ins, r->delivery);
-        return in && in->link && in->link->worker == w ? in : NULL;
-    }
-    core_link *l = r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
-    if (!l || l->outgoing) return NULL;
-    for (core_in *in = l->ins; in; in = in->next)
-        if (in->peer == r->peer) return in;
-    return NULL;
-}
-
 /* ---- lists ---- */
 
 static inline void link_add_in(core_link *l, core_in *in)

@@ -7,6 +7,29 @@
 #include "core/forwarder/turns/turns.h"
 #include "core/forwarder/tables/planes.h"
 
+/* ---- what an action names; NULL: it is gone, and counted as stale ---- */
+
+static inline core_out *out_find(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_out *out = (core_out *) pool_find(&c->outs, r->delivery);
+    if (__builtin_expect(out && out->link->worker == w, 1)) return out;
+    count_stale(c);
+    return NULL;
+}
+
+/* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
+static inline core_in *in_find(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_in *in = r->delivery ? (core_in *) pool_find(&c->ins, r->delivery) : NULL;
+    if (in && in->link && in->link->worker == w) return in;
+    core_link *l = !r->delivery && r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
+    if (l && !l->outgoing)
+        for (in = l->ins; in; in = in->next)
+            if (in->peer == r->peer) return in;
+    count_stale(c);
+    return NULL;
+}
+
 /* ---- deliver ---- */
 
 /* False: Python has to resolve the address first, and nothing was done. */
@@ -45,7 +68,8 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
 static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_in *in = in_find(c, w, r);
-    if (!in || (in->flags & (IN_COMPLETE | IN_ABORTED))) {
+    if (!in) return;
+    if (in->flags & (IN_COMPLETE | IN_ABORTED)) {
         count_stale(c);
         return;
     }
@@ -57,11 +81,7 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
     for (core_out *out = in->copies; out; out = out->sibling) {
         if (aborted && out->state) continue;
         if (aborted) out->flags |= OUT_SETTLED;
-        routerd_record *s = core_post_link(c, out->link, W_CONTINUE);
-        s->flags = r->flags & (F_COMPLETE | F_ABORTED);
-        s->delivery = out->peer;
-        s->peer = pool_handle(out);
-        s->length = in->length;
+        out_post_continue(c, out, r->flags & (F_COMPLETE | F_ABORTED));
     }
     /* its worker has forgotten it */
     if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;
@@ -71,11 +91,8 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
 
 static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_out *out = out_find(c, w, r->delivery);
-    if (!out) {
-        count_stale(c);
-        return;
-    }
+    core_out *out = out_find(c, w, r);
+    if (!out) return;
     if (r->peer) out->peer = r->peer;
     /* A reader sees what its sender's worker has published before the CONTINUE that says so gets here: `length` may be
      * ahead of ours.  The owner of the blocks checks it against what it has written. */
@@ -105,7 +122,6 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
     core_outcome o;
     action_outcome(c, w, r, &o);
     if (!in) {
-        count_stale(c);
         core_release_payload(c, o.arena, o.detail);
     } else if (r->flags & F_SETTLED) {
         if (in->flags & IN_COMPLETE) in->peer = 0;
@@ -124,11 +140,10 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
 
 static void action_update_out(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_out *out = out_find(c, w, r->delivery);
+    core_out *out = out_find(c, w, r);
     core_outcome o;
     action_outcome(c, w, r, &o);
     if (!out) {
-        count_stale(c);
         core_release_payload(c, o.arena, o.detail);
         return;
     }
@@ -148,11 +163,8 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
 /* A worker has handed a settled delivery to the engine, dropped it or aborted it. */
 static void action_done(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_out *out = out_find(c, w, r->delivery);
-    if (!out) {
-        count_stale(c);
-        return;
-    }
+    core_out *out = out_find(c, w, r);
+    if (!out) return;
     core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
     if (__builtin_expect(c->flow != NULL, 0)) flow_heard(c->flow, r);
     core_link *to = out->link;
@@ -170,11 +182,8 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
 /* The receiver of a settled message takes none at present: its worker keeps some for it, and the sender goes on. */
 static void action_waits(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_out *out = out_find(c, w, r->delivery);
-    if (!out) {
-        count_stale(c);
-        return;
-    }
+    core_out *out = out_find(c, w, r);
+    if (!out) return;
     out->in->flags |= IN_HOLDS_NOBODY;
     in_forwarded(c, out->in);
 }
