@@ -5,20 +5,25 @@ the same user as long as the process lives.
 """
 
 import os
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
+
+E = TypeVar("E", bound=msgspec.Struct)
 
 FROM: Final = "env:"
 
 _secret: set[str] = set()  # variables that some configuration since the start took a password from
 
 
-def resolved(password: str) -> str:
-    """Return a configured password for a set-up: `env:NAME` becomes the value of that variable."""
+def resolved(entity: E, field: str) -> E:
+    """Return an entity with its password for a set-up: `env:NAME` becomes the value of that variable."""
+    password = getattr(entity, field) or ""
     name = password.removeprefix(FROM)
     if name == password or name not in os.environ:
-        return password  # the process that uses it reports the missing variable
+        return entity  # the process that uses it reports the missing variable
     _secret.add(name)
-    return f"pass:{os.environ[name]}"
+    return msgspec.structs.replace(entity, **{field: f"pass:{os.environ[name]}"})
 
 
 def environment() -> dict[str, str]:

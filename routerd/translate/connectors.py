@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from routerd.config.entities.transport import Connector, Listener, SslProfile, failover_places, port_number
-from routerd.machine.confidential import resolved
 from routerd.machine.listeners import numbers
 from routerd.translate.security import client_tls_setup
 from routerd.translate.source_routes import ockam_setup
@@ -90,7 +89,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         number=one.number,
         hosts=_hosts(connector),
         family=connector.protocol_family or "",
-        sasl_password=resolved(connector.sasl_password or ""),
+        sasl_password=connector.sasl_password or "",
         tls=client_tls_setup(connector, profiles),
         **common_terms(connector, link_capacity),
     )

@@ -11,7 +11,6 @@ import msgspec
 from routerd.config.entities.policy import Policy, UserGroup, Vhost
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.formats.source import words
-from routerd.machine.confidential import resolved
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from shm.contract.structs import same
 from workers.control.lookup import is_address
@@ -57,7 +56,7 @@ def _tls(name: str | None, profiles: Sequence[SslProfile], **others: Any) -> Tls
     if profile is None:
         return None
     tls = profile.tls
-    return msgspec.structs.replace(tls, password=resolved(tls.password), **others)
+    return msgspec.structs.replace(tls, **others)
 
 
 def policy_setup(policy: Policy, vhosts: Sequence[Vhost]) -> PolicySetup:

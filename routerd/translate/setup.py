@@ -13,6 +13,7 @@ from routerd.config.entities.policy import Vhost
 from routerd.config.entities.routing import Address, LinkRoute
 from routerd.config.entities.transport import AuthServicePlugin, Connector, SslProfile, failover_places
 from routerd.config.formats.source import words
+from routerd.machine.confidential import resolved
 from routerd.machine.listeners import Listening
 from routerd.translate.connectors import Connecting, assign, common_terms, connector_setup
 from routerd.translate.delta import changes, deltas
@@ -180,14 +181,18 @@ def blueprint(
     identities: Identities,
     connecting: Sequence[Connecting] = (),
 ) -> Blueprint:
-    """Return the blueprint of a configuration; connectors in `connecting` keep their workers."""
+    """Return the blueprint of a configuration; connectors in `connecting` keep their workers.
+
+    Passwords are resolved here, before the first child starts: whichever that is, its environment lacks them.
+    """
+    connectors = [resolved(one, "sasl_password") for one in config.of(Connector)]
     return Blueprint(
         router=config.router,
         version=version,
         listening=tuple(listening),
         doorbells=doorbells,
-        connecting=assign(connecting, config.of(Connector), config.router.workers),
-        profiles=config.of(SslProfile),
+        connecting=assign(connecting, connectors, config.router.workers),
+        profiles=[resolved(one, "password") for one in config.of(SslProfile)],
         plugins=config.of(AuthServicePlugin),
         logs=log_setups(config.logs),
         policy=policy_setup(config.policy, config.of(Vhost)),

@@ -111,8 +111,8 @@ def test_a_log_that_cannot_be_written_at_the_start(tmp_path: Path) -> None:
     log = f"log {{\n module: DEFAULT\n outputFile: {file}\n}}\n"
     router = HurtRouter(tmp_path, Configuration(router="workers: 1\n arenaSize: 8", sections=log))
     try:
-        said = rf"log outputFile '{file}' cannot be written \(No such file or directory\); give .*; until it can"
-        assert len(re.findall(said + ", its lines go to standard error process=supervisor", router.log)) == 1
+        said = rf"log outputFile '{file}' cannot be written \(No such file or directory\); give .*; until then"
+        assert len(re.findall(said + " its lines go to standard error process=supervisor", router.log)) == 1
         passes(router.address)
         router.hit("worker 0")
         until(lambda: router.log.count("worker 0 serves") == 2, "next worker")
