@@ -213,7 +213,7 @@ static void control_plane(core_router *c, core_address **addresses, core_address
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
     if (!known && !below(12)) {
-        /* not to_table: the core looks for the key of what comes */
+        /* no link to a table: the core looks for the key of what comes */
         link_add(c, w, link, 1, &(core_link) { .address = table, .capacity = 1 + below(20), .to_table = link % 4 });
         return;
     }

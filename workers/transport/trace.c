@@ -22,7 +22,7 @@ GLUE void trace_apply(pump *p, worker_connection *c)
     bool wanted = trace_wanted(p, c);
     if ((!c->transport && !c->framed) || wanted == (c->tracer != NULL)) return;
     c->tracer = wanted ? p : NULL;
-    if (c->framed) return;/* the framed protocol traces its frames itself, by `tracer` */
+    if (c->framed) return;  /* the framed protocol traces its frames itself, by `tracer` */
     if (wanted) {
         pn_transport_set_context(c->transport, c);
         pn_transport_set_tracer(c->transport, trace_line);
