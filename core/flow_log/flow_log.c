@@ -209,10 +209,10 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
         && !pool_beside(&c->ins, (void **) &f->note, &f->note_room, sizeof *f->note)) return;
     core_note *note = &f->note[in->node.index];
     uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull >> 32;
-    bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
+    bool logged = l->kind != LINK_CONTROL && l->worker != c->workers, taken = logged && !(hash * f->every >> 32);
     note->of.delivery = taken ? handle : 0;
     if (!taken) {
-        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32))
+        if (__builtin_expect(f->every != f->asked, 0) && logged && !(hash * f->asked >> 32))
             stats_add(c->stats, N_FLOW_THINNED, 1);
         return;
     }

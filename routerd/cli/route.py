@@ -79,7 +79,7 @@ def trace(onward: str, place: cli_options.Place) -> None:
         raise click.BadParameter(text, param_hint="ONWARD")
     route_trace = import_module("routerd.cli.route_trace")  # loads Proton, which nothing else here needs
     followed = route_trace.follow(place, way)
-    for line in route_trace.told(followed, way):
+    for line in route_trace.lines(followed, way):
         click.echo(line)
     sys.exit(1 if followed.refused or followed.lost else 0)
 

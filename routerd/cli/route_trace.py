@@ -84,14 +84,14 @@ def _value(address: Address) -> Any:
     return address.value.decode() if not address.type else [address.type, address.value]
 
 
-def told(followed: Followed, onward: Route) -> list[str]:
+def lines(followed: Followed, onward: Route) -> list[str]:
     """Return the lines that report what happened to the message."""
     if followed.refused:
         return [f"refused, {followed.refused}"]
     if followed.lost:
         return ["accepted on its way, and did not come back in time"]
-    lines = [f"{number:3}  {name}" for number, name in enumerate(followed.passed, 1)]
+    text = [f"{number:3}  {name}" for number, name in enumerate(followed.passed, 1)]
     end = show_route(followed.returning).removesuffix(ME).rstrip("=>") or "none but the sender"
-    lines.append(f"arrives at {onward[-1]} after {followed.hops} workers")
-    lines.append(f"return route to the sender by: {end}; {followed.state}")
-    return lines
+    text.append(f"arrives at {onward[-1]} after {followed.hops} workers")
+    text.append(f"return route to the sender by: {end}; {followed.state}")
+    return text

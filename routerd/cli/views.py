@@ -188,13 +188,13 @@ def _part(value: int) -> str:
 def _pinned(rows: list[Row]) -> str:
     """Return the line that says which settings pinned the processes to CPUs."""
     by = {row.get("pinnedBy") for row in rows}
-    told = [
+    settings = [
         f"{whose} by {attribute}"
         for whose, attribute in (("core", "coreCpu"), ("workers", "workerCpus"))
         if attribute in by
     ]
     outside = "; the router's CPUs are limited from outside (taskset, CPUAffinity=, cpuset)"
-    return f"pinned: {', '.join(told) or 'nobody'}{outside if 'outside' in by else ''}"
+    return f"pinned: {', '.join(settings) or 'nobody'}{outside if 'outside' in by else ''}"
 
 
 def _cpus(value: list[int]) -> str:

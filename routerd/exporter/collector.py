@@ -139,7 +139,7 @@ class Collector:
                 continue
             if value or catalogue.is_written_by(name, process):
                 shown = number(name)
-                families.add(shown.metric, _told(shown, value), process=process, **shown.labels)
+                families.add(shown.metric, _in_base_units(shown, value), process=process, **shown.labels)
 
     def _shared_memory(self, families: Families) -> None:
         view = self.observer.view
@@ -204,7 +204,7 @@ class Collector:
             )
 
 
-def _told(shown: catalogue.Number, value: int) -> float:
+def _in_base_units(shown: catalogue.Number, value: int) -> float:
     """Return a number of a statistics page as it is exported."""
     if shown.since_boot and value:
         return round(time.time() - time.monotonic() + value)

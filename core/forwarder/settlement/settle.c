@@ -259,8 +259,8 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
         if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);
             outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
-            core_outcome told = outcome_plain(out->state, out->extra);
-            out_finish(c, out, &told);
+            core_outcome own = outcome_plain(out->state, out->extra);
+            out_finish(c, out, &own);
         } else if (!quiet && !(out->flags & OUT_SETTLED)) {
             out->flags |= OUT_SETTLED;
             out_post_update(c, out, &outcome, F_SETTLED);
