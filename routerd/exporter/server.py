@@ -13,6 +13,7 @@ full and the oldest must go.
 
 import contextlib
 import logging
+import re
 import selectors
 import socket
 import ssl
@@ -38,6 +39,7 @@ LOGGER = logging.getLogger("HTTP")
 MOST = 128  # open connections
 AT_ONCE = 16  # connections accepted in one turn
 HEAD_BYTES = 8192
+_END = re.compile(rb"\r\n\r\n|\n\n")  # of a head
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
@@ -98,7 +100,7 @@ class _Head(BaseHTTPRequestHandler):
 
     def __init__(self, head: bytes) -> None:
         self.rfile = BytesIO(head)
-        self.raw_requestline = self.rfile.readline(HEAD_BYTES + 1)
+        self.raw_requestline = self.rfile.readline()
         if not self.parse_request():
             raise _malformed(HTTPStatus.BAD_REQUEST)
 
@@ -229,15 +231,16 @@ class Server:
         try:
             if connection.door.tls is not None:
                 yield from _shake_hands(connection, connection.door.tls)
-            octets = yield from _read(connection)
-            if octets is None:
+            request = yield from _read(connection)
+            if request is None:
                 return
+            octets, behind = request
             head = _Head(octets)
             with_body = head.command != "HEAD"
             host = connection.door.gate.host(head.headers, head.path, head.request_version)
             if connection.door.workers is not None and websocket.wanted(head.headers):
                 connection.door.gate.page(head.headers, host, isinstance(connection.sock, ssl.SSLSocket))
-                self._upgrade(connection, connection.door.workers, head, octets)
+                self._upgrade(connection, connection.door.workers, head, behind)
                 return
             answer = self._answer(connection.door.site, head)
         except ShutError as shut:
@@ -267,10 +270,10 @@ class Server:
             self._pages.tell(self._now, LOGGER, logging.ERROR, text, url.path, error=error)
             return Answer(b"this page could not be made; the router's log says why\n", status=500)
 
-    def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, octets: bytes) -> None:
+    def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, behind: bytes) -> None:
         """Hand the connection to a worker, through a relay if it has TLS. Raises ShutError."""
         answer = websocket.granted(head.headers)
-        if head.command != "GET" or not octets.endswith(b"\n"):
+        if head.command != "GET" or behind:
             raise ShutError(HTTPStatus.BAD_REQUEST, "", "ask by GET, and wait for the answer")
         sock, peer = connection.sock, websocket.address_of(connection.sock)
         sock.send(answer)  # the first write has room for all of it
@@ -324,19 +327,22 @@ def _shake_hands(connection: Connection, tls: Secured) -> Waiting[None]:
         raise ssl.SSLError(0, "no TLS")
 
 
-def _read(connection: Connection) -> Waiting[bytes | None]:
-    """Return the octets of a request's head; None if the peer closes instead. Raises ShutError."""
-    head = b""
-    while b"\r\n\r\n" not in head and b"\n\n" not in head:
-        if len(head) > HEAD_BYTES:
+def _read(connection: Connection) -> Waiting[tuple[bytes, bytes] | None]:
+    """Return a request's head and the octets that came behind it; None if the peer closes instead. Raises ShutError.
+
+    Both together have at most `HEAD_BYTES`.
+    """
+    octets = b""
+    while (end := _END.search(octets)) is None:
+        if len(octets) == HEAD_BYTES:
             raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        part = yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES + 1), READ)
-        if not part and head:
+        part = yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES - len(octets)), READ)
+        if not part and octets:
             raise ConnectionResetError
         if not part:
             return None
-        head += part
-    return head
+        octets += part
+    return octets[: end.end()], octets[end.end() :]
 
 
 def _send(sock: socket.socket, octets: bytes) -> Waiting[None]:

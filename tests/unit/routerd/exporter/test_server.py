@@ -70,6 +70,16 @@ def test_what_is_no_request_gets_an_error(bed: Bed, says: bytes, status: int) ->
     assert b"200 OK" in bed.ask(get("/"))
 
 
+@pytest.mark.parametrize("first", [1, 1460, 8000, 8192])
+def test_a_long_request_line_hides_no_host(bed: Bed, first: int) -> None:
+    """However a head is cut into pieces: a line that is too long is refused, and a line's rest is no header."""
+    says = b"GET /metrics?" + b"a" * 8280 + b" HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    client = bed.client(says[:first])
+    bed.turn()
+    client.sendall(says[first:])
+    assert bed.answer(client).startswith(b"HTTP/1.1 431 ")
+
+
 def test_silent_and_trickling_clients_are_dropped(bed: Bed) -> None:
     """The whole head is due 5 s after the connection came: a byte now and then does not help."""
     silent, trickling = bed.client(), bed.client(b"GET / HTT")
