@@ -18,7 +18,7 @@ NOT_FOUND: Final = HTTPStatus.NOT_FOUND
 INTERNAL: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 NOT_IMPLEMENTED: Final = HTTPStatus.NOT_IMPLEMENTED
 
-_LONGEST_NUMBER: Final = 20  # characters, as longer numbers do not fit into 64 bits
+_LONGEST_NUMBER: Final = 20  # characters: each shorter text fits into 64 bits
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 
 

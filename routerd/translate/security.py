@@ -52,11 +52,10 @@ def service_setup(
 
 
 def _tls(name: str | None, profiles: Sequence[SslProfile], **others: Any) -> TlsSetup | None:
-    profile = next((one for one in profiles if one.name == name), None) if name else None
-    if profile is None:
+    if not name:
         return None
-    tls = profile.tls
-    return msgspec.structs.replace(tls, **others)
+    profile = next(one for one in profiles if one.name == name)  # the rules refuse a name that no profile has
+    return msgspec.structs.replace(profile.tls, **others)
 
 
 def policy_setup(policy: Policy, vhosts: Sequence[Vhost]) -> PolicySetup:

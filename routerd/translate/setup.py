@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -128,20 +128,23 @@ class Blueprint(msgspec.Struct, frozen=True):
             for name, part in parts.items()
             if part != former[name]
         ]
-        return news + [(one, []) for one in (self._core_news(before) if role == Role.CORE else [])]
+        if role != Role.CORE:
+            return news
+        # auto links and exchanges are resolved by the addresses, so these come first
+        return [(one, []) for one in self._address_news(before)] + news + [(one, []) for one in self._entities(before)]
 
-    def _core_news(self, before: "Blueprint") -> list[msgspec.Struct]:
-        news: list[msgspec.Struct] = []
+    def _address_news(self, before: "Blueprint") -> Iterator[msgspec.Struct]:
         if self.router.default_distribution != before.router.default_distribution:
-            news.append(control.SetAddresses(self.addresses, self.router.default_distribution))
+            yield control.SetAddresses(self.addresses, self.router.default_distribution)
         elif self.addresses != before.addresses:
-            news.append(control.ChangeAddresses(*changes(before.addresses, self.addresses)))
+            yield control.ChangeAddresses(*changes(before.addresses, self.addresses))
+
+    def _entities(self, before: "Blueprint") -> Iterator[msgspec.Struct]:
         if self.management is not None and before.management is not None:
             if applied := deltas(before.management, self.management):
-                news.append(control.ChangeManagement(applied))
+                yield control.ChangeManagement(applied)
         elif self.management is not None:
-            news.append(control.SetManagement(self.management))
-        return news
+            yield control.SetManagement(self.management)
 
     def _parts(self, role: Role, index: int) -> dict[str, Any]:
         """Return the parts of a child's set-up that a message replaces, by their names in it."""

@@ -43,7 +43,7 @@ def _asks(one: Entity) -> bool:
 
 def _route_worker(given: RouteWorker, identity: str) -> RouteWorkerSetup:
     strip, (metadata, keys) = given.strip, _metadata(given)
-    send_to = None if given.send_to is None else sorted(map(parse_address, listed(given.send_to)))
+    send_to = None if given.send_to is None else sorted({parse_address(one) for one in listed(given.send_to)})
     return RouteWorkerSetup(
         identity=identity,
         kind=given.kind,

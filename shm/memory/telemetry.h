@@ -31,8 +31,8 @@
 #define TELEMETRY_LINKS (1u << 16)
 #define TELEMETRY_TEXT 248u            /* octets of a name; a longer name is cut and ends in a hash of the whole */
 
-enum telemetry_kind { FLOW_DELIVERY = 0, FLOW_DROP = 2 };      /* KINDS of flow_log/schema.py */
-enum telemetry_outcome {                                       /* OUTCOMES of flow_log/schema.py */
+enum telemetry_kind { FLOW_DELIVERY = 0, FLOW_DROP = 2 };      /* KINDS of shm/contract/flow_log/schema.py */
+enum telemetry_outcome {                                       /* OUTCOMES of shm/contract/flow_log/schema.py */
     FLOW_ACCEPTED = 0, FLOW_REJECTED = 1, FLOW_RELEASED = 2, FLOW_MODIFIED = 3, FLOW_PRESETTLED = 4,
     FLOW_UNDELIVERABLE = 5,
     FLOW_ABORTED = 6, FLOW_DROPPED = 7

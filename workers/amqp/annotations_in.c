@@ -165,7 +165,7 @@ static uint8_t annotations_phase(amqp_value v)
     return amqp_integer(v, &n) && n >= 0 && n <= 9 ? (uint8_t) n : 0;
 }
 
-static const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e,
+static const char *annotations_trust(arena_content *c, const uint8_t *start, const annotations_entry *e,
                                     scan_found *found)
 {
     amqp_value value = { e->at + e->key_size, e->size - e->key_size };
@@ -180,7 +180,7 @@ static const char *annotations_heed(arena_content *c, const uint8_t *start, cons
 }
 
 /* Reads the entries of a map; sets *moved if bytes of the section have changed places. */
-static const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool heed, bool *moved)
+static const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool trust, bool *moved)
 {
     const uint8_t *p = scan_value(start + found->message_annotations);
     uint8_t *end = start + found->annotations_end;
@@ -211,9 +211,9 @@ static const char *annotations_map(arena_content *c, uint8_t *start, scan_found 
     c->user_to = c->user_from + user_bytes;
     if (!ours) return NULL;
     if (mixed) { annotations_sort(entry, ours, end); *moved = true; }
-    if (!heed) { c->routed |= ROUTED_IGNORED; return NULL; }
+    if (!trust) { c->routed |= ROUTED_IGNORED; return NULL; }
     const char *why = NULL;
-    for (uint32_t i = 0; i < ours && !why; i++) why = annotations_heed(c, start, &entry[i], found);
+    for (uint32_t i = 0; i < ours && !why; i++) why = annotations_trust(c, start, &entry[i], found);
     c->annotations = ANNOTATIONS_MAP;
     return why;
 }
@@ -251,7 +251,7 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
 
 /* Reads router annotations after a scan that is DONE; most messages have none. */
 PRIVATE inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t trusted,
-                                           enum scan_result result, bool *moved)
+                                                  enum scan_result result, bool *moved)
 {
     if (result != SCAN_DONE || (found->message_annotations == SCAN_ABSENT && !found->section_end)) return result;
     return annotations_read(c, start, found, trusted, moved);

@@ -31,7 +31,7 @@ PRIVATE inline enum scan_result content_check(const worker_connection *conn, are
 
 /* Finds the key by which a route table routes a message. MORE: its application properties have not arrived. */
 PRIVATE inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
-                                     scan_found *found, rmr_key *key)
+                                            scan_found *found, rmr_key *key)
 {
     if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;

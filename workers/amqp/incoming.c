@@ -104,7 +104,7 @@ PRIVATE inline void intake_complete(pump *p, worker_link *k, arena_content *c, u
 }
 
 PRIVATE inline routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
-                                     uint64_t length, uint8_t flags)
+                                            uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
     r->flags = flags;
@@ -137,14 +137,14 @@ PRIVATE inline uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint32_t first = arena_capacity(&p->arena.view, head, true);
     extract_read(&c->extract, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found,
-                p->extracts);
+                 p->extracts);
     return F_EXTRACT;
 }
 
 /* The same of one that is whole in its block. Of most messages all goes into the record (extract_post): to fetch a line
  * of theirs that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
 PRIVATE inline uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
-                                    const scan_found *found,
+                                     const scan_found *found,
                              content_extract *d)
 {
     if (__builtin_expect(!p->extracts, 1)) return 0;

@@ -19,7 +19,7 @@ PRIVATE inline bool rewrite_due(const worker_link *k, const arena_content *c)
     return annotations_touch(c, k->conn->annotations);
 }
 
-/* The core writes its messages without describing them: find out where annotations go. False: no message that the
+/* The core writes its messages without a content header: find out where annotations go. False: no message that the
  * engine made. */
 static bool rewrite_scan(annotations_writer *w)
 {

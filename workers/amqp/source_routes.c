@@ -140,9 +140,9 @@ PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *st
         content_header_fill(c, &found, p->now_ns);
         content_header_route(p, c, (uint32_t) e->first.offset, e->first.length);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
-        uint8_t digest = extract_chain(p, w.head, w.written, true, &found);
+        uint8_t extract = extract_chain(p, w.head, w.written, true, &found);
         routerd_record *r =
-            post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
+            post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | extract));
         r->state = DELIVER_OF_WORKER | DELIVER_COPY;
         stats_add(p->stats, N_ROUTE_COPIES, 1);
     }
@@ -189,7 +189,7 @@ static enum scan_result route_rewritten(pump *p, worker_link *k, in_delivery *s,
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
 PRIVATE inline enum scan_result route_whole(pump *p, worker_link *k, uint32_t *head, size_t *size, scan_found *found,
-                                     uint8_t *origin)
+                                            uint8_t *origin)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;

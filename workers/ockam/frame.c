@@ -85,7 +85,7 @@ static enum route_result cbor_message(route_run *r, route_level *l)
 /* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return
  * route. PASS: it is a heartbeat, which leads nowhere. */
 PRIVATE inline enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at,
-                                     uint32_t size, const route_stop *own)
+                                            uint32_t size, const route_stop *own)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -144,7 +144,7 @@ static void ockam_put_path(ockam_out *o, uint8_t framing, const route_path *w)
 /* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind
  * them. How much it is; 0: more than there is room for. */
 PRIVATE inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to,
-                            uint32_t room)
+                                   uint32_t room)
 {
     uint32_t width = ockam_width(framing);
     ockam_out o = { to + width, to + room, false };

@@ -217,7 +217,7 @@ PRIVATE inline enum framed_step ockam_next(pump *p, worker_connection *c)
         if (!there) return FRAMED_MORE;
         if (*at != OCKAM_VERSION) {
             framed_malformed(p, c, N_OCKAM_BAD_FRAME,
-                            "its first octet is not 01, the version of Ockam's transport since June 2024");
+                             "its first octet is not 01, the version of Ockam's transport since June 2024");
             return FRAMED_WAIT;
         }
         x->greeted = true;

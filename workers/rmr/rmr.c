@@ -124,7 +124,7 @@ static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header
     message_log(p, k, &p->arena.view, s->writer.head, false);
     uint8_t flags =
         (uint8_t) ((s->complete ? F_COMPLETE : 0) | extract_chain(p, s->writer.head, s->writer.written, s->complete,
-                                                                 &found));
+                                                                  &found));
     routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
     if (k->to_table) rmr_key_post(&key, r);
     k->credit--;
@@ -167,13 +167,13 @@ PRIVATE inline enum framed_step rmr_frame_next(pump *p, worker_connection *c)
     uint32_t length = rmr_length(frame);
     if (!rmr_length_good(length, most)) {
         framed_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows"
-                        : "a frame is shorter than its header");
+                         : "a frame is shorter than its header");
         return FRAMED_WAIT;
     }
     if (there < RMR_TRANSPORT + RMR_HEADER_OLD) return FRAMED_MORE;
     if (!rmr_measure(frame + RMR_TRANSPORT, length - RMR_TRANSPORT, &parts)) {
         framed_malformed(p, c, N_RMR_BAD_HEADER,
-                        "the parts of a frame are longer than the frame, or its header is of no known length");
+                         "the parts of a frame are longer than the frame, or its header is of no known length");
         return FRAMED_WAIT;
     }
     uint32_t head = RMR_TRANSPORT + parts.head, behind = length - head - parts.payload;

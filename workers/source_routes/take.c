@@ -111,7 +111,7 @@ static enum route_result route_onward(route_engine *e, const route_sender *s, co
 }
 
 PRIVATE inline enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
-                                    const uint8_t *start, const scan_found *found)
+                                            const uint8_t *start, const scan_found *found)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -175,8 +175,8 @@ PRIVATE inline void route_copies(route_engine *e)
 
 /* What becomes of a message whose beginning was scanned and found good.  PASS: nothing; else the run says what. */
 PRIVATE inline enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c,
-                                     const uint8_t *start, size_t size, bool complete,
-                                           const scan_found *found)
+                                            const uint8_t *start, size_t size, bool complete,
+                                            const scan_found *found)
 {
     route_run *r = &e->run;
     route_begin(e, s, start, size, complete, found);

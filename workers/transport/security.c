@@ -54,7 +54,7 @@ PRIVATE inline bool security_session(pump *p, worker_connection *c)
 /* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else. `start`: of the bytes
  * that were scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
 PRIVATE inline enum scan_result security_user_id(const worker_connection *c, const uint8_t *start, scan_found *found,
-                                          enum scan_result result)
+                                                 enum scan_result result)
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
     const uint8_t *p = scan_value(start + found->properties);

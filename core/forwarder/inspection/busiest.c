@@ -31,7 +31,7 @@ static void busiest_find_least(core_busiest *b)
         if (b->row[i].score < b->row[b->least].score) b->least = i;
 }
 
-static void busiest_look(core_busiest *b, core_address *a)
+static void busiest_poll(core_busiest *b, core_address *a)
 {
     uint64_t delta = a->deliveries - a->counted;
     a->counted = a->deliveries;
@@ -48,7 +48,7 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b)
 {
     for (uint32_t n = 0; n < BUSIEST_CHUNK && b->at < pool_size(&c->addresses); n++) {
         pool_node *node = pool_at(&c->addresses, b->at++);
-        if (node->live) busiest_look(b, (core_address *) node);
+        if (node->live) busiest_poll(b, (core_address *) node);
     }
     if (b->at < pool_size(&c->addresses)) return false;
     for (uint32_t i = 0; i < b->count; i++) b->in_rows += b->row[i].delta;

@@ -24,7 +24,7 @@ static uint32_t link_stuck(const core_link *l, uint64_t now)
 static bool link_blocked(const core_stalled *k, uint64_t now) { return k->dry_since && now > k->dry_since + STALL_NS; }
 
 /* Looks at a link.  A receiver's credit is its worker's to know. */
-static void stall_look(core_router *c, const core_link *l)
+static void stall_poll(core_router *c, const core_link *l)
 {
     core_stall *s = c->stall;
     core_stalled *k = &s->link[l->node.index];
@@ -43,7 +43,7 @@ GLUE bool stall_step(core_router *c)
     if (!s && !(s = c->stall = (core_stall *) calloc(1, sizeof *s))) return false;
     if (!pool_beside(&c->links, (void **) &s->link, &s->room, sizeof *s->link)) return false;
     uint32_t end = pool_size(&c->links), stop = s->next + STALL_LINKS < end ? s->next + STALL_LINKS : end;
-    for (; s->next < stop; s->next++) stall_look(c, (core_link *) pool_at(&c->links, s->next));
+    for (; s->next < stop; s->next++) stall_poll(c, (core_link *) pool_at(&c->links, s->next));
     if (s->next < end) return false;
     s->stuck = s->stuck_so_far;
     s->blocked = s->blocked_so_far;

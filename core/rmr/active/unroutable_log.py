@@ -9,7 +9,7 @@ from core.rmr.active.route_tables import ActiveTable
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-LOOK_NS: Final = 1_000_000_000
+POLL_NS: Final = 1_000_000_000
 PERIOD_NS: Final = 60_000_000_000
 REASONS: Final = (
     "no entry applies to them",
@@ -23,14 +23,14 @@ class UnroutableLog(Plane):
 
     def __init__(self, tables: Iterable[ActiveTable]) -> None:
         self._tables = tables
-        self._looked = 0
+        self._polled = 0
         self._said: dict[tuple[str, int], tuple[int, int]] = {}  # count and time of the last line
 
     def step(self, now: int) -> None:
         """Check the counts once a second. ``now`` is in nanoseconds."""
-        if now - self._looked < LOOK_NS:
+        if now - self._polled < POLL_NS:
             return
-        self._looked = now
+        self._polled = now
         names = {active.setup.name for active in self._tables}
         self._said = {key: said for key, said in self._said.items() if key[0] in names}
         for active in self._tables:

@@ -29,7 +29,7 @@ from shm.contract.tables import CONNECTION, TableSetup
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 MOST_ON_THEIR_WAY: Final = 4  # messages on their way to one connection
-LOOK: Final = a.SECOND // 10  # interval between checks whether connections can be sent to
+POLL: Final = a.SECOND // 10  # interval between checks whether connections can be sent to
 NOT_SERVED: Final = "serveTo of the route table does not include its address"
 NOT_ALLOWED: Final = "this sender may not send tables to this router"
 
@@ -71,7 +71,7 @@ class ManagerSession:
         self.setup = setup
         self._world = world
         self._now = 0
-        self._looked = 0
+        self._polled = 0
         self._peers: dict[int, Peer] = {}
         self._streams: dict[int, Stream] = {}
         self._left: list[Stream] = []  # of connections that are gone
@@ -97,7 +97,7 @@ class ManagerSession:
     def opened(self, peer: Peer) -> None:
         """Enter a connection. Its links follow."""
         self._peers[peer.number] = peer
-        self._looked = -LOOK
+        self._polled = -POLL
 
     def closed(self, number: int, now: int) -> None:
         """Forget a connection that is gone."""
@@ -162,8 +162,8 @@ class ManagerSession:
     def step(self, now: int) -> None:
         """Do what is due. ``now`` is in nanoseconds."""
         self._now = now
-        if now - self._looked >= LOOK:
-            self._looked = now
+        if now - self._polled >= POLL:
+            self._polled = now
             for peer in list(self._peers.values()):
                 self._look(peer)
         for stream in [*self._streams.values(), *self._left]:

@@ -30,7 +30,7 @@ CONTROL: Final = "$rm"  # follows a table's address: where its control messages 
 REFUSED: Final = COUNTERS["tables_refused"].place
 APPLICATIONS: Final = COUNTERS["table_applications"].place
 IN_STEP: Final = COUNTERS["table_applications_ok"].place
-LOOK_NS: Final = 1_000_000_000
+POLL_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class ManagerSessions(Plane):
         self._sessions: dict[str, tuple[TableSetup, ManagerSession, Remembered]] = {}  # by name of the table
         self._listening: dict[str, int] = {}  # link by name of the table
         self._peers: dict[tuple[int, int], ConnectionOpened] = {}
-        self._now = self._looked = 0
+        self._now = self._polled = 0
         tables.installed.append(self._installed)
 
     def __iter__(self) -> Iterator[ManagerSession]:
@@ -206,8 +206,8 @@ class ManagerSessions(Plane):
         self._now = now
         for session in self:
             session.step(now)
-        if now - self._looked >= LOOK_NS:
-            self._looked = now
+        if now - self._polled >= POLL_NS:
+            self._polled = now
             self._look()
 
     def _look(self) -> None:

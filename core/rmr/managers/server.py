@@ -21,7 +21,7 @@ MOST_CHANGES: Final = 100  # changes kept; an application further behind gets ev
 MOST_TEXTS: Final = 16
 WRITES: Final = 3  # parts of a text per turn, about 2 ms each
 IMPATIENCE: Final = a.SECOND  # a repeated request within it crossed with the answer
-LOOK: Final = a.SECOND // 10  # interval between checks of all applications
+POLL: Final = a.SECOND // 10  # interval between checks of all applications
 FORGOTTEN: Final = 24 * 3600 * a.SECOND  # time without a connection after which an application is forgotten
 UNANSWERED: Final = "it did not acknowledge {} within {} s"
 
@@ -94,7 +94,7 @@ class Server:
         self._revision = 0
         self._texts: dict[tuple[str, int, int], Text] = {}
         self._writing: set[Application] = set()  # applications that are being sent something
-        self._look = 0  # when all are checked next
+        self._poll = 0  # when all are checked next
         self.changed = False  # an application has come or gone
 
     def __iter__(self) -> Iterator[Application]:
@@ -119,7 +119,7 @@ class Server:
             change = _Change(_entries(before, use, value), None)
             if value is None:
                 self._map = self._revision
-        self._look = 0
+        self._poll = 0
         self._changes[self._revision] = change
         self._changes.pop(self._revision - MOST_CHANGES, None)
 
@@ -238,8 +238,8 @@ class Server:
         """Send what there is room for, and check for missing acknowledgements. ``now`` is in nanoseconds."""
         for one in list(self._writing):
             self._send(one, now)
-        if now >= self._look:
-            self._look = now + LOOK
+        if now >= self._poll:
+            self._poll = now + POLL
             for one in self:
                 self._attend(one, now)
 

@@ -22,7 +22,7 @@ VERSION: Final = "routerd.flow.v1"
 
 
 class Column(NamedTuple):
-    """One column of a type of `flow_arrow`; `meaning` says what it holds and when it is null."""
+    """One column of a type of `shm.contract.flow_log.arrow`; `meaning` says what it holds and when it is null."""
 
     name: str
     type: str

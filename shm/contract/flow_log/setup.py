@@ -22,7 +22,7 @@ class FlowLogSetup(msgspec.Struct, frozen=True):
     transactions: bool = False
 
 
-class SetFlowLog(msgspec.Struct, tag=True, frozen=True):
+class SetFlowLog(msgspec.Struct, tag="SetFlow", frozen=True):
     """To core, workers and recorder: replace the flow log's configuration."""
 
     flow: FlowLogSetup

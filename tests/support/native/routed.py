@@ -17,7 +17,7 @@ class _Source(ctypes.Structure):
 
 
 class Sender(ctypes.Structure):
-    """route_sender of route_take.h."""
+    """route_sender of workers/source_routes/source_routes.h."""
 
     _fields_ = (
         ("epoch", ctypes.c_uint32),
