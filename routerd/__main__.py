@@ -161,6 +161,10 @@ class _Late(click.Group):
         self.list_commands(ctx)
         return super().get_command(ctx, cmd_name)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command as its own group does, which reports errors in its own way."""
+        return self._load().invoke(ctx)
+
 
 for _name, _load, _help in (
     ("table", lambda: import_module("routerd.cli.table").table, "Route tables in files and of a running router."),

@@ -125,7 +125,7 @@ def _step(message: _Message, routers: list[Router]) -> tuple[Step, list[_Message
             return _refused(message, refused, detail), []
         if left is not None:
             return _worked(message, router, left)
-    rest = " with the rest of its route; no worker here has this address" * (len(message.onward) > 1)
+    rest = " with the rest of its route; no route worker here has this address" * (len(message.onward) > 1)
     return message.step(str(message.onward[0]), "", f"delivered{rest}", arrived=True), []
 
 

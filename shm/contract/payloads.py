@@ -138,7 +138,7 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACHED, core -> worker: the answer to C_ATTACH. With ``error``, attach a null terminus and detach.
 
     ``address`` is the generated address of a dynamic terminus. ``termini`` is the far end's answer for a link
-    of a link-route pair. A link ``to_table``'s sender sends to a route table, so the worker reports the route
+    of a link-route pair. ``to_table``: the link's sender sends to a route table, so the worker reports the route
     key of each message (record.h, ``deliver_key``). ``capacity`` is the sender's credit in deliveries, if its
     address grants less than its listener; 0: the listener's.
     """

@@ -103,8 +103,8 @@ def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> No
 
 def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
     """The command line itself needs none of it."""
-    code = "import sys; sys.modules['pyspark'] = None\nfrom pipeline.cli import pipeline; pipeline(sys.argv[1:])"
-    words = [sys.executable, "-c", code, "run", "--input", str(flows), "--output", str(tmp_path)]
+    code = "import sys; sys.modules['pyspark'] = None\nfrom routerd.__main__ import main; main(sys.argv[1:])"
+    words = [sys.executable, "-c", code, "pipeline", "run", "--input", str(flows), "--output", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"Error: pyspark\S* is missing: docs/pipeline.md says how to install", done.stderr)

@@ -141,11 +141,11 @@ PRIVATE inline uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size
     return F_EXTRACT;
 }
 
-/* The same of one that is whole in its block. Of most messages all goes into the record (extract_post): to fetch a line
- * of theirs that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
+/* Extracts from a message that is whole in its block. For most messages the extract fits into the record
+ * (extract_post), because fetching a cache line of the message would cost the core more than all else that it does for
+ * the flow log. */
 PRIVATE inline uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
-                                     const scan_found *found,
-                             content_extract *d)
+                                     const scan_found *found, content_extract *d)
 {
     if (__builtin_expect(!p->extracts, 1)) return 0;
     extract_read(d, (const uint8_t *) (c + 1), size, true, found, p->extracts);

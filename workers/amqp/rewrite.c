@@ -1,7 +1,7 @@
-/* An outgoing delivery's first bytes, where they are not those in the blocks: router annotations as its connection has
- * them.
+/* Writes an outgoing delivery's first octets where they differ from those in the blocks: router annotations in the form
+ * that its connection wants.
  *
- * Messages that go as they came never get here (annotations_touch).
+ * Messages that leave as they came never get here (annotations_touch).
  */
 #include <string.h>
 

@@ -59,8 +59,8 @@ static uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t *
     return p;
 }
 
-/* Everything in front of the payload, which begins at the length returned; at most RMR_FRONT_MAX. `source`: what
- * rmr.source is to be, a field of the header as it came. */
+/* Writes everything in front of the payload and returns its length, at most RMR_FRONT_MAX. `source`: the field of the
+ * header that becomes rmr.source. */
 PRIVATE inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts,
                                     const uint8_t *source,
                              const rmr_wanted *want, scan_found *found, rmr_key *key)
@@ -298,8 +298,8 @@ PRIVATE inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_
     return rmr_recognise(start, size, length, frame) ? RMR_MADE : rmr_make_scanned(start, size, length, frame);
 }
 
-/* The data sections of a gathered message moved together, from the place of its body on. False: there is something else
- * between them. */
+/* Moves the data sections of a gathered message together, from its body on. False: another section stands between
+ * them. */
 PRIVATE inline bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
 {
     uint32_t at = frame->payload + frame->payload_length, descriptor = 0;

@@ -20,7 +20,7 @@ PRIVATE inline const rmr_terms *rmr_terms_of(const pump *p, const worker_connect
 
 /* ---- what the core hears of a frame ---- */
 
-/* Where a reply goes that has this token. */
+/* Returns where a reply with this token goes. */
 static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
 {
     if (token->kind == TOKEN_CONNECTION) {
@@ -35,8 +35,8 @@ static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, 
                                                      (const char *) token->text) };
 }
 
-/* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender
- * had in its sid. */
+/* Makes the reply to a frame come to this router, or back on the frame's connection: the source becomes the router's,
+ * and a token replaces the sender's sid. */
 static void rmr_sign(const rmr_terms *t, framed_connection *x, uint8_t *header)
 {
     static const uint8_t nothing[RMR_SID_BYTES];
@@ -56,7 +56,7 @@ static void rmr_sign(const rmr_terms *t, framed_connection *x, uint8_t *header)
     if (t->reply == REPLY_PROXIED) memcpy(header + RMR_SOURCE, t->source, RMR_SOURCE_BYTES);
 }
 
-/* What a reply's sid was before it was signed. */
+/* Restores the sid that a frame had before `rmr_sign`. */
 PRIVATE inline void rmr_unsign(const rmr_terms *t, const framed_connection *x, uint8_t *header)
 {
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);

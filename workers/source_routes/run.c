@@ -82,7 +82,7 @@ PRIVATE inline void path_push(route_path *w, const route_stop *s)
 PRIVATE inline void path_pop(route_path *w) { w->octets -= w->stop[--w->count].length; }
 PRIVATE inline const route_stop *path_first(const route_path *w) { return &w->stop[w->count - 1]; }
 
-/* A list in front. */
+/* Puts a list in front of a path. */
 PRIVATE inline void path_prepend(route_path *w, const route_list *list)
 {
     for (uint32_t i = list->count; i-- > 0;) path_push(w, &list->stop[i]);
@@ -146,7 +146,7 @@ static enum route_result path_check(route_run *r, const route_path *w, const rou
     return ROUTE_DONE;
 }
 
-/* What every message keeps. */
+/* Checks the limits that hold for every message. */
 PRIVATE inline enum route_result level_check(route_run *r, const route_level *m, const route_stop *at)
 {
     const route_limits *l = &r->table->limits;

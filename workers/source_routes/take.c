@@ -16,7 +16,7 @@ GLUE bool route_engine_open(route_engine *e)
     return e->level != NULL;
 }
 
-/* Copies, and the memory of a run, are gone. */
+/* Frees the copies of a run and its memory. */
 PRIVATE inline void route_engine_clean(route_engine *e)
 {
     while (e->run.copies) {
@@ -41,7 +41,7 @@ GLUE void route_engine_close(route_engine *e)
     free(e->text.bytes);
 }
 
-/* Messages of links count as of none until it is known again whose they are. */
+/* Replaces the table. Senders are looked up again with their next message. */
 GLUE void route_engine_set(route_engine *e, route_table *t)
 {
     for (uint32_t i = 0; e->table && i < e->table->entry_count; i++) {     /* counts go on where the address stays */
@@ -73,7 +73,7 @@ static amqp_octets route_reply_to(const uint8_t *start, const scan_found *found)
     return amqp_text(field);
 }
 
-/* By the name that a link or another router gives: NULL: it is no worker's. */
+/* Finds the route worker that a link or another router names. NULL: the name is no route worker's. */
 static const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c,
                                       const uint8_t *start, const scan_found *found)
 {
@@ -83,7 +83,7 @@ static const route_entry *route_named(const route_engine *e, const route_sender 
     return route_find(e->table, &(route_stop) { start + found->to, (uint16_t) found->to_length, 0 });
 }
 
-/* The onward route that it has, or else a name is. */
+/* Reads the onward route of a message; without one, the name of its address is the route. */
 static enum route_result route_onward(route_engine *e, const route_sender *s, const arena_content *c,
                                       const uint8_t *start, const scan_found *found, bool given)
 {
@@ -209,7 +209,7 @@ PRIVATE inline bool route_compose(route_engine *e, const route_run *r, const uin
 
 /* ---- counting ---- */
 
-/* What has come of it is certain: the workers count it, and `in` and `refused` of it are what is new. */
+/* Adds a run's outcome, which is certain now, to the counters of its route workers. */
 PRIVATE inline void route_count(route_engine *e)
 {
     for (uint32_t i = 0; i < e->visit_count; i++) {
@@ -222,7 +222,7 @@ PRIVATE inline void route_count(route_engine *e)
 
 /* ---- payloads that go on, piece by piece ---- */
 
-/* Takes off what was opened, in place.  How much is left; -1: it is no data any more. */
+/* Unwraps the next piece of a payload in place. Returns the octets left; -1: the payload is no data section. */
 PRIVATE inline int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
 {
     int64_t n = (int64_t) size;

@@ -236,7 +236,7 @@ static ssize_t conn_send(worker_connection *c, const char *bytes, size_t size)
     return send(c->fd, bytes, size, MSG_NOSIGNAL);
 }
 
-/* The last that is said on a WebSocket; what does not fit into the socket any more is not said. */
+/* Sends a WebSocket's close frame, as far as the socket still takes it. */
 static void conn_farewell(worker_connection *c)
 {
     if (!c->websocket) return;
@@ -244,7 +244,7 @@ static void conn_farewell(worker_connection *c)
     (void) websocket_flush(c->websocket, c->fd);
 }
 
-/* The socket takes no more: now, or (true) never again. */
+/* Handles a write that failed. True: the connection is broken; false: the socket is full for now. */
 static bool conn_full(pump *p, worker_connection *c)
 {
     if (errno != EAGAIN) { conn_broken(p, c); return true; }
@@ -278,8 +278,8 @@ PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 
 /* ---- blocks run low: read from nobody who can only send, and keeps some of them ---- */
 
-/* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just
- * after, until what has piled up in the socket was read. */
+/* Stops or resumes reading a connection. Nobody can tell whether a peer that is not read is silent, so its idle timeout
+ * rests meanwhile, and after it until the octets waiting in the socket have been read. */
 static void conn_listen(pump *p, worker_connection *c, bool listen)
 {
     c->reading = listen;
@@ -313,8 +313,8 @@ GLUE void pressure_check(pump *p)
     }
 }
 
-/* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
- * messages: nothing they have begun to take up can be freed without them. */
+/* Tells whether reading a connection must wait for blocks. Connections with receivers are read on, since their
+ * dispositions free blocks; so are those in the middle of a message, whose blocks are freed only after its end. */
 PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
 {
     if (!p->paused || c->links_out) return false;

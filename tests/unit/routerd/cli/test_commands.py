@@ -140,3 +140,11 @@ def test_advice_fits_the_reason(condition: str, advice: str) -> None:
 def test_silence_is_told_with_its_length() -> None:
     text = str(unreachable(Place("ann:secret@a", timeout=3.0), Timeout("Connection ann:secret@a timed out")))
     assert text.startswith("cannot reach the management agent at a (no answer within 3 s); ")
+
+
+def test_errors_of_the_pipeline_are_one_sentence() -> None:
+    """Through this command line, too, which loads the group when one of its commands is used."""
+    done = CliRunner().invoke(main, ["pipeline", "generate", "/proc/no-directory", "--records", "1000"])
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert done.output.startswith("Error: ")
+    assert len(done.output.splitlines()) == 1
