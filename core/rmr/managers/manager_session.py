@@ -73,6 +73,7 @@ class ManagerSession:
         self._now = 0
         self._polled = 0
         self._peers: dict[int, Peer] = {}
+        self._dialled: dict[int, Peer] = {}  # those that this router connected to: as many as are configured
         self._streams: dict[int, Stream] = {}
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in setup.push_from]
@@ -97,12 +98,15 @@ class ManagerSession:
     def opened(self, peer: Peer) -> None:
         """Enter a connection. Its links follow."""
         self._peers[peer.number] = peer
-        self._polled = -POLL
+        if peer.reached:
+            self._dialled[peer.number] = peer
+            self._polled = -POLL
 
     def closed(self, number: int, now: int) -> None:
         """Forget a connection that is gone."""
         self._now = now
         peer = self._peers.pop(number, None)
+        self._dialled.pop(number, None)
         stream = self._streams.pop(number, None)
         if stream is not None:
             stream.lost()
@@ -164,8 +168,8 @@ class ManagerSession:
         self._now = now
         if now - self._polled >= POLL:
             self._polled = now
-            for peer in list(self._peers.values()):
-                self._look(peer)
+            for peer in list(self._dialled.values()):
+                self._use(peer)
         for stream in [*self._streams.values(), *self._left]:
             try:
                 stream.step()
@@ -193,15 +197,15 @@ class ManagerSession:
 
     # ---- tables from others ----
 
-    def _look(self, peer: Peer) -> None:
-        """Start to use a connection once its links are attached."""
+    def _use(self, peer: Peer) -> None:
+        """Start to use a connection of this router once its links are attached."""
         if peer.up or not self._world.there(_address(peer.number)):
             return
         peer.up = True
         if self.client is not None and peer.reached == self.client.manager:
             self._manager_hosts = {host_of(peer.host)}
             self.client.connected(self._now)
-        elif self.server is not None and peer.reached:
+        elif self.server is not None:
             self.server.reached(peer.reached, _address(peer.number), self._now)
 
     def _take(self, heard: messages.Heard, peer: Peer) -> None:
@@ -258,7 +262,7 @@ class ManagerSession:
         self.send(heard.answer, said._replace(source=self.setup.source))
 
     def _ask(self, said: messages.Said) -> bool:
-        for peer in self._peers.values():
+        for peer in self._dialled.values():
             if peer.up and peer.reached == self.setup.manager:
                 self._world.count("table_requests_sent")
                 return self.send(_address(peer.number), said)

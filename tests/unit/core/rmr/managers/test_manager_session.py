@@ -232,3 +232,16 @@ def test_one_host_that_asks_by_many_names_is_one_line(caplog: pytest.LogCaptureF
         world.connect(number, f"10.0.0.3:{number}")
         world.say(number, REQUEST, b"app:1 ts=5\n\0", source=f"app:{number}")
     assert len([one for one in caplog.records if "gets none" in one.getMessage()]) == 1
+
+
+def test_accepted_connections_cost_the_core_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those that this router opened are waited for: a flood of clients made each step look at all of them."""
+    world = World(manager="rm:4561", serve=True)
+    asked: list[str] = []
+    monkeypatch.setattr(world, "there", lambda address: asked.append(address) is None)
+    for number in range(100):
+        world.connect(number, f"192.0.2.{number}:5000")
+    world.run(1)
+    assert not asked
+    world.connect(100, "192.0.2.100:4561", "rm:4561")
+    assert asked == ["$conn/100"]
