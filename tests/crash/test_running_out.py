@@ -215,6 +215,7 @@ class Group:
         except OSError as error:
             with suppress(OSError):
                 self.folder.rmdir()
+            # only the kernel can kill for memory, and only in a group that it lets this user make
             pytest.skip(f"no control group for memory can be made here ({error}): run as root")
 
     def take(self, pid: int, most: int) -> None:

@@ -40,8 +40,10 @@ exec {python} {arguments} "$@"
 def nspawn() -> str:
     """The program that starts the container; the test is skipped where there is none."""
     if os.geteuid() != 0:
+        # the kernel lets only root make a container with a systemd of its own
         pytest.skip("a container with systemd needs root: run the tests as root")
     if not Path("/usr/lib/systemd/systemd").exists():
+        # the units are for systemd, and a machine without it need not get one for the tests
         pytest.skip("install the Debian package systemd to test the units")
     found = shutil.which("systemd-nspawn", path=f"{os.environ['PATH']}:{CACHE}/usr/bin")
     if found is None and shutil.which("apt-get") and shutil.which("dpkg"):
@@ -52,6 +54,7 @@ def nspawn() -> str:
             subprocess.run([shutil.which("dpkg") or "", "-x", package, CACHE], check=True)
         found = shutil.which("systemd-nspawn", path=f"{CACHE}/usr/bin")
     if found is None:
+        # it is neither installed nor to be had from the registry, for instance offline
         pytest.skip("install the Debian package systemd-container to test the units")
     return found
 

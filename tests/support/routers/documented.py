@@ -134,6 +134,7 @@ def _session(block: Block) -> str:
 def run(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     """Do what a page says. The test is skipped where there cannot be a machine of its own."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
+        # the pages use the default ports and /etc: outside a namespace of its own a block would change this machine
         pytest.skip("the pages need a network and folders of their own: run the tests as root")
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -47,6 +47,7 @@ def program(kind: str) -> str:
     ours = Path(sys.executable).with_name(kind)  # the command of this name that runs a router of ours
     found = os.environ.get(variable) or shutil.which(kind)
     if not found or Path(found).resolve() == ours.resolve():
+        # `make test` does not install the C routers: whoever has them tests with them
         pytest.skip(f"install {package}, or name its {kind} in {variable}, to test a network with it")
     return found
 

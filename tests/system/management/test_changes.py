@@ -183,7 +183,7 @@ def test_limits_of_the_router_are_changed(router: RunningRouter, client: Client)
     assert (row["maxConnections"], row["type"]) == (1, "org.apache.qpid.dispatch.policy")
     until(lambda: not let_in(router), "the limit")
     with pytest.raises(RefusedError, match="cannot be changed by UPDATE"):
-        client.call("UPDATE", {"policyDir": "/tmp"}, type="policy")
+        client.call("UPDATE", {"policyDir": tempfile.gettempdir()}, type="policy")
     row = client.call("UPDATE", {"maxConnections": None}, type="policy")
     assert row["maxConnections"] == 65535
     until(lambda: let_in(router), "its end")
