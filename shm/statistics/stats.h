@@ -54,9 +54,8 @@ static inline void stats_beat(stats_page *p)
 
 static inline uint32_t stats_bucket(uint64_t value)
 {
-    if (value < 4) return (uint32_t) value;
-    uint32_t exponent = 63u - (uint32_t) __builtin_clzll(value);
-    uint32_t bucket = (exponent - 1) * 4 + (uint32_t) (value >> (exponent - 2) & 3);
+    uint32_t shift = (63u ^ (uint32_t) __builtin_clzll(value | 4)) - 2;    /* 0 for values below 8: a bucket for each */
+    uint32_t bucket = shift * 4 + (uint32_t) (value >> shift);
     return bucket < STATS_BUCKETS ? bucket : STATS_BUCKETS - 1;
 }
 
