@@ -48,7 +48,7 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b)
 {
     for (uint32_t n = 0; n < BUSIEST_CHUNK && b->at < pool_size(&c->addresses); n++) {
         pool_node *node = pool_at(&c->addresses, b->at++);
-        if (node->live) busiest_poll(b, (core_address *) node);
+        if (pool_live(node)) busiest_poll(b, (core_address *) node);
     }
     if (b->at < pool_size(&c->addresses)) return false;
     for (uint32_t i = 0; i < b->count; i++) b->in_rows += b->row[i].delta;

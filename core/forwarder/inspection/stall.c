@@ -28,7 +28,7 @@ static void stall_poll(core_router *c, const core_link *l)
 {
     core_stall *s = c->stall;
     core_stalled *k = &s->link[l->node.index];
-    if (!l->node.live || l->worker == c->workers) return;
+    if (!pool_live(&l->node) || l->worker == c->workers) return;
     if (k->generation != l->node.generation) *k = (core_stalled) {.generation = l->node.generation};
     s->stuck_so_far += k->stuck = link_stuck(l, c->now);
     if (l->outgoing || l->granted > 0) k->dry_since = 0;

@@ -19,8 +19,8 @@ GLUE bool pool_grow(core_pool *p)
         pool_node *n = pool_at(p, i);
         n->index = i;
         n->generation = 1;
-        n->next_free = p->free_head;
-        p->free_head = i;
+        n->next_free = p->free;
+        p->free = n;
     }
     return true;
 }

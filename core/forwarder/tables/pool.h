@@ -1,7 +1,8 @@
 /* Pools of fixed-size entries that grow by chunks: entries never move, so they may point at each other.
  *
  * An entry begins with a pool_node.  A handle is index | generation << 32; the generation changes when the entry is
- * given back, so a handle that outlived its entry is recognised.  Most recently used entries are handed out first.
+ * given back, so a handle that outlived its entry is recognised.  Most recently used entries are handed out first.  An
+ * entry that is free points at the next free one, a live one at itself.
  * Nothing is allocated per entry: a chunk at a time, and chunks are kept.
  *
  * A worker's pools (workers/state/pool.h) reserve one range for their limit.  The core has no limit to reserve: the
@@ -22,25 +23,25 @@
 #define POOL_CHUNK_SHIFT 9u
 #define POOL_CHUNK (1u << POOL_CHUNK_SHIFT)
 
-typedef struct {
+typedef struct pool_node {
     uint32_t index, generation;
-    uint32_t next_free;
-    bool live;
+    struct pool_node *next_free;   /* NULL: none; itself: the entry is live */
 } pool_node;
 
 typedef struct {
     uint8_t **chunk;
     uint32_t chunks, room;     /* chunks in use, places in the array of chunks */
     uint32_t entry_bytes;
-    uint32_t free_head;        /* ROUTERD_NIL: none */
     uint32_t live;
+    pool_node *free;           /* NULL: none */
 } core_pool;
+
+static inline uint32_t pool_stride(uint32_t bytes) { return (bytes + 63u) & ~63u; }     /* whole cache lines */
 
 static inline void pool_open(core_pool *p, uint32_t entry_bytes)
 {
     memset(p, 0, sizeof *p);
-    p->entry_bytes = (entry_bytes + 63u) & ~63u;   /* whole cache lines */
-    p->free_head = ROUTERD_NIL;
+    p->entry_bytes = pool_stride(entry_bytes);
 }
 
 static inline void pool_close(core_pool *p)
@@ -48,13 +49,18 @@ static inline void pool_close(core_pool *p)
     for (uint32_t i = 0; i < p->chunks; i++) free(p->chunk[i]);
     free(p->chunk);
     memset(p, 0, sizeof *p);
-    p->free_head = ROUTERD_NIL;
 }
 
-static inline pool_node *pool_at(const core_pool *p, uint32_t index)
+/* `bytes`: of an entry; where the compiler knows them it needs no multiplication. */
+static inline pool_node *pool_at_of(const core_pool *p, uint32_t index, uint32_t bytes)
 {
-    return (pool_node *) (p->chunk[index >> POOL_CHUNK_SHIFT] + (size_t) (index & (POOL_CHUNK - 1)) * p->entry_bytes);
+    return (pool_node *) (p->chunk[index >> POOL_CHUNK_SHIFT]
+                          + (size_t) (index & (POOL_CHUNK - 1)) * pool_stride(bytes));
 }
+
+static inline pool_node *pool_at(const core_pool *p, uint32_t index) { return pool_at_of(p, index, p->entry_bytes); }
+
+static inline bool pool_live(const pool_node *n) { return n->next_free == n; }
 
 static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_CHUNK_SHIFT; }
 
@@ -76,10 +82,10 @@ static inline void pool_clear(uint8_t *at, uint32_t bytes)
 /* An entry whose bytes behind the node are zero, or NULL when memory is used up.  `bytes`: of an entry. */
 static inline void *pool_take_of(core_pool *p, uint32_t bytes)
 {
-    if (p->free_head == ROUTERD_NIL && !pool_grow(p)) return NULL;
-    pool_node *n = pool_at(p, p->free_head);
-    p->free_head = n->next_free;
-    n->live = true;
+    if (__builtin_expect(!p->free, 0) && !pool_grow(p)) return NULL;
+    pool_node *n = p->free;
+    p->free = n->next_free;
+    n->next_free = n;
     p->live++;
     pool_clear((uint8_t *) (n + 1), bytes - (uint32_t) sizeof *n);
     return n;
@@ -91,9 +97,8 @@ static inline void pool_give(core_pool *p, void *entry)
 {
     pool_node *n = (pool_node *) entry;
     if (!++n->generation) n->generation = 1;
-    n->live = false;
-    n->next_free = p->free_head;
-    p->free_head = n->index;
+    n->next_free = p->free;
+    p->free = n;
     p->live--;
 }
 
@@ -103,21 +108,23 @@ static inline uint64_t pool_handle(const void *entry)
     return routerd_handle(n->index, n->generation);
 }
 
-/* The entry a handle names, or NULL if it names nothing (any more). */
-static inline void *pool_find(const core_pool *p, uint64_t handle)
+/* The entry a handle names, or NULL if it names nothing (any more).  `bytes`: of an entry. */
+static inline void *pool_find_of(const core_pool *p, uint64_t handle, uint32_t bytes)
 {
     uint32_t index = routerd_handle_index(handle);
     if (index >= pool_size(p)) return NULL;
-    pool_node *n = pool_at(p, index);
-    return n->live && n->generation == routerd_handle_generation(handle) ? n : NULL;
+    pool_node *n = pool_at_of(p, index, bytes);
+    return pool_live(n) && n->generation == routerd_handle_generation(handle) ? n : NULL;
 }
+
+static inline void *pool_find(const core_pool *p, uint64_t handle) { return pool_find_of(p, handle, p->entry_bytes); }
 
 /* The first live entry at or behind *index, which moves behind it; NULL at the end. */
 static inline void *pool_next(const core_pool *p, uint32_t *index)
 {
     while (*index < pool_size(p)) {
         pool_node *n = pool_at(p, (*index)++);
-        if (n->live) return n;
+        if (pool_live(n)) return n;
     }
     return NULL;
 }

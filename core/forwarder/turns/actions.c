@@ -11,7 +11,7 @@
 
 static inline core_out *out_find(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_out *out = (core_out *) pool_find(&c->outs, r->delivery);
+    core_out *out = (core_out *) pool_find_of(&c->outs, r->delivery, sizeof(core_out));
     if (__builtin_expect(out && out->link->worker == w, 1)) return out;
     count_stale(c);
     return NULL;
@@ -20,7 +20,7 @@ static inline core_out *out_find(core_router *c, uint32_t w, const routerd_recor
 /* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
 static inline core_in *in_find(core_router *c, uint32_t w, const routerd_record *r)
 {
-    core_in *in = r->delivery ? (core_in *) pool_find(&c->ins, r->delivery) : NULL;
+    core_in *in = r->delivery ? (core_in *) pool_find_of(&c->ins, r->delivery, sizeof(core_in)) : NULL;
     if (in && in->link && in->link->worker == w) return in;
     core_link *l = !r->delivery && r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
     if (l && !l->outgoing)
