@@ -11,7 +11,8 @@
  * A body includes the header of its folder first, and then only what that header does not bring.
  *
  * `inline` makes the compiler weigh a function of another body as one of the file that calls it; `static inline` is for
- * short functions that stand in headers.
+ * short functions that stand in headers.  INLINED is for what each message passes: the compiler otherwise stops when
+ * the function that calls has grown.  What few messages pass is noinline, so that the rest stays together.
  */
 #ifndef ROUTERD_SHM_UNITY_H
 #define ROUTERD_SHM_UNITY_H
@@ -22,5 +23,6 @@
 #define PRIVATE
 #endif
 #define GLUE __attribute__((visibility("hidden")))
+#define INLINED __attribute__((always_inline)) inline
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "shm/statistics/counters.h"
+#include "shm/unity.h"
 
 #define STATS_MAGIC 0x73746174u
 #define STATS_COUNTERS 192u
@@ -32,7 +33,7 @@ typedef struct {
 _Static_assert(sizeof(stats_page) <= STATS_PAGE_BYTES, "a statistics page fits in its place");
 
 /* Load and store, not an atomic addition: there is one writer. */
-static inline void stats_add(stats_page *p, uint32_t which, uint64_t n)
+static INLINED void stats_add(stats_page *p, uint32_t which, uint64_t n)
 {
     _Atomic uint64_t *c = &p->counter[which];
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);

@@ -40,8 +40,12 @@ PRIVATE core_link *choose_without(core_address *a, uint32_t edge)
     return choose_balanced(a, a->treatment == T_CLOSEST, edge);
 }
 
-/* For an address with at least one outgoing link. */
-PRIVATE inline core_link *choose_one(core_address *a)
+/* For an address with at least one outgoing link; many have one. */
+PRIVATE INLINED core_link *choose_one(core_address *a)
 {
+    if (a->out_count == 1 && a->treatment != T_CLOSEST) {
+        if (!a->out[0]->count) a->rotate = 0;
+        return a->out[0];
+    }
     return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a, false, 0);
 }

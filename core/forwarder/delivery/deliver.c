@@ -7,7 +7,7 @@
 #include "core/forwarder/tables/planes.h"
 #include "shm/codec/utf8.h"
 
-static inline void *core_take(core_pool *p, uint32_t bytes)
+static INLINED void *core_take(core_pool *p, uint32_t bytes)
 {
     void *entry = pool_take_of(p, bytes);
     if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
@@ -76,7 +76,7 @@ PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, cons
     return route;
 }
 
-PRIVATE inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE INLINED core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
 {
     core_in *in = (core_in *) core_take(&c->ins, sizeof(core_in));
     in->peer = r->peer;
@@ -113,9 +113,8 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
 static inline bool full(const core_in *in, const core_link *l) { return in_eager(in) && l->count / 2 >= l->capacity; }
 
 /* NULL: dropped. */
-__attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to,
-                                                                     uint8_t priority, uint32_t state,
-                                                                     const core_text *text)
+PRIVATE INLINED core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state,
+                                       const core_text *text)
 {
     if (full(in, to)) {
         to->counts.presettled++;
@@ -168,8 +167,8 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
     return out;
 }
 
-static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority,
-                                     uint32_t state, const core_provenance *provenance)
+static INLINED core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority,
+                                      uint32_t state, const core_provenance *provenance)
 {
     if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, provenance);
     core_out *out = deliver_copy(c, in, to, priority, state, NULL);
@@ -259,8 +258,8 @@ PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
            : ROUTERD_PRIORITIES - 1;
 }
 
-PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
-                                const core_address *a)
+__attribute__((noinline)) PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r,
+                                                          enum core_route why, const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);
@@ -283,7 +282,7 @@ PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_reco
 }
 
 /* Nobody took it: it is settled and every receiver is too far behind, or no router may get it from here. */
-static void deliver_failed(core_router *c, core_link *l, core_in *in)
+__attribute__((noinline, cold)) static void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
     if (__builtin_expect(c->flow != NULL, 0))
@@ -291,16 +290,24 @@ static void deliver_failed(core_router *c, core_link *l, core_in *in)
     in_settle(c, in, &OUTCOME_RELEASED);
 }
 
-/* To the receivers of an address. */
-PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
-                                      core_provenance *provenance)
+/* To all receivers of an address, to one that may be at another router, or from or to an edge router. */
+__attribute__((noinline)) static void deliver_widely(core_router *c, core_in *in, core_address *a, uint8_t priority,
+                                                     uint32_t state, core_provenance *provenance)
 {
     uint32_t before = in->copy_count;
     if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, provenance);
-    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, provenance);
-    else if (__builtin_expect(in->link->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, provenance);
-    else deliver_here(c, in, a, choose_one(a), priority, state, provenance);
+    else if (a->reached) deliver_near_or_far(c, in, a, priority, state, provenance);
+    else deliver_edge(c, in, a, priority, state, provenance);
     a->deliveries += in->copy_count - before;
+}
+
+/* To the receivers of an address. */
+PRIVATE INLINED void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                                       core_provenance *provenance)
+{
+    if (__builtin_expect(a->treatment >= T_MULTICAST || a->reached || in->link->edge || !a->out_count, 0))
+        deliver_widely(c, in, a, priority, state, provenance);
+    else if (deliver_here(c, in, a, choose_one(a), priority, state, provenance)) a->deliveries++;
 }
 
 /* Nobody has it: the fallback destination is for such messages.  A receiver here that is too far behind is somebody. */
@@ -333,7 +340,7 @@ PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8
 }
 
 /* Finishes a delivery whose copies have been made. */
-PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
+PRIVATE INLINED void deliver_tail(core_router *c, core_link *l, core_in *in)
 {
     if (__builtin_expect(!in->copies, 0)) {
         deliver_failed(c, l, in);
@@ -346,8 +353,8 @@ PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 }
 
 /* Delivers a message whose way is known; `a`: its address if the route is ROUTE_FOUND. */
-PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
-                                   core_address *a, core_provenance *provenance)
+PRIVATE INLINED void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
+                                    core_address *a, core_provenance *provenance)
 {
     stats_add(c->stats, N_RECEIVED, 1);
     /* what routers say is no traffic */

@@ -5,7 +5,7 @@ GLUE void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1);
 GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 
 /* Moves what was counted by one place for each tick since. */
-static void link_tick(core_link_counts *k, uint32_t tick)
+__attribute__((noinline, cold)) static void link_tick(core_link_counts *k, uint32_t tick)
 {
     for (uint32_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
         memmove(k->before + 1, k->before, sizeof k->before - sizeof k->before[0]);
@@ -15,12 +15,17 @@ static void link_tick(core_link_counts *k, uint32_t tick)
     k->tick = tick;
 }
 
-PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state)
+/* Nanoseconds since a message came; -1: not known, and less than 0: it came later than this turn began. */
+PRIVATE inline int64_t in_delay(const core_router *c, const core_in *in)
+{
+    return in->arrived ? (int64_t) (c->now - in->arrived) : -1;
+}
+
+PRIVATE INLINED void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state, int64_t delay)
 {
     core_link_counts *k = &l->counts;
     uint32_t tick = (uint32_t) (c->now >> RATE_SHIFT);
-    uint64_t delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
-    if (k->tick != tick) link_tick(k, tick);
+    if (__builtin_expect(k->tick != tick, 0)) link_tick(k, tick);
     k->settled++;
     if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
     if (__builtin_expect(delay > DELAYED_1, 0)) {

@@ -33,32 +33,37 @@ static routerd_record *queue_push(core_queue *q)
     return &q->slot[(q->head + q->count++) & (q->room - 1)];
 }
 
-/* The next work record of a worker, zeroed, already counted: fill it in before core_publish(). */
-static inline routerd_record *core_post(core_router *c, uint32_t w, uint8_t type)
+/* Where a record goes that does not go into its worker's ring. */
+__attribute__((noinline, cold)) static routerd_record *core_post_aside(core_router *c, uint32_t w)
 {
     core_worker *k = &c->worker[w];
-    routerd_record *r;
-    if (__builtin_expect(k->gone, 0)) {
-        r = w == c->workers ? queue_push(&k->overflow) : &c->scratch;
+    if (k->gone) return w == c->workers ? queue_push(&k->overflow) : &c->scratch;
+    return queue_push(&k->overflow);
+}
+
+/* The next work record of a worker, about a link of it, zeroed for the rest, already counted: fill it in before
+ * core_publish(). */
+static INLINED routerd_record *core_post(core_router *c, uint32_t w, uint8_t type, uint32_t link, uint32_t link_gen)
+{
+    core_worker *k = &c->worker[w];
+    routerd_record *r = NULL;
+    if (__builtin_expect(!(k->gone | k->overflow.count), 1) && (r = ring_slot(&k->work))) {
+        ring_push(&k->work);
+        c->dirty |= k->bit;
     } else {
-        c->dirty |= 1ull << w;
-        r = k->overflow.count ? NULL : ring_slot(&k->work);
-        if (__builtin_expect(r != NULL, 1)) ring_push(&k->work);
-        else r = queue_push(&k->overflow);
+        r = core_post_aside(c, w);
     }
     memset(r, 0, sizeof *r);
     r->type = type;
-    r->link = ROUTERD_NIL;
+    r->link = link;
+    r->link_gen = link_gen;
     r->block = ROUTERD_NIL;
     return r;
 }
 
-PRIVATE inline routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type)
+PRIVATE INLINED routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type)
 {
-    routerd_record *r = core_post(c, l->worker, type);
-    r->link = l->link;
-    r->link_gen = l->link_gen;
-    return r;
+    return core_post(c, l->worker, type, l->link, l->link_gen);
 }
 
 /* Writes a control payload that waited into a block of our arena.  False: there is still none. */
@@ -87,7 +92,7 @@ PRIVATE void core_flush(core_router *c, uint32_t w)
         ring_push(&k->work);
         q->head++;
         q->count--;
-        c->dirty |= 1ull << w;
+        c->dirty |= k->bit;
     }
 }
 
@@ -117,7 +122,7 @@ GLUE inline void core_publish(core_router *c)
  * record is about the credit alone. */
 GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
 {
-    routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);
+    routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE, ROUTERD_NIL, 0);
     r->arena = arena;
     r->block = block;
     r->credit = credit;
@@ -140,7 +145,7 @@ GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uin
     uint32_t block = k->overflow.count ? ROUTERD_NIL : payload_write(c, bytes, size);
     routerd_record *r;
     if (block != ROUTERD_NIL) {
-        r = core_post(c, w, W_CONTROL);
+        r = core_post(c, w, W_CONTROL, ROUTERD_NIL, 0);
         r->block = block;
         payload_track(c, (uint8_t) c->workers, block, (uint8_t) w);
     } else {

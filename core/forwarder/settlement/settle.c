@@ -17,17 +17,23 @@ PRIVATE inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
     return (core_outcome) {.state = state, .extra = extra & ~(uint64_t) D_PAYLOAD, .detail = ROUTERD_NIL};
 }
 
+/* Lends the reader of a record the payload of its outcome. */
+__attribute__((noinline)) static void outcome_lend(core_router *c, routerd_record *r, uint32_t reader, uint8_t arena,
+                                                   uint32_t detail)
+{
+    r->extra |= D_PAYLOAD;
+    r->arena = arena;
+    r->block = detail;
+    if (c->worker[reader].gone) core_release_payload(c, arena, detail);
+    else payload_track(c, arena, detail, (uint8_t) reader);
+}
+
 static inline void outcome_write(core_router *c, routerd_record *r, uint32_t reader, const core_outcome *o)
 {
     r->state = o->state;
     r->extra = o->extra;
     r->length = o->offset;
-    if (o->detail == ROUTERD_NIL) return;
-    r->extra |= D_PAYLOAD;
-    r->arena = o->arena;
-    r->block = o->detail;
-    if (c->worker[reader].gone) core_release_payload(c, o->arena, o->detail);
-    else payload_track(c, o->arena, o->detail, (uint8_t) reader);
+    if (__builtin_expect(o->detail != ROUTERD_NIL, 0)) outcome_lend(c, r, reader, o->arena, o->detail);
 }
 
 /* A record about an incoming delivery to its sender's worker, which has told its handle. */
@@ -55,27 +61,25 @@ PRIVATE inline void out_post_continue(core_router *c, const core_out *out, uint8
     out_post(c, out, W_CONTINUE, flags)->length = out->in->length;
 }
 
-static inline void count_outcome(core_router *c, const core_in *in, uint32_t state)
+static INLINED void count_outcome(core_router *c, const core_in *in, uint32_t state, int64_t delay)
 {
-    if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
-    if (in->arrived && c->now >= in->arrived) {
-        stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, c->now - in->arrived);
-        if (c->now - in->arrived > DELAYED_1)
-            stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
-    }
+    if (state - S_ACCEPTED < 4) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
+    if (delay >= 0) stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, (uint64_t) delay);
+    if (__builtin_expect(delay > DELAYED_1, 0))
+        stats_add(c->stats, delay > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
     stats_observe(c->stats, HIST_MESSAGE_BYTES, in->length);
 }
 
 /* The incoming delivery is over: tell the sender if it still waits, give the content back, replenish. */
-PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
+static INLINED void in_settle_now(core_router *c, core_in *in, const core_outcome *outcome, int64_t delay)
 {
     core_link *l = in->link;
     /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
     bool tell = l && in->peer;
-    if (l) link_count(c, l, in, outcome->state);
+    if (l) link_count(c, l, in, outcome->state, delay);
     link_drop_in(in);
     uint32_t credit = l ? credit_back(l) : 0;
-    count_outcome(c, in, tell ? outcome->state : 0);
+    count_outcome(c, in, tell ? outcome->state : 0, delay);
     if (!tell) {
         core_release_payload(c, outcome->arena, outcome->detail);
         core_release(c, in->arena, in->block, l, credit);
@@ -96,6 +100,11 @@ PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
     pool_give(&c->ins, in);
 }
 
+PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
+{
+    in_settle_now(c, in, outcome, in_delay(c, in));
+}
+
 /* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one
  * that takes none at all does not hold up its sender either. */
 PRIVATE inline bool in_eager(const core_in *in)
@@ -105,13 +114,17 @@ PRIVATE inline bool in_eager(const core_in *in)
 }
 
 /* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */
-PRIVATE void in_forwarded(core_router *c, core_in *in)
+__attribute__((noinline)) static void in_leave(core_router *c, core_in *in)
 {
-    if (!in_eager(in) || !(in->flags & (IN_COMPLETE | IN_ABORTED))) return;
     core_link *l = in->link;
-    link_count(c, l, in, 0);
+    link_count(c, l, in, 0, in_delay(c, in));
     link_drop_in(in);
     if (credit_back(l)) core_release(c, l->worker, ROUTERD_NIL, l, 1);
+}
+
+PRIVATE inline void in_forwarded(core_router *c, core_in *in)
+{
+    if (in_eager(in) && in->flags & (IN_COMPLETE | IN_ABORTED)) in_leave(c, in);
 }
 
 /* An outcome without settlement, told to the sender. */
@@ -194,22 +207,10 @@ static void out_transit_over(core_router *c, const core_out *out)
     if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
 }
 
-/* A copy is over with this outcome; with the last one the incoming delivery is. */
-PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
+/* A copy of several is over, which was open, and is gone. */
+__attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, core_outcome outcome, bool open)
 {
-    core_in *in = out->in;
-    bool open = !out->state;
-    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome->state, outcome->arena, outcome->detail);
-    link_count(c, out->link, in, outcome->state);
-    if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
-    link_drop_out(out);
-    in_drop_copy(out);
-    pool_give(&c->outs, out);
-    if (!(in->flags & IN_MULTICAST)) {
-        in_settle(c, in, outcome);
-        return;
-    }
-    in_merge(c, in, *outcome);
+    in_merge(c, in, outcome);
     if (open) in->open--;
     if (!in->copy_count) {
         core_outcome merged = in_take_merged(in);
@@ -218,6 +219,22 @@ PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outco
         if (open && !in->open) in_tell(c, in, in_take_merged(in));
         in_consumed(c, in);
     }
+}
+
+/* A copy is over with this outcome; with the last one the incoming delivery is. */
+PRIVATE INLINED void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
+{
+    core_in *in = out->in;
+    bool open = !out->state;
+    int64_t delay = in_delay(c, in);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome->state, outcome->arena, outcome->detail);
+    link_count(c, out->link, in, outcome->state, delay);
+    if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
+    link_drop_out(out);
+    in_drop_copy(out);
+    pool_give(&c->outs, out);
+    if (__builtin_expect(!(in->flags & IN_MULTICAST), 1)) in_settle_now(c, in, outcome, delay);
+    else in_copy_over(c, in, *outcome, open);
 }
 
 /* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its

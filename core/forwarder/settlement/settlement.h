@@ -4,8 +4,8 @@
 
 #include "core/forwarder/tables/access.h"
 
-#define DELAYED_1 1000000000ull        /* nanoseconds from arrival to settlement */
-#define DELAYED_10 10000000000ull
+#define DELAYED_1 1000000000ll        /* nanoseconds from arrival to settlement */
+#define DELAYED_10 10000000000ll
 #define RATE_SHIFT 30u                 /* a tick is 2^30 ns: 1.07 s, without a division for each delivery */
 
 /* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the
@@ -36,7 +36,8 @@ GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uin
 
 GLUE void count_stale(core_router *c);
 GLUE void count_bad(core_router *c);
-PRIVATE void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state);
+PRIVATE int64_t in_delay(const core_router *c, const core_in *in);
+PRIVATE void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state, int64_t delay);
 PRIVATE void count_late(core_router *c, core_in *in);
 GLUE uint64_t link_rate(const core_link_counts *k, uint32_t tick);
 

@@ -206,16 +206,19 @@ typedef struct {               /* work that did not fit into a worker's ring */
     uint32_t head, count, room;    /* room: a power of two */
 } core_queue;
 
-typedef struct {
+typedef struct {               /* what each of its records needs comes first */
     routerd_consumer actions;
     routerd_producer work;
+    core_queue overflow;
+    bool gone;                 /* no process reads its work: it is being reclaimed, or it is the core itself */
+    uint32_t link_room;
+    core_link **link;          /* by the worker's link index */
     routerd_doorbell *bell;
     int eventfd;               /* -1: nobody to wake */
-    bool gone;                 /* no process reads its work: it is being reclaimed, or it is the core itself */
-    core_queue overflow;
-    core_link **link;          /* by the worker's link index */
-    uint32_t link_room;
+    uint64_t bit;              /* of core_router.dirty */
 } core_worker;
+
+_Static_assert(sizeof(core_worker) == 128, "a worker is found by a shift");
 
 typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;

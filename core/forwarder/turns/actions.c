@@ -9,7 +9,7 @@
 
 /* ---- what an action names; NULL: it is gone, and counted as stale ---- */
 
-static inline core_out *out_find(core_router *c, uint32_t w, const routerd_record *r)
+static INLINED core_out *out_find(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = (core_out *) pool_find_of(&c->outs, r->delivery, sizeof(core_out));
     if (__builtin_expect(out && out->link->worker == w, 1)) return out;
@@ -33,7 +33,7 @@ static inline core_in *in_find(core_router *c, uint32_t w, const routerd_record 
 /* ---- deliver ---- */
 
 /* False: Python has to resolve the address first, and nothing was done. */
-static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
+static INLINED bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (r->arena != w || r->block >= arena_blocks(&c->arena[w]) || (l && l->outgoing)) {
@@ -103,24 +103,27 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
 
 /* ---- dispositions ---- */
 
-static inline void action_outcome(core_router *c, uint32_t w, const routerd_record *r, core_outcome *o)
+/* The block of the payload that comes with an outcome; ROUTERD_NIL: it has none. */
+static inline uint32_t action_detail(core_router *c, uint32_t w, const routerd_record *r)
 {
-    *o = outcome_plain(r->state, r->extra);
-    if (r->state == S_RECEIVED) o->offset = r->length;
-    if (__builtin_expect(!(r->extra & D_PAYLOAD), 1)) return;
-    if (r->arena == w && r->block < arena_blocks(&c->arena[w])) {
-        o->detail = r->block;
-        o->arena = (uint8_t) w;
-    } else {
-        count_bad(c);
-    }
+    if (__builtin_expect(!(r->extra & D_PAYLOAD), 1)) return ROUTERD_NIL;
+    if (r->arena == w && r->block < arena_blocks(&c->arena[w])) return r->block;
+    count_bad(c);
+    return ROUTERD_NIL;
+}
+
+static inline core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
+{
+    return (core_outcome) {
+        .state = r->state, .extra = r->extra & ~(uint64_t) D_PAYLOAD, .offset = r->state == S_RECEIVED ? r->length : 0,
+        .detail = action_detail(c, w, r), .arena = (uint8_t) w,
+    };
 }
 
 static void action_update_in(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_in *in = in_find(c, w, r);
-    core_outcome o;
-    action_outcome(c, w, r, &o);
+    core_outcome o = action_outcome(c, w, r);
     if (!in) {
         core_release_payload(c, o.arena, o.detail);
     } else if (r->flags & F_SETTLED) {
@@ -138,12 +141,11 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
     }
 }
 
-static void action_update_out(core_router *c, uint32_t w, const routerd_record *r)
+static INLINED void action_update_out(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = out_find(c, w, r);
-    core_outcome o;
-    action_outcome(c, w, r, &o);
-    if (!out) {
+    core_outcome o = action_outcome(c, w, r);
+    if (__builtin_expect(!out, 0)) {
         core_release_payload(c, o.arena, o.detail);
         return;
     }
@@ -161,7 +163,7 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
 }
 
 /* A worker has handed a settled delivery to the engine, dropped it or aborted it. */
-static void action_done(core_router *c, uint32_t w, const routerd_record *r)
+static INLINED void action_done(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = out_find(c, w, r);
     if (!out) return;
@@ -212,16 +214,11 @@ static void action_free(core_router *c, uint32_t w, const routerd_record *r)
     }
 }
 
-/* STOP_UNKNOWN: the record was not handled and is to be given again; STOP_CONTROL: it is in c->control, for Python. */
-GLUE inline enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r)
+/* What most records are not. */
+__attribute__((noinline)) static enum core_stop action_other(core_router *c, uint32_t w, const routerd_record *r)
 {
     switch (r->type) {
-    case A_DELIVER: return action_deliver(c, w, r) ? STOP_NOTHING : STOP_UNKNOWN;
-    case A_UPDATE:
-        if (r->flags & F_IN) action_update_in(c, w, r);
-        else action_update_out(c, w, r);
-        break;
-    case A_DONE: action_done(c, w, r); break;
+    case A_UPDATE: action_update_in(c, w, r); break;
     case A_CONTINUE: action_continue(c, w, r); break;
     case A_PROGRESS: action_progress(c, w, r); break;
     case A_WAITS: action_waits(c, w, r); break;
@@ -234,3 +231,15 @@ GLUE inline enum core_stop core_action(core_router *c, uint32_t w, const routerd
     }
     return STOP_NOTHING;
 }
+
+/* STOP_UNKNOWN: the record was not handled and is to be given again; STOP_CONTROL: it is in c->control, for Python. */
+PRIVATE INLINED enum core_stop action_take(core_router *c, uint32_t w, const routerd_record *r)
+{
+    if (r->type == A_DELIVER) return action_deliver(c, w, r) ? STOP_NOTHING : STOP_UNKNOWN;
+    if (r->type == A_UPDATE && !(r->flags & F_IN)) action_update_out(c, w, r);
+    else if (r->type == A_DONE) action_done(c, w, r);
+    else return action_other(c, w, r);
+    return STOP_NOTHING;
+}
+
+GLUE enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r) { return action_take(c, w, r); }

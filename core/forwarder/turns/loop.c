@@ -25,7 +25,7 @@ GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint3
         const routerd_record *shared = ring_peek(&k->actions);
         if (!shared) break;
         routerd_record r = *shared;    /* a copy: what was checked must be what is used */
-        stop = core_action(c, w, &r);
+        stop = action_take(c, w, &r);
         if (stop == STOP_UNKNOWN) break;
         ring_advance(&k->actions);
         ++*handled;

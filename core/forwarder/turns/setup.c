@@ -36,6 +36,7 @@ GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint
     if (!ring_consume(&k->actions, actions) || !ring_produce(&k->work, work)) return "a ring is not intact";
     k->bell = (routerd_doorbell *) (control + layout_worker_doorbell(w));
     k->eventfd = eventfd;
+    k->bit = 1ull << w;
     return NULL;
 }
 

@@ -20,6 +20,7 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy);
 
 /* ---- actions: actions.c ---- */
 
+PRIVATE enum core_stop action_take(core_router *c, uint32_t w, const routerd_record *r);
 GLUE enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r);
 
 #endif
