@@ -78,6 +78,7 @@ def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
 @click.option("--pause-us", default=0, show_default=True, help="recv: sleep before accepting each message.")
 @click.option("--listen", is_flag=True, help="Accept connections instead of making them: no router in between.")
 @click.option("--far", default=0, help="pingpong: the receiver's port, at another router of a line.")
+@click.option("--tls", is_flag=True, help="Connect with TLS; any certificate of the peer will do.")
 @click.option("--step", is_flag=True, help="Print ready, and wait for a line before sending and before closing.")
 def main(
     *,
@@ -93,6 +94,7 @@ def main(
     pause_us: int,
     listen: bool,
     far: int,
+    tls: bool,
     step: bool,
 ) -> None:
     """Run the client; the exit status is 1 if anything was lost or refused."""
@@ -110,6 +112,7 @@ def main(
             pause_us=pause_us,
             listen=listen,
             far=far,
+            tls=tls,
         )
         result = drive(mode, load, step=step)
     except (ConnectionError, ValueError) as error:

@@ -25,7 +25,7 @@ LIMIT_S = 60.0
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One client process. ``count`` is per link, ``size`` is in bytes; a receiver sleeps ``pause_us`` per message.
 
-    ``far`` is the port of pingpong's receiver; 0: the same port.
+    ``far`` is the port of pingpong's receiver; 0: the same port. Only the ``proton`` client knows ``tls``.
     """
 
     mode: str
@@ -39,12 +39,12 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     pause_us: int = 0
     listen: bool = False
     far: int = 0
+    tls: bool = False
 
     def command(self, kind: str) -> list[str]:
-        """Return the command line of the ``proton``, ``wire`` or ``rmr`` client."""
-        if kind == "rmr":
-            return self._rmr()
-        return self._wire() if kind == "wire" else self._proton()
+        """Return the command line of the ``proton``, ``wire``, ``rmr`` or ``python`` client."""
+        commands = {"proton": self._proton, "wire": self._wire, "rmr": self._rmr, "python": self._python}
+        return commands[kind]()
 
     def _rmr(self) -> list[str]:
         """A receiver is ready after the router, if there is one, has connected to it."""
@@ -56,7 +56,10 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("port", "address", "count", "size", "credit", "links"):
             words += [f"--{name}", str(getattr(self, name))]
         words += ["--pause-us", str(self.pause_us), "--far", str(self.far)]
-        return words + [f"--{name}" for name in ("presettled", "listen") if getattr(self, name)]
+        return words + [f"--{name}" for name in ("presettled", "listen", "tls") if getattr(self, name)]
+
+    def _python(self) -> list[str]:
+        return [sys.executable, "-m", "bench.large", str(self.port), self.address, str(self.size)]
 
     def _wire(self) -> list[str]:
         words = [str(WIRE), self.mode, str(self.port), self.address, str(self.count), str(self.size), "step"]
@@ -97,11 +100,14 @@ class Client:
             raise BenchError(f"{self._name}: nothing happened for {limit_s:.0f} s")
         line = self._process.stdout.readline()
         if not line:
-            self._process.wait()
-            self._errors.seek(0)
-            complaint = self._errors.read().decode(errors="replace").strip()
-            raise BenchError(f"{self._name}: {complaint or f'ended with status {self._process.returncode}'}")
+            raise self._ended()
         return line
+
+    def _ended(self) -> BenchError:
+        status = self._process.wait(LIMIT_S)
+        self._errors.seek(0)
+        complaint = self._errors.read().decode(errors="replace").strip()
+        return BenchError(f"{self._name}: {complaint or f'ended with status {status}'}")
 
     @property
     def _name(self) -> str:
@@ -123,23 +129,32 @@ class Client:
     def finish(self) -> None:
         """Let it close its connections and end."""
         self._tell()
-        self._process.wait(LIMIT_S)
+        try:
+            self._process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise BenchError(f"{self._name}: does not end within {LIMIT_S:.0f} s") from error
 
     def _tell(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(b"\n")
+        try:
+            self._process.stdin.write(b"\n")
+        except BrokenPipeError as error:
+            raise self._ended() from error
 
 
-def transfer(running: Running, receivers: Sequence[ClientSpec], senders: Sequence[ClientSpec], *, kind: str) -> Run:
+def transfer(
+    running: Running, receivers: Sequence[ClientSpec], senders: Sequence[ClientSpec], *, kind: str, sending: str = ""
+) -> Run:
     """Make one transfer: all clients attach, and senders send between two readings of the router's CPU time.
 
-    Messages of receivers that echo are not counted.
+    Clients are of one ``kind``, senders of the kind ``sending`` if it is given. Messages of receivers that echo are
+    not counted.
     """
     with ExitStack() as stack:
         takers = [stack.enter_context(Client(spec, kind)) for spec in receivers]
         for client in takers:
             client.await_ready()
-        givers = [stack.enter_context(Client(spec, kind)) for spec in senders]
+        givers = [stack.enter_context(Client(spec, sending or kind)) for spec in senders]
         for client in givers:
             client.await_ready()
         before, started = running.cpu(), time.monotonic()
@@ -162,6 +177,7 @@ def summary(
     if that is unknown.
     """
     received = [one for one in results if one.mode in ("recv", "pingpong")]
+    sent = [one for one in results if one.mode == "send"]
     n = sum(one.n for one in received)
     if not n:
         raise BenchError("no message arrived")
@@ -173,6 +189,8 @@ def summary(
         rate=n / longest,
         router_cpu={role: spent * 1e6 / n for role, spent in cpu_seconds.items()},
         clients_cpu=sum(one.cpu_us_per_message * one.n for one in results) / n,
+        senders_cpu=sum(one.cpu_us_per_message * one.n for one in sent) / n,
+        senders_s=max((one.seconds for one in sent), default=0.0),
         latency_us=worst(latencies),
         memory=memory,
     )

@@ -69,8 +69,9 @@ static inline int socket_open(const char *host, const char *port, bool passive)
     return -1;
 }
 
-/* Takes over `fd`.  A server waits for the peer's open; a client opens connection and session at once. */
-static inline void endpoint_init(struct endpoint *e, int fd, bool server, size_t inbox_size)
+/* Takes over `fd`.  A server waits for the peer's open; a client opens connection and session at once.  With `tls` all
+ * octets pass through TLS. */
+static inline void endpoint_init(struct endpoint *e, int fd, bool server, size_t inbox_size, pn_ssl_domain_t *tls)
 {
     char container[64];
     snprintf(container, sizeof container, "bench-%d-%d", (int)getpid(), fd);
@@ -83,6 +84,7 @@ static inline void endpoint_init(struct endpoint *e, int fd, bool server, size_t
     if (server) pn_transport_set_server(e->transport);
     pn_sasl_allowed_mechs(pn_sasl(e->transport), "ANONYMOUS");
     pn_transport_bind(e->transport, e->connection);
+    if (tls) pn_ssl_init(pn_ssl(e->transport), tls, NULL);
     if (server) return;
     pn_connection_set_hostname(e->connection, "localhost");
     pn_connection_open(e->connection);

@@ -94,7 +94,7 @@ static inline bool load_reached(const struct load *l, enum load_goal goal)
 static inline void load_add(struct load *l, int fd, bool server)
 {
     struct endpoint *e = &l->endpoints[l->n];
-    endpoint_init(e, fd, server, l->message.length + 4096);
+    endpoint_init(e, fd, server, l->message.length + 4096, l->opt.tls);
     load_watch(l, fd, l->n++, EPOLLIN, EPOLL_CTL_ADD);
 }
 

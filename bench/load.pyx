@@ -7,6 +7,11 @@ Import it through ``bench.client``, which loads the engine first.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint64_t
 
+from workers.loop.libproton cimport (
+    PN_SSL_ANONYMOUS_PEER, PN_SSL_MODE_CLIENT, pn_ssl_domain, pn_ssl_domain_free,
+    pn_ssl_domain_set_peer_authentication, pn_ssl_domain_t,
+)
+
 cdef extern from "bench/load.h" nogil:
     cdef enum load_mode:
         LOAD_SEND
@@ -29,6 +34,7 @@ cdef extern from "bench/load.h" nogil:
         int credit
         int links
         unsigned int pause_us
+        pn_ssl_domain_t *tls
 
     struct endpoint:
         pass
@@ -64,7 +70,7 @@ cdef class Load:
 
     def __cinit__(
         self, str mode, str host, int port, str address, *, uint64_t count, size_t size, bint presettled=False,
-        int credit=1000, int links=1, unsigned int pause_us=0, bint listen=False, int far=0,
+        int credit=1000, int links=1, unsigned int pause_us=0, bint listen=False, int far=0, bint tls=False,
     ):
         self._host, self._port, self._address = host.encode(), str(port).encode(), address.encode()
         self._far = str(far or port).encode()
@@ -74,6 +80,8 @@ cdef class Load:
             raise ValueError(f"links {links} is not between 1 and {LOAD_LINKS_MAX}")
         if len(self._address) > ADDRESS_MAX:
             raise ValueError(f"the address is longer than {ADDRESS_MAX} bytes")
+        if tls and listen:
+            raise ValueError("a client that listens has no certificate for TLS")
         self._options.mode = MODES[mode]
         self._options.listen, self._options.presettled = listen, presettled
         self._options.host, self._options.port, self._options.address = self._host, self._port, self._address
@@ -81,6 +89,13 @@ cdef class Load:
         self._options.count, self._options.size = count, size
         self._options.credit, self._options.pause_us = credit, pause_us
         self._options.links = 2 if mode in ("pingpong", "echo") else links
+        if tls:
+            self._options.tls = pn_ssl_domain(PN_SSL_MODE_CLIENT)
+            pn_ssl_domain_set_peer_authentication(self._options.tls, PN_SSL_ANONYMOUS_PEER, NULL)
+
+    def __dealloc__(self):
+        if self._options.tls is not NULL:
+            pn_ssl_domain_free(self._options.tls)
 
     cdef _check(self, int result):
         if result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
@@ -11,6 +12,7 @@ from bench.results import Outcome, Run
 from bench.scenarios import SCENARIOS, Scenario
 
 MIB = 2**20
+REASON_MAX = 120  # characters of an error in a cell
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -86,6 +88,11 @@ def _latency(figures: Mapping[str, float]) -> str:
 
 _REMARKS = {
     "p50_ratio": "p50 is {:.2f} of direct",
+    "direct_p50": "direct p50 {:.0f}",
+    "direct_p99": "p99 {:.0f}",
+    "large_s": "accepted after {:.2f} s",
+    "sender_cpu_s": "sender's CPU {:.2f} s",
+    "sender_growth": "{:.1f} times that of 10 MB",
     "connections": "{:,.0f} connections",
     "kb_per_connection": "{:.1f} KB each",
     "rate_kept": "{:.0%} of the rate alone",
@@ -127,10 +134,10 @@ def row(outcome: Outcome) -> list[str]:
     scenario = BY_NAME[outcome.scenario]
     if outcome.error is not None:
         cells = [""] * len(COLUMNS)
-        cells[-1] = "failed"
+        cells[-1] = f"failed: {textwrap.shorten(outcome.error, REASON_MAX, placeholder=' …')}"
         return [scenario.title, outcome.target, *cells, ""]
     figures = medians(outcome.runs)
-    if outcome.client == "wire":  # not the engine on both sides, so the quotient means nothing
+    if outcome.client != "proton":  # without the engine in the clients the quotient means nothing
         figures.pop("relative_cost", None)
     verdict = ""
     if outcome.target == "routerd" and scenario.goals:

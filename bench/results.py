@@ -47,7 +47,8 @@ class ClientResult(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One repetition of one scenario against one target. None: this scenario does not measure it.
 
-    CPU in µs per message, ``router_cpu`` by role; memory in bytes of PSS, ``memory`` by role.
+    CPU in µs per message, ``router_cpu`` by role; memory in bytes of PSS, ``memory`` by role. ``senders_s`` are the
+    seconds until the slowest sender was done.
     """
 
     messages: int = 0
@@ -55,6 +56,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     router_cpu: dict[str, float] = msgspec.field(default_factory=dict)
     clients_cpu: float | None = None
+    senders_cpu: float | None = None  # a part of clients_cpu
+    senders_s: float | None = None
     latency_us: Latency | None = None
     memory: dict[str, int] = msgspec.field(default_factory=dict)
     extra: dict[str, float] = msgspec.field(default_factory=dict)

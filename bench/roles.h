@@ -32,6 +32,7 @@ struct load_options {
     size_t size;        /* bytes of a body */
     int credit, links;
     unsigned pause_us;  /* recv: sleep before accepting each message */
+    pn_ssl_domain_t *tls;  /* NULL: without; not with `listen` */
 };
 
 struct load {

@@ -10,8 +10,10 @@ import os
 import platform
 import resource
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -23,37 +25,67 @@ from bench.processes import ProcessGoneError
 from bench.report import markdown_table, rich_table
 from bench.results import Outcome, Report, Run
 from bench.scenarios import SCENARIOS, Connections, Scenario
-from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Target, parse_peer, started
+from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Running, Target, installed, parse_peer, started
+from routerd.cli.client import ClientError
 
 QUICK_SCALE = 0.1
 FILE_WIDTH = 180  # of the table where no terminal gives one
 console = Console(stderr=True)
 
 
-def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[tuple[Scenario, Target]]:
-    """Return the targets of a scenario: comparisons only if it asks for them, all others always."""
-    occasional = {DIRECT.name, BASELINE.name}
+def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[tuple[Scenario, list[Target]]]:
+    """Return the targets of each scenario: routerd always, comparisons if it asks for them, peers if they can do it."""
+    comparisons = {DIRECT.name, BASELINE.name}
     for scenario in scenarios:
-        for target in targets:
-            if target.name not in occasional or target.name in scenario.also:
-                yield scenario, target
+        peers = set() if scenario.alone else {one.name for one in targets} - comparisons
+        wanted = {ROUTERD.name, *scenario.also, *peers}
+        if chosen := [target for target in targets if target.name in wanted]:
+            yield scenario, chosen
 
 
 def measure(
-    scenario: Scenario, target: Target, *, client: str, repeat: int, scale: float, settings: Mapping[str, str]
-) -> Outcome:
-    """Run all repetitions on one start of the router; an error ends them and takes their place."""
-    runs: list[Run] = []
-    error = None
-    if target == BASELINE:
-        scale *= scenario.python_scale
+    scenario: Scenario,
+    targets: Sequence[Target],
+    *,
+    client: str,
+    repeat: int,
+    scale: float,
+    settings: Mapping[str, str],
+) -> list[Outcome]:
+    """Start the targets and let them take turns, so that each meets the same changes of the machine.
+
+    An error ends a target's turns and takes their place; the others go on.
+    """
+    runs: dict[str, list[Run]] = {target.name: [] for target in targets}
+    errors: dict[str, str] = {}
+    with ExitStack() as stack:
+        running: dict[str, Running] = {}
+        for target in targets:
+            with kept(errors, target.name):
+                router = started(target, settings, scenario.routers, rmr=scenario.rmr, tls=scenario.tls)
+                running[target.name] = stack.enter_context(router)
+        for turn in range(1 if isinstance(scenario.measurement, Connections) else repeat):
+            for target in reversed(targets) if turn % 2 else targets:
+                if target.name not in errors:
+                    share = scenario.python_scale if target == BASELINE else 1.0
+                    with kept(errors, target.name):
+                        runs[target.name].append(scenario.measurement.run(running[target.name], client, scale * share))
+    return [
+        Outcome(scenario=scenario.name, target=name, client=client, runs=done, error=errors.get(name))
+        for name, done in runs.items()
+    ]
+
+
+@contextmanager
+def kept(errors: dict[str, str], name: str) -> Iterator[None]:
+    """Keep what goes wrong in the context as the error of that name."""
     try:
-        with started(target, settings, scenario.routers, rmr=scenario.rmr) as running:
-            for _ in range(1 if isinstance(scenario.measurement, Connections) else repeat):
-                runs.append(scenario.measurement.run(running, client, scale))
-    except (BenchError, ProcessGoneError) as problem:
-        error = str(problem)
-    return Outcome(scenario=scenario.name, target=target.name, client=client, runs=runs, error=error)
+        yield
+    except (BenchError, ProcessGoneError, ClientError) as problem:
+        errors[name] = str(problem)
+    except Exception as problem:  # a mistake of the benchmark, or what a router did that nobody has thought of
+        console.print_exception()
+        errors[name] = f"{type(problem).__name__}: {problem}"
 
 
 def parse_attributes(texts: Sequence[str]) -> dict[str, str]:
@@ -83,12 +115,19 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
 @click.option("--quick", is_flag=True, help="Send a tenth of the messages, once, to see that it works.")
 @click.option("--repeat", default=3, show_default=True, help="Repetitions; the table shows their median.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes of routerd, threads of qdrouterd.")
-@click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
-@click.option("--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="A router to measure in all scenarios.")
+@click.option(
+    "--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router, wherever it will do."
+)
+@click.option("--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="A further router to measure.")
 @click.option(
     "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Set in the router entity of {config}."
 )
-@click.option("--only", multiple=True, metavar="NAME", help="Only this target: routerd, direct, python, or a peer.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one: routerd, direct, python, qdrouterd, skrouterd, or a peer.",
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="File for every run.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def main(
@@ -106,29 +145,30 @@ def main(
 ) -> None:
     """Measure; the exit status is 1 if a measurement of routerd or of a peer failed."""
     raise_descriptor_limit()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no router stays behind
     try:
         build_wire()
-        targets = [ROUTERD, DIRECT, BASELINE, *(parse_peer(text) for text in peers)]
+        found = [ROUTERD, DIRECT, BASELINE, *installed(), *(parse_peer(text) for text in peers)]
     except BenchError as error:
         raise click.ClickException(str(error)) from error
+    targets = list({target.name: target for target in found}.values())  # the last of a name
     unknown = set(only) - {target.name for target in targets}
     if unknown:
         raise click.ClickException(f"--only {', '.join(sorted(unknown))}: there is no such router here")
     targets = [target for target in targets if not only or target.name in only]
     settings = {"workerThreads": str(workers)} | parse_attributes(attributes)
-    outcomes = []
-    for scenario, target in plan(chosen(names), targets):
-        console.print(f"[dim]{scenario.title}: {target.name} …[/dim]")
-        outcomes.append(
-            measure(
+    outcomes: list[Outcome] = []
+    for scenario, wanted in plan(chosen(names), targets):
+        for together in [[one] for one in wanted] if scenario.memory else [wanted]:
+            console.print(f"[dim]{scenario.title}: {', '.join(one.name for one in together)} …[/dim]")
+            outcomes += measure(
                 scenario,
-                target,
-                client="wire" if wire else "proton",
+                together,
+                client=scenario.client or ("wire" if wire else "proton"),
                 repeat=1 if quick else repeat,
                 scale=QUICK_SCALE if quick else 1.0,
                 settings=settings,
             )
-        )
     for outcome in outcomes:
         if outcome.error is not None:
             console.print(

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from bench.clients import Client, ClientSpec, transfer
+from bench.large import Large
 from bench.line import Line
 from bench.queries import Queries
 from bench.results import Run
@@ -35,25 +36,30 @@ class Transfer:
     size: int = 100
     pairs: int = 1
     presettled: bool = False
+    tls: bool = False
     credit: int = 1000
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
         """See `Measurement`. Receivers are at the far end of a line."""
         direct = running.process is None
+        near, far = (running.tls_port, running.tls_port) if self.tls else (running.port, running.far_port)
+        if not near:
+            raise BenchError("this router has no listener with TLS")
         receivers, senders = [], []
         for pair in range(self.pairs):
             receiver = ClientSpec(
                 mode="recv",
-                port=free_port() if direct else running.far_port,
+                port=free_port() if direct else far,
                 address=f"bench.{pair}",
                 count=scaled(self.count, scale),
                 size=self.size,
                 presettled=self.presettled,
                 credit=self.credit,
                 listen=direct,
+                tls=self.tls,
             )
             receivers.append(receiver)
-            port = receiver.port if direct else running.port
+            port = receiver.port if direct else near
             senders.append(msgspec.structs.replace(receiver, mode="send", port=port, listen=False))
         return transfer(running, receivers, senders, kind=kind)
 
@@ -163,16 +169,27 @@ class SlowReceiver:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A measurement, the upper limits of its figures, and what is measured besides routerd."""
+    """A measurement, the upper limits of its figures, and what is measured besides routerd.
+
+    Other routers are measured too, unless ``alone`` says that only routerd can do this.
+    """
 
     name: str
     title: str
     measurement: Measurement
     goals: Mapping[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    alone: bool = False
+    client: str = ""  # the kind for which the scenario is made; as a rule any will do
     routers: int = 1  # in a line
     rmr: bool = False  # with a route table
+    tls: bool = False  # with a listener for it
     python_scale: float = 0.02  # scales counts for a router that is about fifty times slower
+
+    @property
+    def memory(self) -> bool:
+        """Whether memory is what it measures, of which processes of other routers would share a part."""
+        return isinstance(self.measurement, Idle | Connections)
 
 
 def scaled(count: int, scale: float) -> int:
@@ -189,7 +206,11 @@ def ratio_to(routed: Run, direct: Run) -> dict[str, float]:
     """Return how much longer a message takes through the router."""
     if routed.latency_us is None or direct.latency_us is None:
         raise BenchError("no latency was measured; bodies need at least 8 bytes")
-    return {"direct_p50": direct.latency_us.p50, "p50_ratio": routed.latency_us.p50 / direct.latency_us.p50}
+    return {
+        "direct_p50": direct.latency_us.p50,
+        "direct_p99": direct.latency_us.p99,
+        "p50_ratio": routed.latency_us.p50 / direct.latency_us.p50,
+    }
 
 
 def slow_figures(alone: Run, beside: Run) -> dict[str, float]:
@@ -220,10 +241,42 @@ SCENARIOS: tuple[Scenario, ...] = (
         goals={"relative_cost": 1.5},
     ),
     Scenario(
+        name="wire-1-1",
+        title="1 to 1, 100 B, unsettled, hand-made client",
+        measurement=Transfer(count=500_000),
+        goals={"router_cpu": 0.9},
+        also=("direct",),
+        client="wire",
+    ),
+    Scenario(
+        name="wire-4-4",
+        title="4 to 4 on four addresses, 100 B, hand-made client",
+        measurement=Transfer(count=150_000, pairs=4),
+        goals={"router_cpu": 0.7},
+        client="wire",
+    ),
+    Scenario(
+        name="tls-1-1",
+        title="1 to 1, 100 B, TLS",
+        measurement=Transfer(count=200_000, tls=True),
+        client="proton",
+        tls=True,
+    ),
+    Scenario(
+        name="1k", title="1 to 1, 1 KB", measurement=Transfer(count=150_000, size=1000), goals={"relative_cost": 1.5}
+    ),
+    Scenario(
         name="10k", title="1 to 1, 10 KB", measurement=Transfer(count=20_000, size=10_000), goals={"relative_cost": 1.5}
     ),
     Scenario(
         name="1m", title="1 to 1, 1 MB", measurement=Transfer(count=300, size=1_000_000), goals={"relative_cost": 1.5}
+    ),
+    Scenario(
+        name="50m",
+        title="50 MB from a proton sender",
+        measurement=Large(size=50_000_000, smaller=10_000_000),
+        goals={"sender_growth": 6.0},
+        client="python",
     ),
     Scenario(name="ping", title="one message in flight", measurement=PingPong(count=5_000), goals={"p50_ratio": 2.0}),
     Scenario(name="idle", title="idle router", measurement=Idle(), goals={"memory_mb": 120.0}),
@@ -251,6 +304,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         measurement=RmrTransfer(count=300_000, size=64),
         goals={"router_cpu": 2.0},
         also=("direct",),
+        alone=True,
         rmr=True,
     ),
     Scenario(
@@ -259,6 +313,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         measurement=RmrTransfer(count=200_000, size=1024),
         goals={"router_cpu": 2.0},
         also=("direct",),
+        alone=True,
         rmr=True,
     ),
     Scenario(name="slow", title="fast pair beside a slow receiver", measurement=SlowReceiver(count=200_000)),
@@ -267,11 +322,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         title="one message in flight beside QUERYs",
         measurement=Queries(links=10_000, count=20_000),
         goals={"query_delay_us": 1000.0},
+        alone=True,
     ),
     Scenario(
         name="routes",
         title="1 to 1 through 0, 1, 3 and 8 workers of source routes, 100 B",
         measurement=Routed(count=100_000),
         goals={"further_us": 0.3},
+        alone=True,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -74,6 +75,24 @@ listener {{
 """
 
 
+TLS = """\
+sslProfile {{
+    name: bench
+    certFile: {certificate}
+    privateKeyFile: {key}
+}}
+listener {{
+    host: 127.0.0.1
+    port: {port}
+    sslProfile: bench
+    requireSsl: yes
+    authenticatePeer: no
+    saslMechanisms: ANONYMOUS
+}}
+"""
+C_ROUTERS = ("qdrouterd", "skrouterd")  # measured beside routerd where they are installed
+
+
 class BenchError(Exception):
     """A measurement was not possible; the text says why."""
 
@@ -105,6 +124,13 @@ def parse_peer(text: str) -> Target:
     return Target(name, tuple(words))
 
 
+def installed() -> list[Target]:
+    """Return the C routers on PATH; a ``qdrouterd`` in one folder with routerd is routerd by another name."""
+    folders = [folder for folder in os.get_exec_path() if not Path(folder, "routerd").exists()]
+    found = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in C_ROUTERS}
+    return [Target(name, (path, "-c", "{config}")) for name, path in found.items() if path]
+
+
 def free_port() -> int:
     """Return a TCP port of the loopback interface on which nobody listens now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -116,7 +142,8 @@ class Running:
     """A router that listens on ``port``; without ``process`` there is none, and clients talk to each other.
 
     ``beyond`` are the next routers of a line of which it is the first. RMR applications send to ``rmr_port``, and
-    message type 1000 goes to ``endpoint_port``; 0: there is no route table.
+    message type 1000 goes to ``endpoint_port``; 0: there is no route table. Clients with TLS connect to ``tls_port``;
+    0: there is no certificate.
     """
 
     port: int
@@ -124,6 +151,7 @@ class Running:
     beyond: tuple[Running, ...] = ()
     rmr_port: int = 0
     endpoint_port: int = 0
+    tls_port: int = 0
 
     @property
     def far_port(self) -> int:
@@ -151,22 +179,32 @@ class Running:
 
 @contextmanager
 def started(
-    target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1, *, rmr: bool = False, sections: str = ""
+    target: Target,
+    settings: Mapping[str, str] = SETTINGS,
+    routers: int = 1,
+    *,
+    rmr: bool = False,
+    tls: bool = False,
+    sections: str = "",
 ) -> Iterator[Running]:
     """Run the target while the context lasts, with ``settings`` as attributes of its router entity.
 
     Several ``routers`` form a line, in which each connects to the one before; with ``rmr`` the router has a route
-    table. ``sections`` are further sections of each configuration.
+    table, with ``tls`` a listener with TLS. ``sections`` are further sections of each configuration.
     """
     if not target.command:
         yield Running(free_port())
         return
-    if routers > 1 and not any("{config}" in word for word in target.command):
-        raise BenchError(f"{target.name} takes no configuration, so it cannot be put into a line")
+    if (routers > 1 or tls) and not any("{config}" in word for word in target.command):
+        raise BenchError(f"{target.name} takes no configuration, so it is given neither neighbours nor TLS")
     if rmr:
         if target != ROUTERD:
             raise BenchError(f"{target.name} is not known to speak RMR")
         with _with_table(settings) as running:
+            yield running
+        return
+    if tls:
+        with _with_tls(target, settings) as running:
             yield running
         return
     with ExitStack() as stack:
@@ -193,6 +231,33 @@ def _with_table(settings: Mapping[str, str]) -> Iterator[Running]:
         sections = RMR.format(seed=seed, port=port)
         with _one(ROUTERD, settings, "standalone", "bench", sections) as running:
             yield replace(running, rmr_port=port, endpoint_port=endpoint)
+
+
+@contextmanager
+def _with_tls(target: Target, settings: Mapping[str, str]) -> Iterator[Running]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        certificate, key, port = Path(folder, "certificate.pem"), Path(folder, "key.pem"), free_port()
+        _certify(certificate, key)
+        sections = TLS.format(certificate=certificate, key=key, port=port)
+        with _one(target, settings, "standalone", "bench", sections) as running:
+            yield replace(running, tls_port=port)
+
+
+def _certify(certificate: Path, key: Path) -> None:
+    """Write a key and a certificate that nobody else has signed."""
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise BenchError("openssl, which makes the router's certificate, is not installed: apt install openssl")
+    made = subprocess.run(  # noqa: S603  every word is ours
+        [openssl, "req", "-x509", *curve, "-nodes", "-subj", "/CN=localhost", "-days", "2", *files],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    if made.returncode:
+        raise BenchError(f"openssl makes no certificate: {made.stderr.strip()}")
 
 
 @contextmanager

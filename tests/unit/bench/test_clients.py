@@ -8,10 +8,11 @@ import pytest
 
 from bench.build import build_wire
 from bench.clients import Client, ClientSpec, transfer
+from bench.large import Large
 from bench.line import Line
 from bench.results import ClientResult
 from bench.scenarios import PingPong, Transfer
-from bench.targets import BASELINE, DIRECT, BenchError, Running, Target, free_port, started
+from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Running, Target, free_port, started
 
 COUNT = 2000
 
@@ -116,6 +117,41 @@ def test_python_router_settles_through(presettled: bool) -> None:
     assert run.relative_cost is not None
     assert run.total_memory is not None
     assert run.relative_cost > 1
+
+
+def test_a_large_message_has_a_sender_in_python() -> None:
+    """It arrives whole; the sender's CPU and time are told."""
+    with started(BASELINE) as running:
+        run = Large(size=500_000, smaller=100_000).run(running, "python", 1.0)
+    assert (run.messages, run.bad) == (1, 0)
+    assert run.extra.keys() == {"large_s", "sender_cpu_s", "sender_growth"}
+    nowhere = Running(free_port(), running.process)
+    with pytest.raises(BenchError, match="refused"):
+        Large(size=5, smaller=1).run(nowhere, "python", 1.0)
+
+
+def test_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a router with a certificate; without one there is nothing to measure."""
+    monkeypatch.setattr("bench.targets.REST_S", 0.0)
+    monkeypatch.setattr("bench.targets.RESERVES_S", 0.0)
+    measured = Transfer(count=500, tls=True)
+    with started(ROUTERD, tls=True) as running:
+        run = measured.run(running, "proton", 1.0)
+        with pytest.raises(BenchError, match=r"closed|lost"):
+            Transfer(count=1).run(replace(running, port=running.tls_port), "proton", 1.0)
+    assert (run.messages, run.bad) == (500, 0)
+    with started(BASELINE) as running, pytest.raises(BenchError, match="no listener with TLS"):
+        measured.run(running, "proton", 1.0)
+    with pytest.raises(BenchError, match="takes no configuration"), started(BASELINE, tls=True):
+        pass
+
+
+def test_a_client_that_has_ended_says_why() -> None:
+    """Even if that is noticed only when it is told to go on."""
+    with Client(ClientSpec(mode="send", port=free_port(), address="q", count=1), "wire") as client:
+        client._process.wait()
+        with pytest.raises(BenchError, match="refused"):
+            client.go()
 
 
 def test_router_that_does_not_start_says_why() -> None:

@@ -13,15 +13,16 @@ import psutil
 import pytest
 
 from bench.clients import ClientSpec, summary, worst
+from bench.large import figures as large_figures
 from bench.line import figures as line_figures
 from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
 from bench.queries import Asking, figures
 from bench.recording import Pair, without_recorder
 from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
 from bench.results import ClientResult, Latency, Outcome, Run
-from bench.run import plan
-from bench.scenarios import SCENARIOS, Transfer, scaled, slow_figures
-from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Target, parse_peer
+from bench.run import measure, plan
+from bench.scenarios import SCENARIOS, Scenario, Transfer, scaled, slow_figures
+from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Running, Target, installed, parse_peer
 
 ONE_TO_ONE = SCENARIOS[0]
 
@@ -54,6 +55,7 @@ def test_relative_cost_is_router_by_both_clients() -> None:
     assert run.total_cpu == pytest.approx(1.5)
     assert run.relative_cost == pytest.approx(1.5)
     assert run.rate == pytest.approx(50.0)
+    assert (run.senders_cpu, run.senders_s) == (pytest.approx(0.6), 2.0)
 
 
 def test_several_pairs_count_all_messages_over_the_longest_time() -> None:
@@ -114,11 +116,12 @@ def test_rows_fit_the_headings() -> None:
     spent = {"supervisor": 0.0, "core": 0.3, "worker 0": 0.2, "worker 1": 0.5}
     run = Run(messages=1, rate=1.0, router_cpu=spent, clients_cpu=2.0, latency_us=Latency(1, 2, 3))
     done = row(Outcome(scenario="1-1", target="routerd", client="proton", runs=[run]))
-    failed = row(Outcome(scenario="1-1", target="routerd", client="proton", error="no | luck"))
+    failed = row(Outcome(scenario="1-1", target="routerd", client="proton", error="no | luck\nand" + 99 * " much"))
     assert len(done) == len(failed) == len(HEADINGS)
     assert done[-1] == "met"
     assert "core 0.30, worker 0.50 + 0.20" in done
-    assert "failed" in failed
+    (reason,) = [cell for cell in failed if cell.startswith("failed: no | luck and much")]
+    assert len(reason) < 150
 
 
 def test_no_relative_cost_beside_the_hand_made_client() -> None:
@@ -208,12 +211,51 @@ def test_malformed_peer_is_refused(text: str) -> None:
 
 
 def test_comparisons_run_only_where_asked() -> None:
-    """Direct and plain Python are measured in one scenario, peers in every one."""
+    """Direct and plain Python are measured in one scenario, peers wherever not only routerd can do it."""
     peer = Target("peer", ("x",))
-    planned = [(scenario.name, target.name) for scenario, target in plan(SCENARIOS, [ROUTERD, DIRECT, BASELINE, peer])]
-    assert ("1-1", "python") in planned
-    assert ("idle", "python") not in planned
-    assert sum(name == "peer" for _, name in planned) == len(SCENARIOS)
+    planned = {
+        scenario.name: [target.name for target in targets]
+        for scenario, targets in plan(SCENARIOS, [ROUTERD, DIRECT, BASELINE, peer])
+    }
+    assert planned["1-1"] == ["routerd", "direct", "python", "peer"]
+    assert planned["idle"] == ["routerd", "peer"]
+    assert planned["rmr-64"] == ["routerd", "direct"]
+    assert list(planned) == [scenario.name for scenario in SCENARIOS]
+    assert "rmr-64" not in {scenario.name for scenario, _ in plan(SCENARIOS, [peer])}
+
+
+class Unlucky:
+    """A measurement that works once."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        self.done += 1
+        if self.done == 2:
+            raise KeyError("core")
+        return Run(messages=self.done)
+
+
+def test_what_one_target_cannot_others_can(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each error, also one that nobody thought of, ends the turns of its target alone, and says why."""
+    scenario = Scenario(name="x", title="x", measurement=Unlucky())
+    targets = [DIRECT, Target("none", ("/no/such/router",)), Target("other")]
+    direct, none, other = measure(scenario, targets, client="proton", repeat=2, scale=1.0, settings={})
+    assert (direct.target, len(direct.runs), direct.error) == ("direct", 2, None)
+    assert (none.runs, none.error) == ([], "/no/such/router does not start: No such file or directory")
+    assert (other.runs, other.error) == ([], "KeyError: 'core'")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_installed_routers_are_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those on PATH, but not routerd by the name of another."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for file in (ours / "routerd", ours / "qdrouterd", theirs / "skrouterd"):
+        file.parent.mkdir(exist_ok=True)
+        file.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{ours}:{theirs}")
+    assert installed() == [Target("skrouterd", (str(theirs / "skrouterd"), "-c", "{config}"))]
 
 
 def test_commands_carry_every_option() -> None:
@@ -223,6 +265,7 @@ def test_commands_carry_every_option() -> None:
     assert "--presettled" in proton
     assert "--listen" not in proton
     assert proton[proton.index("--count") + 1] == "7"
+    assert "--tls" in ClientSpec(mode="recv", port=9, address="a", tls=True).command("proton")
     assert wire[1:] == ["recv", "9", "a", "7", "100", "step", "credit=3", "links=1", "presettled"]
 
 
@@ -260,6 +303,14 @@ def test_line_figures() -> None:
     assert run.extra == told
     with pytest.raises(BenchError, match="no latency"):
         line_figures(near, far, Run(), far, 1)
+
+
+def test_large_message_figures() -> None:
+    """Five times the size for seven times the CPU; seconds are the sender's."""
+    run = large_figures(Run(senders_cpu=0.2e6), Run(senders_cpu=1.4e6, senders_s=2.5))
+    assert run.extra == {"large_s": 2.5, "sender_cpu_s": 1.4, "sender_growth": pytest.approx(7.0)}
+    with pytest.raises(BenchError, match="no CPU time"):
+        large_figures(Run(), run)
 
 
 def test_scenario_names_are_unique() -> None:
