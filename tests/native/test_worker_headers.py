@@ -36,3 +36,10 @@ def test_plain_records_of_route_tables_keep_inside(build, run, seed):
     """Words of tables and noise, from anywhere: whole records are taken, each number is one of a name."""
     done = run(build("records_fuzz", "address,undefined"), str(seed), "300")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_data_lane_keeps_inside_and_two_ends_agree(build, run, seed):
+    """Frames cut off and damaged; deliveries in pieces between two sessions whose numbers wrap."""
+    done = run(build("lane_fuzz", "address,undefined"), str(seed), "2000")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         # A worker: each floor knows those below it; source routes are rules without a connection.
         "workers/state": SHM,
         "workers/source_routes": SHM,
+        "workers/lane": SHM,
         "workers/transport": f"{SHM} workers/state",
         "workers/amqp": f"{SHM} workers/source_routes workers/state workers/transport",
         "workers/control": f"{SHM} workers/source_routes",

@@ -1,0 +1,528 @@
+/* The data lane's frames, states, maps and sessions: octets that make no sense, and two ends that talk in pieces.
+ *
+ *   - whatever the octets, nothing outside of a frame is read, and what is read lies inside of it
+ *   - a frame that is cut at any octet is not taken for a whole one, and a performative that is cut is malformed
+ *   - what is written is read as what it was, in octets that stay below the stated maximum
+ *   - a sound state stays sound, and the same outcome, when it is shortened
+ *   - a map has what was put into it, in the order of serial numbers
+ *   - two ends agree on delivery-ids, delivery-counts, credit and windows; each delivery arrives once, with its octets,
+ *     also where the numbers wrap
+ * Each frame stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
+ */
+#define ROUTERD_UNITY
+
+#include "tests/native/check.h"
+#include "workers/lane/frame.c"
+#include "workers/lane/map.c"
+#include "workers/lane/session.c"
+#include "workers/lane/state.c"
+#include "workers/lane/write.c"
+
+#define STATE_ROOM 700u
+#define FRAME_ROOM 2048u
+
+static uint64_t state;
+
+static uint32_t below(uint32_t limit) { return (uint32_t) random_below(&state, limit); }
+static bool one_in(uint32_t n) { return !below(n); }
+
+/* Numbers of all widths, and those beside which serial arithmetic and lengths go wrong. */
+static uint32_t some_number(void)
+{
+    static const uint32_t edges[] = { 0, 1, 127, 128, 255, 256, 65535, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+    return one_in(2) ? edges[below(sizeof edges / sizeof *edges)] : (uint32_t) random_next(&state) >> below(32);
+}
+
+/* ---- values ---- */
+
+static uint8_t *some_value(uint8_t *to, int depth);
+
+/* Values between a compound's head in its long form, whose place is `to`. */
+static uint8_t *some_items(uint8_t *to, uint8_t code, uint32_t count, int depth)
+{
+    uint8_t *at = to + 9;
+    for (uint32_t i = 0; i < count; i++) at = some_value(at, depth - 1);
+    amqp_put_items_head(to, code, (uint32_t) (at - to - 9), count);
+    return at;
+}
+
+static uint8_t *some_value(uint8_t *to, int depth)
+{
+    static const uint8_t fixed[] = { AMQP_NULL, AMQP_TRUE, AMQP_UINT0, AMQP_LIST0, AMQP_UBYTE, AMQP_USHORT, AMQP_UINT,
+                                     AMQP_ULONG, AMQP_TIMESTAMP };
+    static const uint8_t octets[] = { AMQP_BINARY8, AMQP_STRING8, AMQP_SYMBOL8, AMQP_BINARY32, AMQP_STRING32 };
+    static const char text[] = "abcdefghijklmnopqrstuvwxyz";
+    switch (below(depth > 0 ? 6 : 3)) {
+    case 3: return some_items(to, AMQP_LIST32, below(3), depth);
+    case 4: return some_items(to, AMQP_MAP32, 2 * below(2), depth);
+    case 5:
+        if (one_in(2)) return some_value(amqp_put_descriptor(to, (uint8_t) below(256)), depth - 1);
+        to = amqp_put_items_head(to, AMQP_ARRAY8, 1 + 3 * 2, 3);
+        *to++ = AMQP_USHORT;
+        memset(to, (int) below(256), 6);
+        return to + 6;
+    case 0: return amqp_put_octets(to, octets[below(5)], text, below(sizeof text - 1));
+    default: return amqp_put(to, fixed[below(sizeof fixed)], random_next(&state));
+    }
+}
+
+/* A state, of which others may have any. */
+static amqp_value some_state(uint8_t *to)
+{
+    uint8_t *at, *list;
+    switch (below(6)) {
+    case 0: return (amqp_value) { NULL, 0 };
+    case 1: at = some_items(amqp_put_descriptor(to, (uint8_t) (0x20 + below(32))), AMQP_LIST32, below(4), 3); break;
+    case 2:                                                                            /* rejected, with an error */
+        list = amqp_put_descriptor(amqp_put_descriptor(to, LANE_REJECTED) + 9, STATE_ERROR);
+        at = amqp_put_octets(list + 9, AMQP_SYMBOL8, "amqp:not-allowed", 16);
+        at = amqp_put_octets(at, AMQP_STRING32, memset(at + 5, 'x', 300), below(300));
+        at = some_items(at, AMQP_MAP32, 2 * below(3), 2);
+        amqp_put_items_head(list, AMQP_LIST32, (uint32_t) (at - list - 9), 3);
+        amqp_put_items_head(to + 3, AMQP_LIST32, (uint32_t) (at - to - 12), 1);
+        break;
+    case 3:                                                                            /* modified, with annotations */
+        list = amqp_put_descriptor(to, LANE_MODIFIED);
+        at = some_items(amqp_put(amqp_put(list + 9, AMQP_TRUE, 0), AMQP_NULL, 0), AMQP_MAP32, 2 * below(4), 2);
+        amqp_put_items_head(list, AMQP_LIST32, (uint32_t) (at - list - 9), 3);
+        break;
+    default:
+        at = amqp_put_descriptor(to, LANE_ACCEPTED);
+        *at++ = AMQP_LIST0;
+    }
+    CHECK(at - to <= STATE_ROOM, "a state of %td octets", at - to);
+    return (amqp_value) { to, (size_t) (at - to) };
+}
+
+static void shorten(amqp_value v)
+{
+    if (!v.at) return;
+    CHECK(lane_state_sound(v), "a state in order is unsound");
+    uint32_t room = below(STATE_ROOM);
+    uint8_t *to = malloc(room ? room : 1);
+    uint32_t size = lane_state_shorten(v, to, room);
+    CHECK(size <= room, "%u octets in %u", size, room);
+    CHECK(!size || (lane_state_sound((amqp_value) { to, size }) && lane_state_code((amqp_value) { to, size })
+                    == lane_state_code(v)), "the shortened state is another one");
+    free(to);
+}
+
+/* ---- frames ---- */
+
+static uint8_t *copy_of(const uint8_t *octets, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    memcpy(copy, octets, size);
+    return copy;
+}
+
+static bool inside(const void *at, size_t size, const uint8_t *frame, size_t frame_size)
+{
+    return !at || ((const uint8_t *) at >= frame && (const uint8_t *) at + size <= frame + frame_size);
+}
+
+/* Everything that can be read of any frame. */
+static enum lane_fault look(const uint8_t *octets, size_t size)
+{
+    lane_frame f;
+    lane_transfer t;
+    lane_flow flow;
+    lane_disposition d;
+    lane_begin b;
+    lane_attach a;
+    uint32_t handle;
+    uint8_t *frame = copy_of(octets, size);
+    enum lane_fault fault = lane_frame_read(frame, size, &f);
+    if (!fault && !f.type && f.performative) {
+        CHECK(inside(f.payload, f.payload_size, frame, size), "a payload outside");
+        fault = lane_transfer_read(&f, &t);
+        CHECK(fault || (inside(t.tag.at, t.tag.size, frame, size) && inside(t.state.at, t.state.size, frame, size)),
+              "a field outside");
+        if (!fault && t.state.at && lane_state_sound(t.state)) lane_state_code(t.state);
+        lane_flow_read(&f, &flow);
+        lane_disposition_read(&f, &d);
+        lane_begin_read(&f, &b);
+        if (!lane_attach_read(&f, &a)) CHECK(inside(a.name.at, a.name.size, frame, size), "a name outside");
+        lane_detach_read(&f, &handle);
+        if (f.performative == LANE_FLOW) fault = lane_flow_read(&f, &flow);
+        if (f.performative == LANE_DISPOSITION) fault = lane_disposition_read(&f, &d);
+    }
+    free(frame);
+    return fault;
+}
+
+/* Cut off, damaged, and with lengths that lie. */
+static void spoil(const uint8_t *frame, uint32_t size, uint32_t performative_end)
+{
+    uint8_t damaged[FRAME_ROOM];
+    for (uint32_t there = 0; there < size; there++) {
+        size_t n = lane_frame_size(frame, there, FRAME_ROOM);
+        CHECK(n == 0 ? there < 4 : n == size, "%u octets are a frame of %zu", there, n);
+    }
+    for (uint32_t cut = LANE_FRAME_HEAD + 1; cut < performative_end; cut++)
+        CHECK(look(frame, cut) != LANE_FINE, "a performative of %u octets is read from %u", performative_end, cut);
+    for (uint32_t i = 0; i < 40; i++) {
+        memcpy(damaged, frame, size);
+        for (uint32_t n = 1 + below(3); n; n--) damaged[4 + below(size - 4)] = (uint8_t) below(256);
+        look(damaged, size);
+    }
+}
+
+static bool same(amqp_value a, amqp_value b)
+{
+    return !a.at == !b.at && a.size == b.size && (!a.size || !memcmp(a.at, b.at, a.size));
+}
+
+static void transfer(void)
+{
+    uint8_t frame[FRAME_ROOM], octets[STATE_ROOM], tag[LANE_TAG_MAX];
+    memset(tag, (int) below(256), sizeof tag);
+    lane_transfer t = { .handle = some_number(), .id = some_number(), .format = some_number(), .has_id = one_in(2),
+                        .has_format = one_in(2), .settled = one_in(2), .more = one_in(2), .resume = one_in(4),
+                        .aborted = one_in(4), .batchable = one_in(4), .second = one_in(4), .state = some_state(octets) };
+    lane_transfer u;
+    lane_frame f;
+    uint16_t channel = (uint16_t) some_number();
+    uint32_t payload = below(300);
+    t.has_settled = t.settled || one_in(2);
+    if (one_in(2)) t.tag = (amqp_octets) { tag, below(LANE_TAG_MAX + 1) };
+    uint8_t *at = lane_put_transfer(frame, channel, &t);
+    uint32_t head = (uint32_t) (at - frame);
+    CHECK(head <= LANE_TRANSFER_MAX + t.state.size, "%u octets of a TRANSFER", head);
+    memset(at, 'p', payload);
+    uint32_t size = lane_put_size(frame, at + payload);
+    CHECK(lane_frame_read(frame, size, &f) == LANE_FINE && f.performative == LANE_TRANSFER && f.channel == channel
+          && f.payload == at && f.payload_size == payload, "another frame");
+    CHECK(lane_transfer_read(&f, &u) == LANE_FINE, "a TRANSFER is malformed");
+    CHECK(u.handle == t.handle && u.has_id == t.has_id && (!t.has_id || u.id == t.id) && u.has_format == t.has_format
+          && (!t.has_format || u.format == t.format) && u.has_settled == t.has_settled && u.settled == t.settled
+          && u.more == t.more && u.resume == t.resume && u.aborted == t.aborted && u.batchable == t.batchable
+          && u.second == t.second && same(t.state, u.state)
+          && same((amqp_value) { t.tag.at, t.tag.size }, (amqp_value) { u.tag.at, u.tag.size }), "another TRANSFER");
+    spoil(frame, size, head);
+    shorten(t.state);
+}
+
+static void flow(void)
+{
+    uint8_t frame[LANE_FLOW_MAX];
+    lane_flow w = { some_number(), some_number(), some_number(), some_number(), some_number(), some_number(),
+                    some_number(), some_number(), one_in(2), one_in(2), one_in(2), one_in(2), one_in(2), one_in(2),
+                    one_in(2) }, u;
+    lane_frame f;
+    if (!w.has_next_in) w.next_in = 0;
+    if (!w.has_handle) w.handle = 0;
+    if (!w.has_count) w.count = 0;
+    if (!w.has_credit) w.credit = 0;
+    if (!w.has_available) w.available = 0;
+    uint32_t size = lane_put_flow(frame, 7, &w);
+    CHECK(size <= LANE_FLOW_MAX && lane_frame_read(frame, size, &f) == LANE_FINE && f.performative == LANE_FLOW
+          && lane_flow_read(&f, &u) == LANE_FINE && !f.payload_size, "a FLOW is malformed");
+    CHECK(u.next_in == w.next_in && u.in_window == w.in_window && u.next_out == w.next_out
+          && u.out_window == w.out_window && u.handle == w.handle && u.count == w.count && u.credit == w.credit
+          && u.available == w.available && u.has_next_in == w.has_next_in && u.has_handle == w.has_handle
+          && u.has_count == w.has_count && u.has_credit == w.has_credit && u.has_available == w.has_available
+          && u.drain == w.drain && u.echo == w.echo, "another FLOW");
+    spoil(frame, size, size);
+}
+
+static void disposition(void)
+{
+    uint8_t frame[FRAME_ROOM], octets[STATE_ROOM];
+    lane_disposition d = { .first = some_number(), .receiver = one_in(2), .settled = one_in(2), .batchable = one_in(4),
+                           .state = some_state(octets) }, u;
+    lane_frame f;
+    d.last = d.first + (one_in(2) ? 0 : some_number() >> 1);
+    uint32_t size = lane_put_disposition(frame, 65535, &d);
+    CHECK(size <= LANE_DISPOSITION_MAX + d.state.size && lane_frame_read(frame, size, &f) == LANE_FINE
+          && f.performative == LANE_DISPOSITION && lane_disposition_read(&f, &u) == LANE_FINE, "a DISPOSITION is malformed");
+    CHECK(u.first == d.first && u.last == d.last && u.receiver == d.receiver && u.settled == d.settled
+          && u.batchable == d.batchable && same(u.state, d.state), "another DISPOSITION");
+    spoil(frame, size, size);
+}
+
+/* ---- maps ---- */
+
+enum { MODEL = 4096 };                 /* numbers of the model, from `base` */
+
+static void maps(void)
+{
+    static uint64_t model[MODEL];
+    lane_map m = { 0 };
+    uint32_t base = some_number();
+    memset(model, 0, sizeof model);
+    for (uint32_t i = 0, next = 0; i < 3000; i++) {
+        uint32_t n = one_in(3) ? next++ % MODEL : below(one_in(2) ? MODEL : next % MODEL + 1);
+        uint64_t value = random_next(&state) | 1;
+        if (one_in(2)) {
+            CHECK(lane_map_put(&m, base + n, value), "no memory");
+            model[n] = value;
+        } else {
+            CHECK(lane_map_take(&m, base + n) == model[n], "another value");
+            model[n] = 0;
+        }
+        uint32_t first = below(MODEL), last = one_in(9) ? 0x70000000 : first + below(200), key = base + first;
+        CHECK(lane_map_get(&m, key) == (first < MODEL ? model[first] : 0), "another value");
+        uint64_t found = lane_map_next(&m, &key, base + last);
+        while (first < MODEL && first <= last && !model[first]) first++;
+        bool none = first >= MODEL || first > last;
+        CHECK(none ? !found : found == model[first] && key == base + first, "another next value");
+    }
+    lane_map_end(&m);
+}
+
+/* ---- two ends ---- */
+
+enum { LINKS = 3, UNDERWAY = 1 << 16, LONGEST_MESSAGE = 900, FRAME_MOST = 256 };
+
+typedef struct { uint32_t length, sent, id; bool settled, aborted; uint8_t seed; } message;
+
+typedef struct {
+    lane_session s;
+    lane_link links[LINKS];
+    uint8_t *wire;                     /* octets on their way to this end */
+    uint32_t there, taken;
+    message now[LINKS];                /* what goes or comes */
+    uint32_t messages[LINKS], unsettled;
+    bool stretched;                    /* a range took deliveries whose own DISPOSITION still comes */
+} end;
+
+static uint8_t octet_of(const message *m, uint32_t at) { return (uint8_t) (m->seed + at * 7); }
+
+static uint8_t *wire_room(end *e)
+{
+    CHECK(e->there + FRAME_ROOM <= UNDERWAY, "the wire is full");
+    return e->wire + e->there;
+}
+
+static void tell_flow(end *from, end *to, uint32_t link)
+{
+    lane_flow w;
+    lane_say(&from->s, link < LINKS ? &from->links[link] : NULL, &w);
+    w.echo = one_in(20) && link < LINKS && from->links[link].outgoing;
+    to->there += lane_put_flow(wire_room(to), 1, &w);
+}
+
+static void tell_range(end *from, end *to)
+{
+    lane_disposition d;
+    if (lane_range_take(&from->s.range, &d)) to->there += lane_put_disposition(wire_room(to), 1, &d);
+}
+
+/* One TRANSFER of a link, with a part of its message. */
+static void send_one(end *a, end *b, uint32_t link)
+{
+    message *m = &a->now[link];
+    lane_link *k = &a->links[link];
+    lane_transfer t = { .has_settled = true };
+    uint32_t tag = some_number();
+    if (!k->begun) {
+        *m = (message) { .length = below(LONGEST_MESSAGE), .settled = one_in(3), .seed = (uint8_t) below(256) };
+        t.tag = (amqp_octets) { (const uint8_t *) &tag, sizeof tag };
+        t.has_format = true;
+        t.format = m->length;                                  /* the other end checks by it */
+        t.settled = m->settled;
+    } else if (one_in(9)) {
+        t.aborted = m->aborted = true;
+    }
+    t.settled = m->settled;
+    uint32_t n = below(FRAME_MOST - LANE_TRANSFER_MAX);
+    if (n > m->length - m->sent) n = m->length - m->sent;
+    t.more = !t.aborted && m->sent + n < m->length;
+    bool first = !k->begun;
+    lane_send(&a->s, k, &t);
+    m->id = t.id;
+    if (first) a->messages[link]++;
+    if (!m->settled && !t.aborted && !t.more) {
+        CHECK(lane_map_put(&a->s.out, t.id, link + 1), "no memory");
+        a->unsettled++;
+    }
+    uint8_t *frame = wire_room(b), *at = lane_put_transfer(frame, 1, &t);
+    *at++ = m->seed;                                           /* of the first octet of this piece */
+    at[-1] = octet_of(m, m->sent);
+    for (uint32_t i = 1; i < n; i++) *at++ = octet_of(m, m->sent + i);
+    if (!n) at--;
+    m->sent += n;
+    b->there += lane_put_size(frame, at);
+}
+
+static void transfer_heard(end *b, const lane_frame *f)
+{
+    lane_transfer t;
+    lane_piece piece;
+    CHECK(lane_transfer_read(f, &t) == LANE_FINE && t.handle < LINKS, "malformed");
+    enum lane_fault fault = lane_receive(&b->s, &b->links[t.handle], &t, &piece);
+    CHECK(!fault, "a fault: %s", lane_faults[fault].description);
+    message *m = &b->now[t.handle];
+    if (piece.first) {
+        *m = (message) { .length = t.format };
+        if (f->payload_size) m->seed = f->payload[0];
+        b->messages[t.handle]++;
+        CHECK(t.has_id && t.tag.at, "a first TRANSFER without its numbers");
+    }
+    for (uint32_t i = 0; i < f->payload_size && !piece.aborted; i++) {
+        if (!m->sent) m->seed = f->payload[0];
+        CHECK(f->payload[i] == octet_of(m, m->sent), "octet %u of a message is another one", m->sent);
+        m->sent++;
+    }
+    if (one_in(2)) {                                           /* its content waits */
+        b->s.held++;
+    }
+    if (!piece.last) return;
+    CHECK(piece.aborted || m->sent == m->length, "a message of %u octets has %u", m->length, m->sent);
+    if (piece.settled) return;
+    CHECK(lane_map_put(&b->s.in, b->links[t.handle].id, t.handle + 1), "no memory");
+    b->unsettled++;
+}
+
+static void flow_heard(end *e, const lane_frame *f)
+{
+    lane_flow w;
+    CHECK(lane_flow_read(f, &w) == LANE_FINE, "malformed");
+    lane_link *k = w.has_handle ? &e->links[w.handle] : NULL;
+    lane_heard heard = lane_hear(&e->s, k, &w);
+    if (k && heard.drain && !k->begun && one_in(2)) lane_drained(k);
+    if (k && heard.returned) CHECK(!k->outgoing && k->drain, "credit came back without a drain");
+    if (k && !k->outgoing && k->drain && !k->credit) k->drain = false;
+}
+
+static void disposition_heard(end *e, const lane_frame *f)
+{
+    lane_disposition d;
+    CHECK(lane_disposition_read(f, &d) == LANE_FINE && d.receiver && d.settled, "malformed");
+    uint32_t expected = d.last - d.first + 1, n = 0;
+    if (one_in(100)) {                                         /* more than there is */
+        d.first -= 0x10000000;
+        d.last += 0x10000000;
+        e->stretched = true;
+    }
+    for (uint32_t id = d.first; lane_map_next(&e->s.out, &id, d.last); n++) {
+        CHECK(lane_map_take(&e->s.out, id), "none");
+        e->unsettled--;
+        if (id++ == d.last) { n++; break; }
+    }
+    CHECK(e->stretched || n == expected, "%u deliveries for %u", n, expected);
+}
+
+/* Takes the whole frames among some of the octets that are on their way. */
+static void hear(end *e, uint32_t arrived)
+{
+    for (;;) {
+        lane_frame f;
+        size_t size = lane_frame_size(e->wire + e->taken, arrived - e->taken, FRAME_MOST);
+        CHECK(size != AMQP_WRONG, "no frame");
+        if (!size || size > arrived - e->taken) break;
+        uint8_t *frame = copy_of(e->wire + e->taken, size);
+        CHECK(lane_frame_read(frame, size, &f) == LANE_FINE, "malformed");
+        if (f.performative == LANE_TRANSFER) transfer_heard(e, &f);
+        else if (f.performative == LANE_FLOW) flow_heard(e, &f);
+        else disposition_heard(e, &f);
+        free(frame);
+        e->taken += (uint32_t) size;
+    }
+    if (e->taken != e->there) return;
+    e->taken = e->there = 0;
+}
+
+static void settle_one(end *b, end *a)
+{
+    static const uint8_t accepted[] = { 0, AMQP_SMALLULONG, LANE_ACCEPTED, AMQP_LIST0 };
+    uint32_t id = b->s.id_in - 0x40000000;
+    for (uint32_t skip = below(4); lane_map_next(&b->s.in, &id, b->s.id_in); id++) {
+        if (skip-- && b->unsettled > 4) continue;
+        lane_map_take(&b->s.in, id);
+        b->unsettled--;
+        amqp_value state = one_in(9) ? (amqp_value) { NULL, 0 } : (amqp_value) { accepted, sizeof accepted };
+        if (lane_range_add(&b->s.range, true, true, id, state)) return;
+        tell_range(b, a);
+        CHECK(lane_range_add(&b->s.range, true, true, id, state), "a short state is not merged");
+        return;
+    }
+}
+
+static void what_is_due(end *a, end *b)
+{
+    tell_range(a, b);
+    for (uint32_t i = 0; i < LINKS; i++) if (a->links[i].tell) tell_flow(a, b, i);
+    if (a->s.tell) tell_flow(a, b, LINKS);
+}
+
+/* A sender and a receiver, until they have had enough; then all is settled, and they agree. */
+static void two_ends(void)
+{
+    static end a, b;
+    uint32_t first = one_in(2) ? 0xffffff00 : some_number(), window = 4 + below(40);
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    a.wire = malloc(UNDERWAY);
+    b.wire = malloc(UNDERWAY);
+    lane_session_open(&a.s, 8);
+    lane_session_open(&b.s, window);
+    a.s.next_out = a.s.id_out = first;                         /* a client may begin anywhere */
+    lane_session_begun(&a.s, &(lane_begin) { .next_out = 0, .in_window = window });
+    lane_session_begun(&b.s, &(lane_begin) { .next_out = first, .in_window = 8 });
+    for (uint32_t i = 0; i < LINKS; i++) {
+        a.links[i] = (lane_link) { .handle = i, .outgoing = true, .count = first };
+        b.links[i] = (lane_link) { .handle = i, .count = first };
+    }
+    for (uint32_t round = 0; round < 3000; round++) {
+        uint32_t i = below(LINKS);
+        switch (below(8)) {
+        case 0: case 1: case 2:
+            if (round < 2500 && lane_may_send(&a.s, &a.links[i]) && (a.links[i].begun || a.links[i].credit)) send_one(&a, &b, i);
+            else if (a.links[i].begun && a.s.out_window) send_one(&a, &b, i);
+            break;
+        case 3: if (b.links[i].credit < 30) lane_grant(&b.links[i], below(20)); break;
+        case 4: if (one_in(10) && b.links[i].credit) b.links[i].drain = b.links[i].tell = true; break;
+        case 5: if (b.s.held) lane_release(&b.s, 1 + below(b.s.held)); break;
+        case 6: settle_one(&b, &a); break;
+        default: what_is_due(&b, &a); what_is_due(&a, &b);
+        }
+        if (a.links[i].drain && !a.links[i].begun) lane_drained(&a.links[i]);
+        hear(&a, a.taken + below(a.there - a.taken + 1));
+        hear(&b, b.taken + below(b.there - b.taken + 1));
+    }
+    for (uint32_t round = 0; round < 2000; round++) {          /* to the end */
+        if (b.s.held) lane_release(&b.s, b.s.held);
+        for (uint32_t i = 0; i < LINKS; i++) {
+            if (a.links[i].begun && a.s.out_window) send_one(&a, &b, i);
+            if (a.links[i].drain && !a.links[i].begun) lane_drained(&a.links[i]);
+        }
+        while (b.unsettled) settle_one(&b, &a);
+        what_is_due(&a, &b);
+        what_is_due(&b, &a);
+        hear(&a, a.there);
+        hear(&b, b.there);
+    }
+    CHECK(!a.unsettled && !b.unsettled && !a.s.out.pages && !b.s.in.pages, "%u and %u are unsettled", a.unsettled,
+          b.unsettled);
+    CHECK(a.s.next_out == b.s.next_in && a.s.id_out == (b.s.id_known ? b.s.id_in : first), "other numbers");
+    for (uint32_t i = 0; i < LINKS; i++)
+        CHECK(!a.links[i].begun && a.messages[i] == b.messages[i] && a.links[i].count == b.links[i].count
+              && a.links[i].credit == b.links[i].credit, "link %u: counts %u and %u, credit %u and %u", i,
+              a.links[i].count, b.links[i].count, a.links[i].credit, b.links[i].credit);
+    lane_session_end(&a.s);
+    lane_session_end(&b.s);
+    free(a.wire);
+    free(b.wire);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3, "arguments: seed, rounds");
+    state = mix(strtoull(argv[1], NULL, 10) + 11) | 1;
+    for (long rounds = atol(argv[2]); rounds; rounds--) {
+        transfer();
+        flow();
+        disposition();
+        if (rounds % 20 == 0) maps();
+        if (rounds % 20 == 0) two_ends();
+        uint8_t noise[100];
+        for (uint32_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t) below(256);
+        noise[5] = 0;
+        noise[4] = 2;
+        look(noise, LANE_FRAME_HEAD + below(sizeof noise - LANE_FRAME_HEAD));
+        lane_state_sound((amqp_value) { noise, 1 + below(sizeof noise - 1) });
+    }
+    return 0;
+}

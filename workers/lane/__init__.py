@@ -1,0 +1,1 @@
+"""The data lane: transfers, flow and dispositions without the engine."""

@@ -1,0 +1,203 @@
+/* What a frame says, from its octets (AMQP 1.0 part 2.3 and 2.7).
+ *
+ * A field that is absent, at the end of a list or by null, has its default; one of another type than its place demands
+ * makes the frame malformed.  Integers have any of their forms.  Fields behind the known ones are ignored.
+ */
+#include "workers/lane/lane.h"
+
+GLUE const struct lane_fault_terms lane_faults[] = {
+    [LANE_FINE] = { LANE_NOBODY, NULL, NULL },
+    [LANE_FRAMING] = { LANE_CONNECTION, "amqp:connection:framing-error", "the size of a frame makes no sense" },
+    [LANE_DECODE] = { LANE_CONNECTION, "amqp:decode-error", "a frame is malformed" },
+    [LANE_CHANNEL] = { LANE_CONNECTION, "amqp:not-allowed", "no session has the channel of a frame" },
+    [LANE_UNATTACHED] = { LANE_SESSION, "amqp:session:unattached-handle", "no link of that role has the handle" },
+    [LANE_IN_USE] = { LANE_SESSION, "amqp:session:handle-in-use", "another link has the handle" },
+    [LANE_WINDOW] = { LANE_SESSION, "amqp:session:window-violation", "more transfers have come than the window has" },
+    [LANE_LIMIT] = { LANE_LINK, "amqp:link:transfer-limit-exceeded", "more deliveries have come than credit" },
+    [LANE_FIELD] = { LANE_SESSION, "amqp:invalid-field", "the number of a delivery is out of order" },
+};
+
+/* The size of the frame that begins here, of which `there` octets have come.  0: its size has not come; AMQP_WRONG: no
+ * frame has that size. */
+PRIVATE inline size_t lane_frame_size(const uint8_t *octets, size_t there, uint32_t most)
+{
+    if (there < 4) return 0;
+    uint32_t size = be32(octets);
+    return size < LANE_FRAME_HEAD || size > most ? AMQP_WRONG : size;
+}
+
+/* A descriptor that is a ulong of one octet; 0: it is none of these. */
+static inline uint8_t descriptor(amqp_value v)
+{
+    switch (amqp_code_of(v)) {
+    case AMQP_SMALLULONG: return v.at[1];
+    case AMQP_ULONG: return be64(v.at + 1) > UINT8_MAX ? 0 : v.at[8];
+    default: return 0;
+    }
+}
+
+/* A frame that is there as a whole. */
+PRIVATE inline enum lane_fault lane_frame_read(const uint8_t *octets, size_t size, lane_frame *f)
+{
+    size_t head = (size_t) octets[4] * 4;
+    const uint8_t *at = octets + head, *end = octets + size;
+    *f = (lane_frame) { .type = octets[5], .channel = be16(octets + 6), .payload = end };
+    if (head < LANE_FRAME_HEAD || head > size) return LANE_FRAMING;
+    if (f->type || at == end) return LANE_FINE;
+    if (*at++ != AMQP_DESCRIBED) return LANE_DECODE;
+    amqp_value code = amqp_take(at, end, 0), list;
+    f->performative = descriptor(code);
+    if (!f->performative) return LANE_DECODE;
+    list = amqp_take(code.at + code.size, end, 0);
+    if (!amqp_list(list, &f->fields.items, &f->fields.count)) return LANE_DECODE;
+    f->payload = list.at + list.size;
+    f->payload_size = (uint32_t) (end - f->payload);
+    return LANE_FINE;
+}
+
+/* ---- fields ---- */
+
+static inline amqp_value field_next(lane_fields *f)
+{
+    amqp_value none = { NULL, 0 };
+    if (!f->count) return none;
+    f->count--;
+    amqp_value v = amqp_next(&f->items);
+    if (!v.at) f->bad = true;
+    return amqp_code_of(v) == AMQP_NULL ? none : v;
+}
+
+/* These return whether the field is there. */
+static inline bool field_uint(lane_fields *f, uint32_t *n)
+{
+    amqp_value v = field_next(f);
+    if (!v.at) return false;
+    if (!amqp_uint(v, n)) f->bad = true;
+    return true;
+}
+
+static inline bool field_boolean(lane_fields *f, bool *truth)
+{
+    amqp_value v = field_next(f);
+    if (!v.at) return false;
+    if (!amqp_boolean(v, truth)) f->bad = true;
+    return true;
+}
+
+static inline bool field_ushort(lane_fields *f, uint16_t *n)
+{
+    amqp_value v = field_next(f);
+    if (!v.at) return false;
+    if (amqp_code_of(v) == AMQP_USHORT) *n = be16(v.at + 1);
+    else f->bad = true;
+    return true;
+}
+
+/* One of two settle modes. */
+static inline bool field_second(lane_fields *f)
+{
+    amqp_value v = field_next(f);
+    if (!v.at) return false;
+    if (amqp_code_of(v) != AMQP_UBYTE || v.at[1] > 1) f->bad = true;
+    return !f->bad && v.at[1];
+}
+
+static inline amqp_value field_described(lane_fields *f)
+{
+    amqp_value v = field_next(f);
+    if (v.at && *v.at != AMQP_DESCRIBED) f->bad = true;
+    return v;
+}
+
+static inline void field_must(lane_fields *f, bool there) { f->bad |= !there; }
+
+static inline enum lane_fault frame_fault(const lane_fields *f) { return f->bad ? LANE_DECODE : LANE_FINE; }
+
+/* ---- performatives ---- */
+
+PRIVATE inline enum lane_fault lane_transfer_read(const lane_frame *frame, lane_transfer *t)
+{
+    lane_fields f = frame->fields;
+    *t = (lane_transfer) { 0 };
+    field_must(&f, field_uint(&f, &t->handle));
+    t->has_id = field_uint(&f, &t->id);
+    amqp_value tag = field_next(&f);
+    if (tag.at) {
+        t->tag = amqp_binary(tag);
+        field_must(&f, t->tag.at && t->tag.size <= LANE_TAG_MAX);
+    }
+    t->has_format = field_uint(&f, &t->format);
+    t->has_settled = field_boolean(&f, &t->settled);
+    field_boolean(&f, &t->more);
+    t->second = field_second(&f);
+    t->state = field_described(&f);
+    field_boolean(&f, &t->resume);
+    field_boolean(&f, &t->aborted);
+    field_boolean(&f, &t->batchable);
+    return frame_fault(&f);
+}
+
+PRIVATE inline enum lane_fault lane_flow_read(const lane_frame *frame, lane_flow *flow)
+{
+    lane_fields f = frame->fields;
+    *flow = (lane_flow) { 0 };
+    flow->has_next_in = field_uint(&f, &flow->next_in);
+    field_must(&f, field_uint(&f, &flow->in_window));
+    field_must(&f, field_uint(&f, &flow->next_out));
+    field_must(&f, field_uint(&f, &flow->out_window));
+    flow->has_handle = field_uint(&f, &flow->handle);
+    flow->has_count = field_uint(&f, &flow->count);
+    flow->has_credit = field_uint(&f, &flow->credit);
+    flow->has_available = field_uint(&f, &flow->available);
+    field_boolean(&f, &flow->drain);
+    field_boolean(&f, &flow->echo);
+    return frame_fault(&f);
+}
+
+PRIVATE inline enum lane_fault lane_disposition_read(const lane_frame *frame, lane_disposition *d)
+{
+    lane_fields f = frame->fields;
+    *d = (lane_disposition) { 0 };
+    field_must(&f, field_boolean(&f, &d->receiver));
+    field_must(&f, field_uint(&f, &d->first));
+    d->last = d->first;
+    field_uint(&f, &d->last);
+    field_boolean(&f, &d->settled);
+    d->state = field_described(&f);
+    field_boolean(&f, &d->batchable);
+    if (f.bad) return LANE_DECODE;
+    return (int32_t) (d->last - d->first) < 0 ? LANE_FIELD : LANE_FINE;
+}
+
+PRIVATE inline enum lane_fault lane_begin_read(const lane_frame *frame, lane_begin *b)
+{
+    lane_fields f = frame->fields;
+    *b = (lane_begin) { .handle_max = UINT32_MAX };
+    b->answers = field_ushort(&f, &b->remote_channel);
+    field_must(&f, field_uint(&f, &b->next_out));
+    field_must(&f, field_uint(&f, &b->in_window));
+    field_must(&f, field_uint(&f, &b->out_window));
+    field_uint(&f, &b->handle_max);
+    return frame_fault(&f);
+}
+
+PRIVATE inline enum lane_fault lane_attach_read(const lane_frame *frame, lane_attach *a)
+{
+    lane_fields f = frame->fields;
+    *a = (lane_attach) { 0 };
+    a->name = amqp_string(field_next(&f));
+    field_must(&f, a->name.at);
+    field_must(&f, field_uint(&f, &a->handle));
+    field_must(&f, field_boolean(&f, &a->receiver));
+    for (int i = 0; i < 6; i++) field_next(&f);     /* settle modes, source, target, unsettled, incomplete-unsettled */
+    field_uint(&f, &a->count);
+    if (a->receiver) a->count = 0;
+    return frame_fault(&f);
+}
+
+PRIVATE inline enum lane_fault lane_detach_read(const lane_frame *frame, uint32_t *handle)
+{
+    lane_fields f = frame->fields;
+    field_must(&f, field_uint(&f, handle));
+    return frame_fault(&f);
+}

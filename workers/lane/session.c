@@ -1,0 +1,211 @@
+/* Windows, delivery-ids, credit and drain of a session and its links (AMQP 1.0 part 2.5.6, 2.6.7 to 2.6.12).
+ *
+ *   a delivery of a link     begun by          ends with
+ *   coming                   first TRANSFER    a TRANSFER without `more`, or an aborted one
+ *   going                    lane_send         the same
+ *
+ * All numbers are serial numbers of 32 bits: they are compared by the sign of their difference (RFC 1982).
+ *
+ * Every TRANSFER counts against the window, whatever becomes of it.  A session's FLOW is due when half of the window is
+ * used up; it offers the whole window less what the router holds back.
+ *
+ * The caller writes what is due (`tell`), and asks lane_may_send before each lane_send.
+ *
+ * Prohibited: lane_send for a link without window, or to begin a delivery without credit; a frame of a session before
+ * our BEGIN or behind our END, of a link before our ATTACH or behind our DETACH, of all behind our CLOSE: the caller
+ * knows these.
+ */
+#include "workers/lane/lane.h"
+
+#define OUT_WINDOW INT32_MAX           /* what FLOWs say of TRANSFERs that we might send */
+
+static inline bool serial_past(uint32_t a, uint32_t b) { return (int32_t) (a - b) > 0; }
+static inline uint32_t serial_positive(uint32_t n) { return (int32_t) n < 0 ? 0 : n; }
+
+/* ---- the session ---- */
+
+/* Before our BEGIN, which offers `window` TRANSFERs. */
+PRIVATE inline void lane_session_open(lane_session *s, uint32_t window)
+{
+    *s = (lane_session) { .in_window = window, .in_most = window };
+}
+
+/* The peer's BEGIN. */
+PRIVATE inline void lane_session_begun(lane_session *s, const lane_begin *b)
+{
+    s->next_in = b->next_out;
+    s->out_window = b->in_window;
+}
+
+PRIVATE inline void lane_session_end(lane_session *s)
+{
+    lane_map_end(&s->in);
+    lane_map_end(&s->out);
+}
+
+static inline void window_check(lane_session *s)
+{
+    if (s->in_window <= s->in_most / 2 && s->held < s->in_most) s->tell = true;
+}
+
+/* The router has taken the content of TRANSFERs that it held back (counted in `held` by the caller). */
+PRIVATE inline void lane_release(lane_session *s, uint32_t transfers)
+{
+    s->held -= transfers;
+    window_check(s);
+}
+
+/* ---- coming ---- */
+
+/* The first TRANSFER of a delivery. */
+static inline enum lane_fault delivery_begin(lane_session *s, lane_link *k, const lane_transfer *t)
+{
+    if (!t->has_id || (s->id_known && t->id != s->id_in)) return LANE_FIELD;
+    s->id_known = true;
+    s->id_in = t->id + 1;
+    if (!k->credit) return LANE_LIMIT;         /* the link ends: others of the session go on with the next id */
+    k->id = t->id;
+    k->credit--;
+    k->count++;
+    k->settled = false;
+    return LANE_FINE;
+}
+
+/* A TRANSFER has come; `k` NULL: for a link that is being detached. */
+PRIVATE inline enum lane_fault lane_receive(lane_session *s, lane_link *k, const lane_transfer *t, lane_piece *piece)
+{
+    *piece = (lane_piece) { 0 };
+    if (!s->in_window) return LANE_WINDOW;
+    s->in_window--;
+    s->next_in++;
+    window_check(s);
+    if (!k) {
+        if (t->has_id && (!s->id_known || t->id == s->id_in)) { s->id_known = true; s->id_in = t->id + 1; }
+        return LANE_FINE;
+    }
+    if (k->outgoing) return LANE_UNATTACHED;
+    piece->first = !k->begun;
+    if (piece->first) {
+        enum lane_fault fault = delivery_begin(s, k, t);
+        if (fault) return fault;
+    } else if ((t->has_id && t->id != k->id) || (k->settled && t->has_settled && !t->settled)) {
+        return LANE_FIELD;
+    }
+    k->settled |= t->settled | t->aborted;
+    k->begun = t->more && !t->aborted;
+    piece->last = !k->begun;
+    piece->aborted = t->aborted;
+    piece->settled = k->settled;
+    return LANE_FINE;
+}
+
+/* A FLOW has come; `k` NULL: it names no link, or one that is being detached. */
+PRIVATE inline lane_heard lane_hear(lane_session *s, lane_link *k, const lane_flow *flow)
+{
+    lane_heard heard = { 0 };
+    uint32_t window = serial_positive((flow->has_next_in ? flow->next_in : 0) + flow->in_window - s->next_out);
+    heard.window = window && !s->out_window;
+    s->out_window = window;
+    if (flow->echo) *(k ? &k->tell : &s->tell) = true;
+    if (!k) return heard;
+    if (k->outgoing) {
+        k->credit = serial_positive((flow->has_count ? flow->count : 0) + flow->credit - k->count);
+        k->drain = flow->drain;
+        heard.credit = k->credit > 0;
+        heard.drain = k->drain;
+    } else if (flow->has_count && serial_past(flow->count, k->count)) {
+        uint32_t ahead = flow->count - k->count;
+        heard.returned = ahead < k->credit ? ahead : k->credit;
+        k->count += heard.returned;
+        k->credit -= heard.returned;
+    }
+    return heard;
+}
+
+/* ---- going ---- */
+
+/* Whether the link may send a TRANSFER now: the next of its delivery, or the first of another one. */
+PRIVATE inline bool lane_may_send(const lane_session *s, const lane_link *k)
+{
+    return s->out_window && (k->begun || k->credit);
+}
+
+/* Gives the link's next TRANSFER its handle and numbers.  `more`, `settled`, `aborted`, and what a first one says
+ * besides, are the caller's.  Its delivery-id is in `t` and, until its last TRANSFER, in `k`. */
+PRIVATE inline void lane_send(lane_session *s, lane_link *k, lane_transfer *t)
+{
+    if (!k->begun) {
+        k->id = s->id_out++;
+        k->credit--;
+        k->count++;
+    }
+    s->out_window--;
+    s->next_out++;
+    t->handle = k->handle;
+    t->id = k->id;
+    t->has_id = !k->begun;
+    k->begun = t->more && !t->aborted;
+}
+
+/* An incoming link's sender gets credit. */
+PRIVATE inline void lane_grant(lane_link *k, uint32_t credit)
+{
+    k->credit += credit;
+    k->tell = true;
+}
+
+/* Nothing is left to be sent: the answer to a peer that has asked for that. */
+PRIVATE inline void lane_drained(lane_link *k)
+{
+    if (!k->drain) return;
+    k->count += k->credit;
+    k->credit = 0;
+    k->tell = true;
+}
+
+/* The FLOW that is due of a link, or (k NULL) of the session alone. */
+PRIVATE inline void lane_say(lane_session *s, lane_link *k, lane_flow *flow)
+{
+    s->in_window = s->held < s->in_most ? s->in_most - s->held : 0;
+    s->tell = false;
+    *flow = (lane_flow) { .has_next_in = true, .next_in = s->next_in, .in_window = s->in_window,
+                          .next_out = s->next_out, .out_window = OUT_WINDOW };
+    if (!k) return;
+    k->tell = false;
+    flow->has_handle = flow->has_count = flow->has_credit = true;
+    flow->handle = k->handle;
+    flow->count = k->count;
+    flow->credit = k->credit;
+    flow->drain = k->drain;
+}
+
+/* ---- dispositions ---- */
+
+/* Adds a delivery to the pending DISPOSITION.  False: that has to be written first, or this state needs one alone. */
+PRIVATE inline bool lane_range_add(lane_range *r, bool receiver, bool settled, uint32_t id, amqp_value state)
+{
+    if (state.size > sizeof r->state) return false;
+    if (!r->open) {
+        r->first = id;
+        r->receiver = receiver;
+        r->settled = settled;
+        r->size = (uint8_t) state.size;
+        if (state.size) memcpy(r->state, state.at, state.size);
+        r->open = true;
+    } else if (id != r->last + 1 || receiver != r->receiver || settled != r->settled || state.size != r->size
+               || (state.size && memcmp(r->state, state.at, state.size))) {
+        return false;
+    }
+    r->last = id;
+    return true;
+}
+
+/* The pending DISPOSITION, whose state stays in `r`; false: there is none. */
+PRIVATE inline bool lane_range_take(lane_range *r, lane_disposition *d)
+{
+    if (!r->open) return false;
+    r->open = false;
+    *d = (lane_disposition) { .receiver = r->receiver, .settled = r->settled, .first = r->first, .last = r->last,
+                              .state = { r->size ? r->state : NULL, r->size } };
+    return true;
+}

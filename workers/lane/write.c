@@ -1,0 +1,135 @@
+/* TRANSFER, FLOW and DISPOSITION as frames, in their shortest forms.
+ *
+ * The caller has room for LANE_TRANSFER_MAX, LANE_FLOW_MAX or LANE_DISPOSITION_MAX octets, and for a state besides.
+ * Fields that have their default are null, or absent behind the last that has another value.
+ */
+#include "workers/lane/lane.h"
+
+#define LIST8_STATE 128u               /* octets of a state with which the other fields fit a list8 in any case */
+
+typedef struct {
+    uint8_t *at, *end;                 /* end: behind the last field that is not null */
+    uint32_t count, fields;            /* count: those up to `end` */
+} list_writer;
+
+/* The frame's head, and its list's as far as it is known. */
+static inline list_writer list_begin(uint8_t *frame, uint16_t channel, uint8_t performative, bool wide)
+{
+    const uint8_t head[4] = { 2, 0, (uint8_t) (channel >> 8), (uint8_t) channel };
+    memcpy(frame + 4, head, sizeof head);
+    uint8_t *list = amqp_put_descriptor(frame + LANE_FRAME_HEAD, performative), *items = list + (wide ? 9 : 3);
+    *list = wide ? AMQP_LIST32 : AMQP_LIST8;
+    return (list_writer) { items, items, 0, 0 };
+}
+
+static inline void list_null(list_writer *w)
+{
+    *w->at++ = AMQP_NULL;
+    w->fields++;
+}
+
+static inline void list_put(list_writer *w, uint8_t *at)
+{
+    w->at = w->end = at;
+    w->count = ++w->fields;
+}
+
+static inline void list_uint(list_writer *w, uint32_t n)
+{
+    list_put(w, !n ? amqp_put(w->at, AMQP_UINT0, 0)
+        : amqp_put(w->at, n <= UINT8_MAX ? AMQP_SMALLUINT : AMQP_UINT, n));
+}
+
+static inline void list_uint_if(list_writer *w, bool there, uint32_t n)
+{
+    if (there) list_uint(w, n);
+    else list_null(w);
+}
+
+static inline void list_boolean(list_writer *w, bool truth)
+{
+    list_put(w, amqp_put(w->at, truth ? AMQP_TRUE : AMQP_FALSE, 0));
+}
+
+static inline void list_if_true(list_writer *w, bool truth)
+{
+    if (truth) list_boolean(w, true);
+    else list_null(w);
+}
+
+static inline void list_state(list_writer *w, amqp_value state)
+{
+    if (!state.at) { list_null(w); return; }
+    memcpy(w->at, state.at, state.size);
+    list_put(w, w->at + state.size);
+}
+
+/* The list's head; behind the list. */
+static inline uint8_t *list_end(uint8_t *frame, const list_writer *w, bool wide)
+{
+    uint8_t *list = frame + LANE_FRAME_HEAD + 3;
+    uint32_t size = (uint32_t) (w->end - list) - (wide ? 9 : 3);
+    amqp_put_items_head(list, wide ? AMQP_LIST32 : AMQP_LIST8, size, w->count);
+    return w->end;
+}
+
+/* The size of a frame, once it is known where it ends. */
+PRIVATE inline uint32_t lane_put_size(uint8_t *frame, const uint8_t *end)
+{
+    uint32_t size = (uint32_t) (end - frame);
+    be32_put(frame, size);
+    return size;
+}
+
+/* All of a TRANSFER but its size and payload; where its payload begins. */
+PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t)
+{
+    bool wide = t->state.size > LIST8_STATE;
+    list_writer w = list_begin(to, channel, LANE_TRANSFER, wide);
+    list_uint(&w, t->handle);
+    list_uint_if(&w, t->has_id, t->id);
+    if (t->tag.at) list_put(&w, amqp_put_octets(w.at, AMQP_BINARY8, t->tag.at, t->tag.size));
+    else list_null(&w);
+    list_uint_if(&w, t->has_format, t->format);
+    if (t->has_settled) list_boolean(&w, t->settled);
+    else list_null(&w);
+    list_if_true(&w, t->more);
+    if (t->second) list_put(&w, amqp_put(w.at, AMQP_UBYTE, 1));
+    else list_null(&w);
+    list_state(&w, t->state);
+    list_if_true(&w, t->resume);
+    list_if_true(&w, t->aborted);
+    list_if_true(&w, t->batchable);
+    return list_end(to, &w, wide);
+}
+
+/* A FLOW; its size. */
+PRIVATE inline uint32_t lane_put_flow(uint8_t *to, uint16_t channel, const lane_flow *flow)
+{
+    list_writer w = list_begin(to, channel, LANE_FLOW, false);
+    list_uint_if(&w, flow->has_next_in, flow->next_in);
+    list_uint(&w, flow->in_window);
+    list_uint(&w, flow->next_out);
+    list_uint(&w, flow->out_window);
+    list_uint_if(&w, flow->has_handle, flow->handle);
+    list_uint_if(&w, flow->has_count, flow->count);
+    list_uint_if(&w, flow->has_credit, flow->credit);
+    list_uint_if(&w, flow->has_available, flow->available);
+    list_if_true(&w, flow->drain);
+    list_if_true(&w, flow->echo);
+    return lane_put_size(to, list_end(to, &w, false));
+}
+
+/* A DISPOSITION; its size. */
+PRIVATE inline uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, const lane_disposition *d)
+{
+    bool wide = d->state.size > LIST8_STATE;
+    list_writer w = list_begin(to, channel, LANE_DISPOSITION, wide);
+    list_boolean(&w, d->receiver);
+    list_uint(&w, d->first);
+    list_uint_if(&w, d->last != d->first, d->last);
+    list_if_true(&w, d->settled);
+    list_state(&w, d->state);
+    list_if_true(&w, d->batchable);
+    return lane_put_size(to, list_end(to, &w, wide));
+}
