@@ -36,13 +36,12 @@ typedef struct {
     arena_content content;                 /* of one that is taken */
 } hop;
 
-ssize_t pn_link_send(pn_link_t *link, const char *bytes, size_t size)
+PRIVATE void link_send(worker_link *link, const uint8_t *bytes, size_t size)
 {
-    hop_output *out = (hop_output *) link;
+    hop_output *out = (hop_output *) link->engine;
     if (size > HOP_ROOM - out->used) abort();
     memcpy(out->bytes + out->used, bytes, size);
     out->used += size;
-    return (ssize_t) size;
 }
 
 static inline void *hop_arena(arena_view *v, arena_owner *o, uint32_t small, uint32_t large)
@@ -126,7 +125,7 @@ static inline bool hop_send(hop *h, const hop_terms *t, uint32_t head, uint32_t 
         uint32_t n;
         const uint8_t *from = chain_read(v, &o.reader, length, &n);
         if (!from) return false;
-        pn_link_send(link.engine, (const char *) from, n);
+        link_send(&link, from, n);
         chain_advance(&o.reader, n);
     }
     return true;

@@ -162,7 +162,8 @@ world *opened(uint32_t window, uint32_t next_in, uint32_t out_window, uint32_t n
 static void say_world(out *o, const world *w)
 {
     const lane_session *s = &w->s;
-    say(o, " | %u %u %u %u %u %u %d", s->next_in, s->in_window, s->held, s->next_out, s->out_window, s->id_out, s->tell);
+    say(o, " | %u %u %u %u %u %u %d", s->next_in, s->in_window, s->held, s->next_out, s->out_window, s->id_out,
+        s->tell);
     for (uint32_t i = 0; i < LINKS; i++) {
         const lane_link *k = &w->links[i];
         say(o, " | %u %u %d %d %d", k->count, k->credit, k->begun, k->drain, k->tell);

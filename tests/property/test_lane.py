@@ -328,14 +328,12 @@ class Pair:
         numbers = (number, named is not None, named or 0, said is not None, bool(said), more, abort == 0)
         return self.native_step(RECEIVE, *numbers), words
 
-    def hear(
-        self, number: int, has_next: bool, next_near: int, window: int, has_count: bool, count_near: int, credit: int,
-        drain: bool, echo: bool,
-    ) -> tuple[str, str]:  # fmt: skip
+    def hear(self, number: int, *fields: int) -> tuple[str, str]:
+        has_next, next_near, window, has_count, count_near, credit, drain, echo = fields
         link = self.link(number)
         next_in = (self.model.next_out + next_near) % WRAP if has_next else None
         count = ((link.count if link else 0) + count_near) % WRAP if has_count else None
-        words = self.model.hear(link, next_in, window, count, credit, drain=drain, echo=echo)
+        words = self.model.hear(link, next_in, window, count, credit, drain=bool(drain), echo=bool(echo))
         numbers = (number, has_next, next_in or 0, window, has_count, count or 0, credit, drain, echo)
         return self.native_step(HEAR, *numbers), words
 

@@ -4,7 +4,7 @@
 
 #include "shm/codec/rmr_key.h"
 #include "workers/source_routes/source_routes.h"
-#include "workers/state/delivery.h"
+#include "workers/session/session.h"
 
 #define SCAN_LIMIT (1u << 20)           /* annotations and properties longer than this are refused */
 
@@ -22,7 +22,6 @@ typedef struct {
 enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 
 /* sound.c */
-PRIVATE bool data_sound(pn_data_t *d);
 PRIVATE bool attach_sound(pn_link_t *l);
 
 /* disposition.c */
@@ -30,8 +29,8 @@ PRIVATE bool detail_text(uint8_t *buffer, size_t *size, const char *text);
 GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r);
 GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit);
 PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block);
-PRIVATE void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r);
-PRIVATE void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r);
+PRIVATE void disposition_read(pump *p, delivery *d, routerd_record *r);
+PRIVATE void disposition_write(pump *p, delivery *d, const routerd_record *r);
 
 /* initial_state.c */
 PRIVATE void initial_state_drop(pump *p, out_delivery *o);
@@ -50,7 +49,7 @@ PRIVATE enum scan_result intake_scan(pump *p, in_delivery *s, bool complete, sca
 
 /* rewrite.c */
 PRIVATE bool rewrite_due(const worker_link *k, const arena_content *c);
-PRIVATE bool rewrite_begin(const pump *p, const worker_link *k, out_delivery *o, uint64_t length);
+PRIVATE bool rewrite_begin(const pump *p, worker_link *k, out_delivery *o, uint64_t length);
 
 /* flow_extract.c */
 PRIVATE void extract_read(content_extract *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
@@ -59,20 +58,23 @@ PRIVATE void extract_read(content_extract *d, const uint8_t *start, size_t size,
 /* message_log.c */
 PRIVATE void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t head, bool sent);
 
+/* credit.c */
+PRIVATE void credit_owed(pump *p, worker_link *k, uint32_t credit);
+
 /* incoming.c */
 PRIVATE void in_delivery_link(worker_link *k, in_delivery *s);
 PRIVATE void in_delivery_free(pump *p, in_delivery *s);
-PRIVATE in_delivery *in_delivery_new(pump *p, worker_link *k, pn_delivery_t *d);
+PRIVATE in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d);
 PRIVATE void intake_stall(pump *p, worker_link *k);
 PRIVATE bool intake_complains(pump *p, const char *why);
-PRIVATE void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition);
-PRIVATE bool intake_accept(pump *p, worker_link *k, pn_delivery_t *d, uint32_t head, enum scan_result result,
+PRIVATE void intake_refuse(pump *p, worker_link *k, delivery *d, const char *why, const char *condition);
+PRIVATE bool intake_accept(pump *p, worker_link *k, delivery *d, uint32_t head, enum scan_result result,
                            const scan_found *found, in_delivery **s);
 PRIVATE void intake_complete(pump *p, worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
                              in_delivery *s);
 PRIVATE routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
     uint64_t length, uint8_t flags);
-PRIVATE routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, pn_delivery_t *d);
+PRIVATE routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, delivery *d);
 PRIVATE uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found);
 PRIVATE uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
                               const scan_found *found,
@@ -83,7 +85,7 @@ PRIVATE void extract_post(const content_extract *d, routerd_record *r);
 extern GLUE const char routed_unfit[];
 PRIVATE enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found);
 PRIVATE bool routed_begin(pump *p, in_delivery *s);
-PRIVATE bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size);
+PRIVATE bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size);
 PRIVATE bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length);
 PRIVATE bool routed_credit(pump *p, worker_link *k);
 PRIVATE void routed_flow(pump *p, worker_link *k);
@@ -108,7 +110,6 @@ PRIVATE void intake_discard(in_delivery *s, bool refund);
 PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
 PRIVATE void intake_flush(pump *p);
 PRIVATE void intake_grown(pump *p, in_delivery *s);
-PRIVATE void intake_event(pump *p, worker_link *k, pn_delivery_t *d);
 PRIVATE void intake_resume(pump *p, worker_link *k);
 PRIVATE void intake_consumed(pump *p, in_delivery *s, uint64_t length);
 PRIVATE void intake_lost(pump *p, worker_link *k);
@@ -122,10 +123,8 @@ PRIVATE void out_waits(pump *p, worker_link *k);
 PRIVATE void egress_accept(pump *p, const routerd_record *r);
 PRIVATE void egress_drained(pump *p, worker_link *k);
 PRIVATE enum serve_result egress_turn(pump *p, worker_connection *c);
-PRIVATE void egress_updated(pump *p, worker_link *k, pn_delivery_t *d);
 PRIVATE void egress_update(pump *p, const routerd_record *r);
 PRIVATE void egress_continue(pump *p, const routerd_record *r);
-GLUE void egress_flow(pump *p, worker_link *k);
 PRIVATE void egress_lost(pump *p, worker_link *k);
 
 #endif

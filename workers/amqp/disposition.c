@@ -3,8 +3,8 @@
  * accepted, released and plain modified need no more than the record.  What has more to say - rejected with an error,
  * modified with annotations, a state the router does not know - travels as a payload chain:
  *
- *   rejected   u32 length, condition; u32 length, description; the info map as the engine encodes it (may be empty)
- *   others     the annotations map, or the state's fields, as the engine encodes them
+ *   rejected   u32 length, condition; u32 length, description; the info map as octets (may be empty)
+ *   others     the annotations map, or the state's fields, as octets
  */
 #include <string.h>
 
@@ -22,13 +22,22 @@ PRIVATE inline bool detail_text(uint8_t *buffer, size_t *size, const char *text)
     return true;
 }
 
-static bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
+static bool detail_octets(uint8_t *buffer, size_t *size, amqp_octets octets)
 {
-    if (!data || !pn_data_size(data)) return true;
-    if (!data_sound(data)) return false;
-    ssize_t n = pn_data_encode(data, (char *) buffer + *size, DETAIL_LIMIT - *size);
-    if (n < 0) return false;
-    *size += (size_t) n;
+    uint32_t n = octets.size;
+    if (*size + 4 + n > DETAIL_LIMIT) return false;
+    memcpy(buffer + *size, &n, 4);
+    if (n) memcpy(buffer + *size + 4, octets.at, n);
+    *size += 4 + n;
+    return true;
+}
+
+static bool detail_value(uint8_t *buffer, size_t *size, amqp_value v)
+{
+    if (!v.at || *v.at == AMQP_NULL) return true;
+    if (*size + v.size > DETAIL_LIMIT) return false;
+    memcpy(buffer + *size, v.at, v.size);
+    *size += v.size;
     return true;
 }
 
@@ -78,88 +87,97 @@ PRIVATE inline void payload_done(pump *p, uint8_t arena, uint32_t block)
     r->link = ROUTERD_NIL;
 }
 
-/* Writes the peer's state of a delivery into an UPDATE record. */
-PRIVATE inline void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
+static amqp_value item_of(amqp_cursor *items, uint32_t *count)
 {
-    pn_disposition_t *remote = pn_delivery_remote(d);
+    if (!*count) return (amqp_value) { NULL, 0 };
+    --*count;
+    return amqp_next(items);
+}
+
+static bool detail_error_of(uint8_t *buffer, size_t *size, amqp_value error)
+{
+    amqp_cursor items;
+    uint32_t count;
+    if (!error.at || !amqp_list(state_fields(error), &items, &count)) return true;
+    amqp_value name = item_of(&items, &count), text = item_of(&items, &count);
+    return detail_octets(buffer, size, amqp_any_octets(name)) && detail_octets(buffer, size, amqp_any_octets(text))
+           && detail_value(buffer, size, item_of(&items, &count));
+}
+
+/* Writes the peer's state of a delivery into an UPDATE record. */
+PRIVATE inline void disposition_read(pump *p, delivery *d, routerd_record *r)
+{
     uint8_t buffer[DETAIL_LIMIT];
     size_t size = 0;
-    bool fits = true;
-    r->state = (uint32_t) pn_delivery_remote_state(d);
+    bool fits = true, failed = false, undeliverable = false;
+    r->state = d->state_code;
+    if (r->state == S_NONE || r->state == S_ACCEPTED || r->state == S_RELEASED) return;
+    amqp_value fields = state_fields((amqp_value) { d->state, d->state_size });
+    amqp_cursor items;
+    uint32_t count, section;
+    int64_t offset;
+    if (!amqp_list(fields, &items, &count)) return;
     switch (r->state) {
-    case S_NONE: case S_ACCEPTED: case S_RELEASED:
-        return;
     case S_RECEIVED:
-        r->length = pn_disposition_get_section_offset(remote);
-        r->extra = (uint64_t) pn_disposition_get_section_number(remote) << 8;
+        if (amqp_uint(item_of(&items, &count), &section)) r->extra = (uint64_t) section << 8;
+        if (amqp_integer(item_of(&items, &count), &offset)) r->length = (uint64_t) offset;
         return;
-    case S_REJECTED: {
-        pn_condition_t *error = pn_disposition_condition(remote);
-        if (!pn_condition_is_set(error)) return;
-        fits = detail_text(buffer, &size, pn_condition_get_name(error))
-               && detail_text(buffer, &size, pn_condition_get_description(error));
-        if (fits) detail_data(buffer, &size, pn_condition_info(error));
+    case S_REJECTED:
+        if (!count) return;
+        fits = detail_error_of(buffer, &size, item_of(&items, &count));
         break;
-    }
     case S_MODIFIED:
-        r->extra = (pn_disposition_is_failed(remote) ? D_FAILED : 0)
-            | (pn_disposition_is_undeliverable(remote) ? D_UNDELIVERABLE : 0);
-        fits = detail_data(buffer, &size, pn_disposition_annotations(remote));
+        amqp_boolean(item_of(&items, &count), &failed);
+        amqp_boolean(item_of(&items, &count), &undeliverable);
+        r->extra = (failed ? D_FAILED : 0) | (undeliverable ? D_UNDELIVERABLE : 0);
+        fits = detail_value(buffer, &size, item_of(&items, &count));
         break;
     default:
-        fits = detail_data(buffer, &size, pn_disposition_data(remote));
+        fits = detail_value(buffer, &size, fields);
     }
     if (fits && size && payload_store(p, buffer, size, r)) r->extra |= D_PAYLOAD;
 }
 
-static void detail_error(pn_condition_t *error, const uint8_t *at, size_t size)
-{
-    char text[DETAIL_LIMIT + 1];
-    for (int i = 0; i < 2; i++) {
-        uint32_t n;
-        if (size < 4) return;
-        memcpy(&n, at, 4);
-        if (n > size - 4) return;
-        memcpy(text, at + 4, n);
-        text[n] = 0;
-        at += 4 + n;
-        size -= 4 + n;
-        if (i == 0) pn_condition_set_name(error, text);
-        else if (n) pn_condition_set_description(error, text);
-    }
-    if (size) pn_data_decode(pn_condition_info(error), (const char *) at, size);
-}
-
-/* Replaces an earlier state's data: a delivery may get several states in turn. */
-static void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
-{
-    pn_data_clear(data);
-    if (size > 0) pn_data_decode(data, (const char *) at, (size_t) size);
-}
-
 /* Sets on our side of a delivery what an UPDATE record says besides the state itself. */
-PRIVATE inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
+PRIVATE inline void disposition_write(pump *p, delivery *d, const routerd_record *r)
 {
-    pn_disposition_t *local = pn_delivery_local(d);
-    uint8_t buffer[DETAIL_LIMIT];
+    uint8_t buffer[DETAIL_LIMIT], made[DETAIL_LIMIT + 64], *at;
     ssize_t size = 0;
+    if (__builtin_expect(r->state == S_ACCEPTED || r->state == S_RELEASED, 1)) return;
     if (r->extra & D_PAYLOAD) size = payload_load(p, r->arena, r->block, buffer, sizeof buffer);
+    if (size < 0) size = 0;
+    at = made;
     switch (r->state) {
     case S_RECEIVED:
-        pn_disposition_set_section_offset(local, r->length);
-        pn_disposition_set_section_number(local, (uint32_t) (r->extra >> 8));
-        break;
-    case S_REJECTED:
-        if (size > 0) detail_error(pn_disposition_condition(local), buffer, (size_t) size);
-        break;
+        at = amqp_put(at, AMQP_UINT, (uint32_t) (r->extra >> 8));
+        at = amqp_put(at, AMQP_ULONG, r->length);
+        delivery_say_list(d, r->state, made, (uint32_t) (at - made), 2);
+        return;
+    case S_REJECTED: {
+        uint32_t name = 0, text = 0;
+        if (size < 8) { delivery_say_list(d, r->state, NULL, 0, 0); return; }
+        memcpy(&name, buffer, 4);
+        if (name > (size_t) size - 8) return;
+        memcpy(&text, buffer + 4 + name, 4);
+        if (text > (size_t) size - 8 - name) return;
+        uint32_t rest = (uint32_t) size - 8 - name - text;
+        at = amqp_put_shortest(at, AMQP_SYMBOL8, buffer + 4, name);
+        if (text) at = amqp_put_shortest(at, AMQP_STRING8, buffer + 8 + name, text);
+        else *at++ = AMQP_NULL;
+        memcpy(at, buffer + 8 + name + text, rest);
+        uint32_t inner = (uint32_t) (at + rest - made), head = 3 + (amqp_items_short(inner, rest ? 3 : 2) ? 3 : 9);
+        memmove(made + head, made, inner);
+        amqp_put_shortest_items_head(amqp_put_descriptor(made, 0x1d), AMQP_LIST8, inner, rest ? 3 : 2);
+        delivery_say_list(d, r->state, made, head + inner, 1);
+        return;
+    }
     case S_MODIFIED:
-        pn_disposition_set_failed(local, r->extra & D_FAILED);
-        pn_disposition_set_undeliverable(local, r->extra & D_UNDELIVERABLE);
-        detail_restore(pn_disposition_annotations(local), buffer, size);
-        break;
-    case S_ACCEPTED: case S_RELEASED:  /* they have no fields, so the engine sends none and has no room for any */
-        break;
+        at = amqp_put(at, r->extra & D_FAILED ? AMQP_TRUE : AMQP_FALSE, 0);
+        at = amqp_put(at, r->extra & D_UNDELIVERABLE ? AMQP_TRUE : AMQP_FALSE, 0);
+        memcpy(at, buffer, (size_t) size);
+        delivery_say_list(d, r->state, made, 2 + (uint32_t) size, size ? 3 : 2);
+        return;
     default:
-        detail_restore(pn_disposition_data(local), buffer, size);
+        delivery_say_fields(d, r->state, buffer, (uint32_t) size);
     }
 }

@@ -51,7 +51,7 @@ PRIVATE inline void out_free(pump *p, out_delivery *o)
 {
     out_unlink(o->link, o);
     if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_drop(p, o);
-    if (o->engine) pn_delivery_set_context(o->engine, NULL);
+    if (o->delivery) delivery_set_context(o->delivery, NULL);
     pool_give(&p->outs, o);
     p->unsettled--;
 }
@@ -76,11 +76,11 @@ PRIVATE inline routerd_record *post_update(pump *p, const out_delivery *o)
 
 PRIVATE inline void out_abort(pump *p, out_delivery *o)
 {
-    if (o->engine) {
-        pn_delivery_t *d = o->engine;
-        pn_delivery_set_context(d, NULL);
-        o->engine = NULL;
-        pn_delivery_abort(d);
+    if (o->delivery) {
+        delivery *d = o->delivery;
+        delivery_set_context(d, NULL);
+        o->delivery = NULL;
+        delivery_abort(d);
     }
     worker_link *k = o->link;
     post_done(p, k, o->core, F_DROPPED);
@@ -95,7 +95,7 @@ static void drop_presettled(pump *p, worker_link *k)
     out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         out_delivery *next = o->next;
-        if (o->droppable && !o->engine) {
+        if (o->droppable && !o->delivery) {
             post_done(p, k, o->core, F_DROPPED);
             stats_add(p->stats, N_DROPPED_PRESETTLED_OUT, 1);
             out_free(p, o);
@@ -162,17 +162,17 @@ static out_delivery *egress_find(pump *p, const routerd_record *r)
 /* Ends the writing of a delivery, all of whose message is in the engine. */
 static void egress_finish(pump *p, worker_link *k, out_delivery *o)
 {
-    pn_delivery_t *d = o->engine;
+    delivery *d = o->delivery;
     stats_add(p->stats, N_DELIVERIES_OUT, 1);
     o->finished = p->now_ns;
     if (o->settled) {
         out_times(o, post_done(p, k, o->core, 0));
         out_free(p, o);
-        pn_delivery_settle(d);
+        delivery_settle(d);
         return;
     }
     out_sent(k, o);
-    pn_link_advance(k->engine);
+    link_advance(k);
 }
 
 /* Begins a delivery in the engine, with what precedes the bytes of its blocks.  False: the message is malformed. */
@@ -181,15 +181,15 @@ static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_c
     out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
     uint64_t tag = ++k->tag;
-    o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
-    pn_delivery_set_context(o->engine, o);
+    o->delivery = delivery_new(k, (const uint8_t *) &tag, sizeof tag, o->settled);
+    delivery_set_context(o->delivery, o);
     message_log(p, k, &p->views[o->arena], o->reader.head, true);
     return __builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length);
 }
 
 /* Writes one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * engine holds enough for now. */
-static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, pn_session_t *session)
+static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, worker_session *session)
 {
     const arena_view *v = &p->views[o->arena];
     const arena_content *c = arena_content_of(v, o->reader.head);
@@ -198,7 +198,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
     if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
     /* the core does not know yet: our answer waits for its CONTINUE */
     if (state == CONTENT_ABORTED) return SERVE_BLOCKED;
-    if (!o->engine && !egress_begin(p, k, o, c, length)) {
+    if (!o->delivery && !egress_begin(p, k, o, c, length)) {
         stats_add(p->stats, N_BAD_RECORDS, 1);
         out_abort(p, o);
         return SERVE_EMPTY;
@@ -213,7 +213,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
             out_abort(p, o);
             return SERVE_EMPTY;
         }
-        pn_link_send(k->engine, (const char *) from, n);
+        link_send(k, from, n);
         chain_advance(&o->reader, n);
         if (o->streaming && o->reader.position - o->reported >= PROGRESS_STEP) {
             routerd_record *r = post_link(p, A_PROGRESS, k);
@@ -221,7 +221,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
             r->peer = pool_handle(&p->outs, o);
             r->length = o->reported = o->reader.position;
         }
-        if (o->reader.position < length && pn_session_outgoing_bytes(session) >= SESSION_HIGH) return SERVE_BUSY;
+        if (o->reader.position < length && session_outgoing(session) >= SESSION_HIGH) return SERVE_BUSY;
     }
     if (state != CONTENT_COMPLETE) return SERVE_BLOCKED;
     egress_finish(p, k, o);
@@ -233,35 +233,35 @@ PRIVATE inline void egress_drained(pump *p, worker_link *k)
     if (!k->drain_ready || k->queue_first) return;
     if (k->routed) { routed_drained(p, k); return; }
     k->drain_ready = k->drain_asked = false;
-    pn_link_drained(k->engine);
+    link_drained(k);
     mark_dirty(p, k->conn);
 }
 
 static enum serve_result egress_serve(pump *p, worker_link *k)
 {
-    pn_session_t *session = pn_link_session(k->engine);
+    worker_session *session = k->session;
     enum serve_result result = SERVE_EMPTY;
     while (k->queue_first) {
         out_delivery *o = k->queue_first;
-        if (!o->engine && pn_link_credit(k->engine) <= 0) {
+        if (!o->delivery && link_credit(k) <= 0) {
             if (k->queued_settled) out_waits(p, k);
             if (!k->starved_since) k->starved_since = p->now_ns;
             result = SERVE_BLOCKED;
             break;
         }
-        if (pn_session_outgoing_bytes(session) >= SESSION_HIGH) return SERVE_BUSY;
+        if (session_outgoing(session) >= SESSION_HIGH) return SERVE_BUSY;
         result = egress_write(p, k, o, session);
         if (result != SERVE_EMPTY) break;
     }
-    if (k->drain_ready && !k->routed && pn_link_credit(k->engine) <= 0) k->drain_ready = k->drain_asked = false;
+    if (k->drain_ready && !k->routed && link_credit(k) <= 0) k->drain_ready = k->drain_asked = false;
     egress_drained(p, k);
     return result;
 }
 
 /* Whether the peer has closed the session's window and the engine holds as much as it may for the session. */
-static bool session_shut(pn_session_t *session)
+static bool session_shut(worker_session *session)
 {
-    return pn_session_outgoing_bytes(session) >= SESSION_HIGH && !pn_session_remote_incoming_window(session);
+    return session_outgoing(session) >= SESSION_HIGH && !session->lane.out_window;
 }
 
 /* Serves a connection's links with work, most urgent first.  BUSY: the engine holds up what is left; BLOCKED: what is
@@ -276,7 +276,7 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
             worker_link *k = (worker_link *) pool_at(&p->links, index);
             index = k->work_next;
             if (!k->open || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
-            if (session_shut(pn_link_session(k->engine))) { result = SERVE_BLOCKED; continue; }
+            if (session_shut(k->session)) { result = SERVE_BLOCKED; continue; }
             if (index != ROUTERD_NIL) {                         /* the others of this priority come first next time */
                 work_remove(p, k);
                 k->queue_priority = (uint8_t) q;
@@ -289,35 +289,35 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 }
 
 /* Follows the receiver's word on a delivery of an earlier core; no core hears of it. */
-static void egress_forgotten(pump *p, worker_link *k, pn_delivery_t *d)
+static void egress_forgotten(pump *p, worker_link *k, delivery *d)
 {
-    bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
-    pn_delivery_clear(d);
+    bool over = delivery_settled(d) || delivery_remote_state(d) >= PN_ACCEPTED;
+    delivery_clear(d);
     if (!over) return;
-    pn_delivery_settle(d);
+    delivery_settle(d);
     mark_dirty(p, k->conn);
 }
 
 /* Reports the receiver's state or settlement of a delivery to the core. */
-PRIVATE inline void egress_updated(pump *p, worker_link *k, pn_delivery_t *d)
+PRIVATE inline void egress_updated(pump *p, worker_link *k, delivery *d)
 {
-    out_delivery *o = (out_delivery *) pn_delivery_get_context(d);
-    bool settled = pn_delivery_settled(d);
-    if (!pn_delivery_updated(d)) return;
+    out_delivery *o = (out_delivery *) delivery_get_context(d);
+    bool settled = delivery_settled(d);
+    if (!delivery_updated(d)) return;
     if (!o) { egress_forgotten(p, k, d); return; }
-    if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
+    if (!settled && !delivery_remote_state(d)) { delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
     disposition_read(p, d, r);
     o->outcome_known = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
         || r->state == S_TRANSACTIONAL;
-    pn_delivery_clear(d);
+    delivery_clear(d);
     if (!settled) return;
     r->flags = F_SETTLED;
     bool sent = o->sent;
     out_free(p, o);
-    if (sent) pn_delivery_settle(d);
+    if (sent) delivery_settle(d);
     else {
-        pn_delivery_abort(d);                                   /* settled before it had all of it */
+        delivery_abort(d);                                   /* settled before it had all of it */
         if (k->routed) routed_credit(p, k);
         if (k->queue_first) work_add(p, k);
     }
@@ -333,19 +333,19 @@ PRIVATE inline void egress_update(pump *p, const routerd_record *r)
         if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
         return;
     }
-    if (!o->engine && r->state && !(r->flags & F_SETTLED)) { initial_state_keep(p, o, r); return; }
-    if (o->engine && r->state) {
-        disposition_write(p, o->engine, r);
-        pn_delivery_update(o->engine, r->state);
+    if (!o->delivery && r->state && !(r->flags & F_SETTLED)) { initial_state_keep(p, o, r); return; }
+    if (o->delivery && r->state) {
+        disposition_write(p, o->delivery, r);
+        delivery_update(o->delivery, r->state);
     }
     if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
     mark_dirty(p, o->link->conn);
     if (!(r->flags & F_SETTLED)) return;
     if (!o->sent) { o->settled = true; return; }                /* still to be written: it goes out settled */
-    pn_delivery_t *d = o->engine;
+    delivery *d = o->delivery;
     if (!o->outcome_known) out_times(o, post_done(p, o->link, o->core, 0));
     out_free(p, o);
-    pn_delivery_settle(d);
+    delivery_settle(d);
 }
 
 PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
@@ -360,10 +360,10 @@ PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
 /* Handles the receiver's flow: credit for waiting deliveries, or a drain. */
 GLUE void egress_flow(pump *p, worker_link *k)
 {
-    if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
+    if (k->queue_first && (link_credit(k) > 0 || k->queue_first->delivery)) work_add(p, k);
     if (__builtin_expect(k->routed, 0)) {
         routed_flow(p, k);
-    } else if (pn_link_get_drain(k->engine) && !k->drain_asked) {
+    } else if (link_get_drain(k) && !k->drain_asked) {
         k->drain_asked = true;
         post_link(p, A_DRAIN, k);
     }
@@ -381,13 +381,13 @@ PRIVATE inline void egress_lost(pump *p, worker_link *k)
             post_done(p, k, o->core, F_DROPPED);
         } else {
             routerd_record *r = post_update(p, o);
-            bool begun = o->engine || o->begun;
+            bool begun = o->delivery || o->begun;
             r->flags = (uint8_t) (F_SETTLED | (begun ? 0 : F_UNSENT));
             r->state = begun ? S_MODIFIED : S_RELEASED;
             r->extra = begun ? D_FAILED : 0;
         }
-        pn_delivery_t *half = there && !o->sent ? o->engine : NULL;
+        delivery *half = there && !o->sent ? o->delivery : NULL;
         out_free(p, o);
-        if (half) pn_delivery_abort(half);
+        if (half) delivery_abort(half);
     }
 }

@@ -24,19 +24,19 @@ PRIVATE inline void in_delivery_free(pump *p, in_delivery *s)
     else k->in_first = s->next;
     if (s->next) s->next->previous = s->previous;
     if (k->current == s) { k->current = NULL; k->held = false; }
-    if (s->engine) pn_delivery_set_context(s->engine, NULL);
+    if (s->delivery) delivery_set_context(s->delivery, NULL);
     free(s->body);
     pool_give(&p->ins, s);
     p->unsettled--;
 }
 
-PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, pn_delivery_t *d)
+PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d)
 {
     in_delivery *s = (in_delivery *) pool_take(&p->ins);
     if (!s) return NULL;
-    s->engine = d;
+    s->delivery = d;
     s->writer.head = ROUTERD_NIL;
-    pn_delivery_set_context(d, s);
+    delivery_set_context(d, s);
     in_delivery_link(k, s);
     p->unsettled++;
     return s;
@@ -64,13 +64,10 @@ PRIVATE inline bool intake_complains(pump *p, const char *why)
     return false;
 }
 
-PRIVATE inline void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, const char *why, const char *condition)
+PRIVATE inline void intake_refuse(pump *p, worker_link *k, delivery *d, const char *why, const char *condition)
 {
-    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition
-                          : "amqp:decode-error");
-    pn_condition_set_description(error, why);
-    pn_delivery_update(d, S_REJECTED);
+    delivery_reject(d, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error",
+                    why);
     if (!p->routes || why != p->routes->run.detail)
         stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
@@ -79,15 +76,15 @@ PRIVATE inline void intake_refuse(pump *p, worker_link *k, pn_delivery_t *d, con
 
 /* Whether a whole message in one block goes on, as its scan ended.  `s`: of one that is not settled, else NULL.  False:
  * it is refused and settled, and its block is free. */
-PRIVATE inline bool intake_accept(pump *p, worker_link *k, pn_delivery_t *d, uint32_t head, enum scan_result result,
+PRIVATE inline bool intake_accept(pump *p, worker_link *k, delivery *d, uint32_t head, enum scan_result result,
                                   const scan_found *found, in_delivery **s)
 {
     *s = NULL;
-    if (result == SCAN_DONE && (pn_delivery_settled(d) || (*s = in_delivery_new(p, k, d)))) return true;
+    if (result == SCAN_DONE && (delivery_settled(d) || (*s = in_delivery_new(p, k, d)))) return true;
     arena_free_chain(&p->arena, head);
     intake_refuse(p, k, d, result != SCAN_DONE ? found->why : "the router has no room for another unsettled delivery",
                   found->condition);
-    pn_delivery_settle(d);
+    delivery_settle(d);
     credit_owed(p, k, 1);
     return false;
 }
@@ -99,7 +96,7 @@ PRIVATE inline void intake_complete(pump *p, worker_link *k, arena_content *c, u
     content_header_fill(c, found, p->now_ns);
     atomic_store_explicit(&c->length, size, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
-    pn_link_advance(k->engine);
+    link_advance(k);
     if (s) s->posted = s->complete = s->whole = true;
 }
 
@@ -118,14 +115,14 @@ PRIVATE inline routerd_record *post_deliver(pump *p, worker_link *k, uint32_t bl
 }
 
 /* Posts the sender's state of an unsettled delivery, which a transfer may also carry (AMQP 1.0 part 2.7.5). */
-PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, pn_delivery_t *d)
+PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, delivery *d)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);
     r->delivery = s->core;
     r->peer = pool_handle(&p->ins, s);
     r->flags = F_IN;
     disposition_read(p, d, r);
-    pn_delivery_clear(d);
+    delivery_clear(d);
     return r;
 }
 

@@ -24,7 +24,7 @@ PRIVATE inline void initial_state_keep(pump *p, out_delivery *o, const routerd_r
 
 PRIVATE inline void initial_state_send(pump *p, out_delivery *o)
 {
-    disposition_write(p, o->engine, o->initial_state);
-    pn_delivery_update(o->engine, o->initial_state->state);
+    disposition_write(p, o->delivery, o->initial_state);
+    delivery_update(o->delivery, o->initial_state->state);
     initial_state_drop(p, o);
 }

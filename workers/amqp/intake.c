@@ -15,7 +15,7 @@
 #define HOLD_LOW (128u << 10)      /* unread bytes of a stream at which the worker receives it again */
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
-static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
+static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint32_t head = arena_alloc_head(&p->arena, arena_class_for(size));
@@ -28,8 +28,8 @@ static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
     rmr_key key;
-    if (size) pn_link_recv(k->engine, (char *) bytes, size);
-    bool settled = pn_delivery_settled(d), moved = false;
+    if (size) link_recv(k, (uint8_t *) bytes, size);
+    bool settled = delivery_settled(d), moved = false;
     uint8_t origin = 0;
     enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
     if (__builtin_expect(k->to_table, 0)) result = content_key(bytes, size, true, result, &found, &key);
@@ -51,8 +51,8 @@ static bool intake_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
     if (flags & F_BRIEF) extract_post(&extract, r);
     if (__builtin_expect(k->to_table, 0)) rmr_key_post(&key, r);
     if (__builtin_expect(origin, 0)) r->state = origin;
-    if (settled) pn_delivery_settle(d);
-    else if (__builtin_expect(pn_delivery_remote_state(d) != 0, 0)) post_said(p, k, s, d);
+    if (settled) delivery_settle(d);
+    else if (__builtin_expect(delivery_remote_state(d) != 0, 0)) post_said(p, k, s, d);
     return true;
 }
 
@@ -67,29 +67,29 @@ PRIVATE inline void intake_discard(in_delivery *s, bool refund)
 }
 
 /* More has come of a message that nobody needs. */
-static void intake_wasted(in_delivery *s, pn_delivery_t *d, uint64_t size)
+static void intake_wasted(in_delivery *s, delivery *d, uint64_t size)
 {
     s->wasted += size;
     if (!s->outcome || s->wasted < HOLD_HIGH) return;
-    pn_delivery_update(d, s->outcome);
+    delivery_update(d, s->outcome);
     s->outcome = 0;
 }
 
 /* The last byte (or an abort) has come, and the link moves on to its next delivery. */
 static void intake_finish(pump *p, worker_link *k, in_delivery *s)
 {
-    pn_delivery_t *d = s->engine;
+    delivery *d = s->delivery;
     bool settled = s->settled || s->discard;
     s->complete = true;
     k->current = NULL;
     k->held = false;
     if (s->refund) credit_owed(p, k, 1);
     if (settled) {
-        if (s->outcome && !pn_delivery_aborted(d)) pn_delivery_update(d, s->outcome);
+        if (s->outcome && !delivery_aborted(d)) delivery_update(d, s->outcome);
         in_delivery_free(p, s);
-        pn_delivery_settle(d);         /* moves the link on */
+        delivery_settle(d);         /* moves the link on */
     } else {
-        pn_link_advance(k->engine);
+        link_advance(k);
     }
 }
 
@@ -122,13 +122,10 @@ PRIVATE inline void intake_grown(pump *p, in_delivery *s)
 }
 
 /* Rejects a message larger than the policy allows and closes its link; Python closes the connection. */
-static void intake_too_large(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
+static void intake_too_large(pump *p, worker_link *k, in_delivery *s, delivery *d)
 {
     if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
-        pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-        pn_condition_set_name(error, "amqp:link:message-size-exceeded");
-        pn_condition_set_description(error, "the message is larger than the policy allows");
-        pn_delivery_update(d, S_REJECTED);
+        delivery_reject(d, "amqp:link:message-size-exceeded", "the message is larger than the policy allows");
     }
     if (s) {
         if (s->posted && !s->discard) {
@@ -139,7 +136,7 @@ static void intake_too_large(pump *p, worker_link *k, in_delivery *s, pn_deliver
         }
         in_delivery_free(p, s);
     }
-    pn_delivery_settle(d);
+    delivery_settle(d);
     pn_link_close(k->engine);          /* without an error: the message has it, and the connection's CLOSE follows */
     k->conn->denied = true;
     stats_add(p->stats, N_REFUSED_SIZE, 1);
@@ -191,7 +188,7 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
         return;
     case SCAN_BAD:
         arena_free_chain(&p->arena, s->writer.head);
-        intake_refuse(p, k, s->engine, found.why, found.condition);
+        intake_refuse(p, k, s->delivery, found.why, found.condition);
         intake_discard(s, true);
         return;
     case SCAN_DONE:
@@ -199,7 +196,7 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
         if (__builtin_expect(s->origin, 0))
             content_header_route(p, arena_content_of(&p->arena.view, s->writer.head), s->to_offset, s->to_length);
         s->posted = true;
-        s->settled = pn_delivery_settled(s->engine);
+        s->settled = delivery_settled(s->delivery);
         if (s->settled) flags |= F_SETTLED;
         if (!k->routed) {
             message_log(p, k, &p->arena.view, s->writer.head, false);
@@ -209,7 +206,7 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
                          s->writer.written, flags);
         if (k->to_table) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;
-        if (!s->settled && !k->routed && pn_delivery_remote_state(s->engine)) post_said(p, k, s, s->engine);
+        if (!s->settled && !k->routed && delivery_remote_state(s->delivery)) post_said(p, k, s, s->delivery);
     }
 }
 
@@ -217,12 +214,12 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
 static void intake_unfit(pump *p, worker_link *k, in_delivery *s)
 {
     arena_free_chain(&p->arena, s->writer.head);
-    intake_refuse(p, k, s->engine, routed_unfit, NULL);
+    intake_refuse(p, k, s->delivery, routed_unfit, NULL);
     intake_discard(s, true);
 }
 
 /* Ends a delivery whose payload, which a route worker opens, is malformed. */
-static void intake_broken(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
+static void intake_broken(pump *p, worker_link *k, in_delivery *s, delivery *d)
 {
     bool posted = s->posted;
     if (posted) {
@@ -238,19 +235,19 @@ static void intake_broken(pump *p, worker_link *k, in_delivery *s, pn_delivery_t
 }
 
 /* The long way: receives all bytes that have arrived, unless blocks run out or the readers are too far behind. */
-static void intake_stream(pump *p, worker_link *k, in_delivery *s, pn_delivery_t *d)
+static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
 {
     char scratch[4096];
     bool grew = false;
     size_t pending;
-    if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
-    while ((pending = pn_delivery_pending(d)) > 0) {
+    if (delivery_aborted(d)) { intake_aborted(p, k, s); return; }
+    while ((pending = delivery_pending(d)) > 0) {
         if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) {
             intake_too_large(p, k, s, d);
             return;
         }
         if (s->discard) {
-            ssize_t n = pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch);
+            ssize_t n = link_recv(k, (uint8_t *) scratch, pending < sizeof scratch ? pending : sizeof scratch);
             if (n <= 0) break;
             intake_wasted(s, d, (uint64_t) n);
             mark_dirty(p, k->conn);
@@ -276,12 +273,12 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, pn_delivery_t
             to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
         }
         if (!to) { intake_stall(p, k); break; }
-        ssize_t n = pn_link_recv(k->engine, (char *) to, pending < room ? pending : room);
+        ssize_t n = link_recv(k, (uint8_t *) to, pending < room ? pending : room);
         if (n <= 0) break;
         chain_wrote(&s->writer, (uint32_t) n);
         grew = true;
     }
-    bool complete = !pn_delivery_partial(d) && !pn_delivery_pending(d);
+    bool complete = !delivery_partial(d) && !delivery_pending(d);
     if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
     if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body))
         intake_broken(p, k, s, d);
@@ -289,21 +286,21 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, pn_delivery_t
     if (complete) intake_finish(p, k, s);
 }
 
-static void intake_read(pump *p, worker_link *k, pn_delivery_t *d)
+static void intake_read(pump *p, worker_link *k, delivery *d)
 {
     in_delivery *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (k->held || k->stalled) return;
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
-        if (pn_delivery_aborted(d)) {
+        if (delivery_aborted(d)) {
             stats_add(p->stats, N_ABORTED_IN, 1);
-            pn_delivery_settle(d);
+            delivery_settle(d);
             credit_owed(p, k, 1);
             return;
         }
-        size_t pending = pn_delivery_pending(d);
-        bool partial = pn_delivery_partial(d);
+        size_t pending = delivery_pending(d);
+        bool partial = delivery_partial(d);
         if (security_too_large(k->conn, pending)) { intake_too_large(p, k, NULL, d); return; }
         if (partial && !pending) return;
         if (over_share(p, k)) { intake_stall(p, k); return; }
@@ -321,12 +318,12 @@ static void intake_read(pump *p, worker_link *k, pn_delivery_t *d)
 }
 
 /* The sender changed or settled a delivery that it had sent unsettled. */
-static void intake_updated(pump *p, worker_link *k, pn_delivery_t *d)
+static void intake_updated(pump *p, worker_link *k, delivery *d)
 {
-    in_delivery *s = (in_delivery *) pn_delivery_get_context(d);
-    bool settled = pn_delivery_settled(d);
-    if (!s || !s->posted || s->discard || s->settled || (!settled && !pn_delivery_remote_state(d))) {
-        pn_delivery_clear(d);
+    in_delivery *s = (in_delivery *) delivery_get_context(d);
+    bool settled = delivery_settled(d);
+    if (!s || !s->posted || s->discard || s->settled || (!settled && !delivery_remote_state(d))) {
+        delivery_clear(d);
         return;
     }
     routerd_record *r = post_said(p, k, s, d);
@@ -334,21 +331,21 @@ static void intake_updated(pump *p, worker_link *k, pn_delivery_t *d)
     r->flags |= F_SETTLED;
     if (s->complete) {
         in_delivery_free(p, s);
-        pn_delivery_settle(d);
+        delivery_settle(d);
         mark_dirty(p, k->conn);
     } else {
         s->settled = true;
     }
 }
 
-PRIVATE inline void intake_event(pump *p, worker_link *k, pn_delivery_t *d)
+PRIVATE inline void intake_event(pump *p, worker_link *k, delivery *d)
 {
     if (k->conn->denied) return;
-    if (pn_delivery_readable(d)) {
+    if (delivery_readable(d)) {
         in_delivery *s = k->current;
-        if (s && s->posted && !s->settled && !pn_delivery_aborted(d) && pn_delivery_settled(d)) intake_updated(p, k, d);
+        if (s && s->posted && !s->settled && !delivery_aborted(d) && delivery_settled(d)) intake_updated(p, k, d);
         intake_read(p, k, d);
-    } else if (pn_delivery_updated(d)) {
+    } else if (delivery_updated(d)) {
         intake_updated(p, k, d);
     }
 }
@@ -356,12 +353,12 @@ PRIVATE inline void intake_event(pump *p, worker_link *k, pn_delivery_t *d)
 /* A link that had to wait goes on. */
 PRIVATE inline void intake_resume(pump *p, worker_link *k)
 {
-    pn_delivery_t *d;
+    delivery *d;
     if (k->framed) { mark_dirty(p, k->conn); return; }
-    while (!k->held && !k->stalled && !k->conn->denied && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
-        if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
+    while (!k->held && !k->stalled && !k->conn->denied && (d = link_current(k)) && delivery_readable(d)) {
+        if (delivery_partial(d) && !delivery_pending(d)) break;
         intake_read(p, k, d);
-        if (k->current && pn_link_current(k->engine) == d) break;
+        if (k->current && link_current(k) == d) break;
     }
     mark_dirty(p, k->conn);
 }

@@ -4,7 +4,7 @@
  * so that the other end's first transfer repeats them. The router only reads the beginning of the message's bytes for
  * the priority, and its properties where policy restricts the user-id, which requires a well-formed message.
  *
- *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
+ *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's fields as octets
  *
  * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
  */
@@ -27,25 +27,21 @@ GLUE const char routed_unfit[] = "the delivery's tag or state is too long";
 /* ---- in ---- */
 
 /* Writes a transfer's tag and state in front of its bytes; returns the length, 0 if it is too long. */
-static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
+static uint32_t routed_front(delivery *d, uint8_t *front)
 {
-    pn_bytes_t tag = pn_delivery_tag(d);
-    uint64_t state = pn_delivery_remote_state(d);
-    ssize_t detail = 0;
-    if (tag.size > ROUTED_TAG_MAX || state > UINT32_MAX) return 0;
+    uint32_t tag_length = d->tag_size, detail = 0;
+    uint32_t state = d->state_code;
     if (state) {
-        pn_data_t *data = pn_disposition_data(pn_delivery_remote(d));
-        if (!data_sound(data)) return 0;
-        if (data && pn_data_size(data))
-            detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
-        if (detail < 0) return 0;
+        amqp_value fields = state_fields((amqp_value) { d->state, d->state_size });
+        if (fields.size > ROUTED_DETAIL_MAX) return 0;
+        memcpy(front + ROUTED_FRONT + tag_length, fields.at, fields.size);
+        detail = (uint32_t) fields.size;
     }
-    uint16_t size = (uint16_t) (ROUTED_FRONT + tag.size + (size_t) detail), tag_size = (uint16_t) tag.size;
-    uint32_t code = (uint32_t) state;
+    uint16_t size = (uint16_t) (ROUTED_FRONT + tag_length + detail), tag_size = (uint16_t) tag_length;
     memcpy(front, &size, 2);
     memcpy(front + 2, &tag_size, 2);
-    memcpy(front + 4, &code, 4);
-    if (tag.size) memcpy(front + ROUTED_FRONT, tag.start, tag.size);
+    memcpy(front + 4, &state, 4);
+    if (tag_length) memcpy(front + ROUTED_FRONT, d->tag, tag_length);
     return size;
 }
 
@@ -89,12 +85,12 @@ PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s,
 PRIVATE inline bool routed_begin(pump *p, in_delivery *s)
 {
     uint8_t front[ROUTED_FRONT_MAX];
-    uint32_t size = routed_front(s->engine, front);
+    uint32_t size = routed_front(s->delivery, front);
     return size && chain_write(&p->arena, &s->writer, ARENA_LARGE, front, size);
 }
 
 /* As intake_whole(). */
-PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size_t size)
+PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
@@ -108,15 +104,15 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, pn_delivery_t *d, size
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
     memcpy(bytes, front, before);
-    if (size) pn_link_recv(k->engine, (char *) bytes + before, size);
-    bool settled = pn_delivery_settled(d);
+    if (size) link_recv(k, (uint8_t *) bytes + before, size);
+    bool settled = delivery_settled(d);
     enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
     in_delivery *s;
     if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
     intake_complete(p, k, c, before + size, &found, s);
     post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size,
                  (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
-    if (settled) pn_delivery_settle(d);
+    if (settled) delivery_settle(d);
     return true;
 }
 
@@ -134,22 +130,19 @@ PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, 
     memcpy(&tag, bytes + 2, 2);
     memcpy(&state, bytes + 4, 4);
     if (size > room || size > ROUTED_FRONT_MAX || tag > ROUTED_TAG_MAX || size < ROUTED_FRONT + tag) return false;
-    o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { tag, (const char *) bytes + ROUTED_FRONT });
-    pn_delivery_set_context(o->engine, o);
+    o->delivery = delivery_new(k, bytes + ROUTED_FRONT, tag, o->settled);
+    delivery_set_context(o->delivery, o);
     chain_advance(&o->reader, size);
     if (!state) return true;
-    uint32_t detail = size - ROUTED_FRONT - tag;
-    if (detail)
-        pn_data_decode(pn_disposition_data(pn_delivery_local(o->engine)), (const char *) bytes + ROUTED_FRONT + tag,
-                       detail);
-    pn_delivery_update(o->engine, state);
+    delivery_say_fields(o->delivery, state, bytes + ROUTED_FRONT + tag, size - ROUTED_FRONT - tag);
+    delivery_update(o->delivery, state);
     return true;
 }
 
 /* Passes on credit of the receiver that the sender does not have yet, or has given back unused. */
 PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 {
-    int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
+    int32_t free = link_credit(k) - (int32_t) k->queued;
     if (free <= k->promised) return false;
     post_link(p, A_CREDIT, k)->credit = (uint32_t) (free - k->promised);
     k->promised = free;
@@ -159,7 +152,7 @@ PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 /* Handles the receiver's flow: credit or drain for the far sender. */
 PRIVATE inline void routed_flow(pump *p, worker_link *k)
 {
-    bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
+    bool more = routed_credit(p, k), drain = link_get_drain(k);
     if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
     else if (!drain && k->drain_asked && !more) post_link(p, A_CREDIT, k);      /* of 0: it wants to wait after all */
     k->drain_asked = drain;
@@ -170,8 +163,8 @@ PRIVATE inline void routed_drained(pump *p, worker_link *k)
 {
     if (k->promised > 0) return;
     k->drain_ready = k->drain_asked = false;
-    if (pn_link_get_drain(k->engine)) {
-        pn_link_drained(k->engine);
+    if (link_get_drain(k)) {
+        link_drained(k);
         k->promised = 0;
         mark_dirty(p, k->conn);
     } else {

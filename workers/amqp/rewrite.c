@@ -10,7 +10,7 @@
 
 static void rewrite_give(void *link, const uint8_t *bytes, size_t size)
 {
-    pn_link_send((pn_link_t *) link, (const char *) bytes, size);
+    link_send((worker_link *) link, bytes, size);
 }
 
 /* Whether an outgoing message must be looked at. */
@@ -56,14 +56,14 @@ static bool rewrite_override(const pump *p, const out_delivery *o, annotations_w
 }
 
 /* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery is malformed. */
-PRIVATE inline bool rewrite_begin(const pump *p, const worker_link *k, out_delivery *o, uint64_t length)
+PRIVATE inline bool rewrite_begin(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
 {
     const arena_view *v = &p->views[o->arena];
     annotations_writer w;
     uint8_t room[ANNOTATIONS_TO_MAX];
     annotations_open(&w, v, o->reader.head, length);
     w.give = rewrite_give;
-    w.to = k->engine;
+    w.to = k;
     if (o->arena == p->workers && !rewrite_scan(&w)) return true;
     annotations_wanted want = { .form = k->conn->annotations, .phase = o->routed & SEND_PHASE,
                                 .afresh = o->routed & SEND_AFRESH, .self = p->identity };

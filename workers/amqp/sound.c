@@ -33,7 +33,7 @@ static bool data_level_sound(pn_data_t *d, int depth)
     return true;
 }
 
-PRIVATE inline bool data_sound(pn_data_t *d)
+static bool data_sound(pn_data_t *d)
 {
     if (!d || !pn_data_size(d)) return true;
     pn_data_rewind(d);

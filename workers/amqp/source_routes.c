@@ -261,7 +261,7 @@ PRIVATE inline enum scan_result route_streamed(pump *p, worker_link *k, in_deliv
 PRIVATE inline int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
-    ssize_t n = pn_link_recv(k->engine, (char *) piece, pending < sizeof piece ? pending : sizeof piece);
+    ssize_t n = link_recv(k, (uint8_t *) piece, pending < sizeof piece ? pending : sizeof piece);
     if (n <= 0) return 0;
     int64_t left = route_body_take(s->body, piece, (size_t) n);
     if (left < 0) return -1;

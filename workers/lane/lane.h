@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shm/amqp.h"
+#include "shm/codec/amqp.h"
 #include "shm/unity.h"
 
 #define LANE_FRAME_HEAD 8u             /* octets: size, data offset, type, channel */
@@ -38,6 +38,7 @@ enum lane_performative {
 };
 
 enum lane_state_code {
+    LANE_ERROR = 0x1d,                 /* not a state: the error of rejected (AMQP 1.0 part 2.8.14) */
     LANE_RECEIVED = 0x23, LANE_ACCEPTED, LANE_REJECTED, LANE_RELEASED, LANE_MODIFIED
 };
 

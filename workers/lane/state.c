@@ -2,7 +2,6 @@
 #include "workers/lane/lane.h"
 
 #define STATE_DEPTH 12                       /* values in values */
-#define STATE_ERROR 0x1d               /* AMQP 1.0 part 2.8.14 */
 
 /* The number of a state's descriptor; 0: it is none of the numbers that fit 32 bits, or a symbol. */
 PRIVATE inline uint32_t lane_state_code(amqp_value state)
@@ -154,10 +153,10 @@ PRIVATE inline uint32_t lane_state_shorten(amqp_value state, uint8_t *to, uint32
     if (code != LANE_REJECTED || room < 2 * heads) return 0;
     if (!state_items(state, code, &items, &count)) return 0;
     amqp_value error = count ? amqp_next(&items) : (amqp_value) { NULL, 0 };
-    uint32_t size = state_first_items(error, STATE_ERROR, 2, room - 2 * heads, &from, &count);
+    uint32_t size = state_first_items(error, LANE_ERROR, 2, room - 2 * heads, &from, &count);
     if (!count) return state_list(to, room, LANE_REJECTED, NULL, 0, 0);
     uint8_t *inner = to + heads;                /* the outer head is as long at most */
-    size = state_list(inner, room - heads, STATE_ERROR, from, size, count);
+    size = state_list(inner, room - heads, LANE_ERROR, from, size, count);
     uint32_t head = amqp_items_short(size, 1) ? 6 : 12;
     memmove(to + head, inner, size);
     amqp_put_shortest_items_head(amqp_put_descriptor(to, LANE_REJECTED), AMQP_LIST8, size, 1);

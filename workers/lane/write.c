@@ -3,9 +3,14 @@
  * The caller has room for LANE_TRANSFER_MAX, LANE_FLOW_MAX or LANE_DISPOSITION_MAX octets, and for a state besides.
  * Fields that have their default are null, or absent behind the last that has another value.
  */
+#include <endian.h>
+#include <string.h>
+
 #include "workers/lane/lane.h"
 
 #define LIST8_STATE 128u               /* octets of a state with which the other fields fit a list8 in any case */
+
+enum { DATA_OFFSET = LANE_FRAME_HEAD / 4, FRAME_AMQP = 0 };     /* AMQP 1.0 part 2.3.1 */
 
 typedef struct {
     uint8_t *at, *end;                 /* end: behind the last field that is not null */
@@ -15,8 +20,10 @@ typedef struct {
 /* The frame's head, and its list's as far as it is known. */
 static inline list_writer list_begin(uint8_t *frame, uint16_t channel, uint8_t performative, bool wide)
 {
-    const uint8_t head[4] = { 2, 0, (uint8_t) (channel >> 8), (uint8_t) channel };
-    memcpy(frame + 4, head, sizeof head);
+    const uint8_t head[] = { DATA_OFFSET, FRAME_AMQP };
+    const uint16_t wire_channel = htobe16(channel);
+    memcpy(frame + 4, head, 2);
+    memcpy(frame + 6, &wire_channel, 2);
     uint8_t *list = amqp_put_descriptor(frame + LANE_FRAME_HEAD, performative), *items = list + (wide ? 9 : 3);
     *list = wide ? AMQP_LIST32 : AMQP_LIST8;
     return (list_writer) { items, items, 0, 0 };

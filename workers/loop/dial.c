@@ -33,7 +33,9 @@ GLUE worker_connection *dial(pump *p, int fd, uint16_t place, const char *hostna
     pn_connection_set_hostname(c->engine, hostname);
     if (*user) pn_connection_set_user(c->engine, user);
     if (*password) pn_connection_set_password(c->engine, password);
-    conn_begun(p, c, security_begin(&p->listeners[place], c), true);
+    bool secured = security_begin(&p->listeners[place], c);
+    lane_begin_connection(p, c);
+    conn_begun(p, c, secured, true);
     return c;
 }
 
@@ -78,6 +80,7 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
     pn_session_set_context(session, name);
     pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     pn_session_open(session);
+    lane_session_begin(c, session);
     return session;
 }
 

@@ -26,6 +26,7 @@ GLUE worker_link *link_new(pump *p, worker_connection *c, pn_link_t *engine)
     if (!k) return NULL;
     k->engine = engine;
     pn_link_set_context(engine, k);
+    lane_link_new(k);
     return k;
 }
 
@@ -46,6 +47,7 @@ GLUE void link_free(pump *p, worker_link *k)
     if (k->outgoing) c->links_out--;
     else c->links_in--;
     if (k->engine) pn_link_set_context(k->engine, NULL);
+    lane_link_free(k);
     if (k->router_initiated) dial_done(p, c, pn_link_session(k->engine));
     if (k->sender) free(k->sender->reach);
     free(k->sender);
@@ -67,7 +69,7 @@ static void links_lost(pump *p, worker_connection *c)
     while (c->link_first != ROUTERD_NIL) link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
 }
 
-static void session_lost(pump *p, pn_session_t *session)
+PRIVATE void session_lost(pump *p, pn_session_t *session)
 {
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     uint32_t index = c ? c->link_first : ROUTERD_NIL;
@@ -94,6 +96,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
         session_lost(p, session);
+        lane_session_gone(session);
         worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
         if (c && c->sessions && !session_router_initiated(session)) c->sessions--;
         pn_session_close(session);
@@ -101,6 +104,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
         return;
     }
     if (session_router_initiated(session)) return;
+    lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (c && !security_session(p, c)) return;
     if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
@@ -149,6 +153,7 @@ static void event_attach(pump *p, pn_link_t *engine)
     worker_connection *c = (worker_connection *)
         pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
     worker_link *k = (worker_link *) pn_link_get_context(engine);
+    if (k) lane_link_answered(k);
     if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
     if (!attach_sound(engine)) {
         pn_condition_t *error = pn_connection_condition(c->engine);
@@ -169,22 +174,7 @@ static void event_attach(pump *p, pn_link_t *engine)
 
 static void event_handle(pump *p, int type, void *object)
 {
-    worker_link *k;
     switch (type) {
-    case PN_DELIVERY: {
-        pn_delivery_t *d = (pn_delivery_t *) object;
-        k = (worker_link *) pn_link_get_context(pn_delivery_link(d));
-        if (!k) return;
-        if (k->outgoing) egress_updated(p, k, d);
-        else intake_event(p, k, d);
-        return;
-    }
-    case PN_LINK_FLOW:
-        k = (worker_link *) pn_link_get_context((pn_link_t *) object);
-        if (!k || !k->open) return;
-        if (k->outgoing) egress_flow(p, k);
-        else intake_flow(p, k);
-        return;
     case PN_LINK_REMOTE_OPEN: event_attach(p, (pn_link_t *) object); return;
     case PN_LINK_REMOTE_CLOSE: event_link_closed(p, (pn_link_t *) object, true); return;
     case PN_LINK_REMOTE_DETACH: event_link_closed(p, (pn_link_t *) object, false); return;
@@ -196,7 +186,7 @@ static void event_handle(pump *p, int type, void *object)
     }
 }
 
-static void events_drain(pump *p)
+PRIVATE void events_drain(pump *p)
 {
     pn_event_t *e;
     while ((e = pn_collector_peek(p->collector))) {
@@ -238,6 +228,7 @@ static void conn_free(pump *p, worker_connection *c)
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     relay_left(c);
     trace_end(c);
+    lane_free(c);
     close(c->fd);
     free(c->user);
     free(c->websocket);

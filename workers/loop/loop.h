@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 
 #include "shm/unity.h"
-#include "workers/state/delivery.h"
+#include "workers/session/session.h"
 
 #define EPOLL_BATCH 64
 
@@ -27,7 +27,6 @@ GLUE void poll_all_links(pump *p, uint64_t now);
 GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen);
 
 /* work.c */
-PRIVATE void intake_flow(pump *p, worker_link *k);
 PRIVATE void work_unstall(pump *p);
 PRIVATE bool work_turn(pump *p);
 
@@ -41,7 +40,6 @@ GLUE void pump_present(pump *p);
 /* loop.c */
 GLUE worker_link *link_new(pump *p, worker_connection *c, pn_link_t *engine);
 GLUE void link_free(pump *p, worker_link *k);
-GLUE void link_lost(pump *p, worker_link *k, int event);
 GLUE bool terminus_there(pn_terminus_t *t);
 GLUE void pump_run(pump *p, int64_t until);
 

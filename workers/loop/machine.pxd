@@ -205,6 +205,7 @@ cdef extern from "workers/loop/api.h" nogil:
     void link_free(native_pump *, worker_link *)
     void link_lost(native_pump *, worker_link *, int)
     void listeners_arm(native_pump *, bint)
+    bint layers_found()
     void listener_arm(native_pump *, worker_listener *, bint)
     worker_listener *listener_new(native_pump *)
     bint websocket_door(int)

@@ -17,7 +17,7 @@ typedef struct {               /* shm.contract.payloads.SEEN_LINK */
 static void poll_credit(worker_link *k, uint64_t now)
 {
     if (!k->outgoing || !k->open || !k->engine) return;
-    if (pn_link_credit(k->engine) > 0) k->dry_since = 0;
+    if (link_credit(k) > 0) k->dry_since = 0;
     else if (!k->dry_since) k->dry_since = now;
 }
 
@@ -48,7 +48,7 @@ static link_poll poll_link(pump *p, uint32_t link, uint32_t generation, uint64_t
     worker_link *k = (worker_link *) pool_find2(&p->links, link, generation);
     if (!k || !k->outgoing || !k->engine) return (link_poll) { .credit = POLL_GONE };
     poll_credit(k, now);
-    int credit = pn_link_credit(k->engine);
+    int credit = link_credit(k);
     return (link_poll) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
 }
 

@@ -52,6 +52,9 @@ cdef class Pump(AnnotatingPump):
         cdef uintptr_t rings = segments.address("rings"), base
         cdef size_t size
         cdef epoll_event e
+        if not layers_found():
+            raise ImportError("the AMQP engine's transport has another layout than the data lane knows; "
+                              "install python-qpid-proton 0.40.0")
         memset(&self.p, 0, sizeof(self.p))
         self.segments = segments
         self.control = <layout_control *> control

@@ -20,17 +20,18 @@
  * that is still arriving is read and dropped, and this worker gives its credit back. */
 static void detach_incoming(pump *p, in_delivery *s)
 {
-    pn_delivery_t *d = s->engine;
+    delivery *d = s->delivery;
     if (s->link->framed) { framed_forgotten(p, s); return; }
-    bool settled = s->posted ? s->settled : pn_delivery_settled(d);
+    bool settled = s->posted ? s->settled : delivery_settled(d);
     if (s->discard || (!s->posted && s->writer.head == ROUTERD_NIL)) return;   /* over already, or not begun */
     if (!settled && !s->outcome_sent) {
-        pn_disposition_set_failed(pn_delivery_local(d), true);
-        pn_delivery_update(d, S_MODIFIED);
+        static const uint8_t failed[] = { 0, AMQP_SMALLULONG, LANE_MODIFIED, AMQP_LIST8, 2, 1, AMQP_TRUE };
+        delivery_say(d, S_MODIFIED, failed, sizeof failed);
+        delivery_update(d, S_MODIFIED);
     }
     if (s->complete) {
         in_delivery_free(p, s);
-        pn_delivery_settle(d);
+        delivery_settle(d);
     } else {
         s->grown = false;
         intake_discard(s, true);
@@ -43,9 +44,9 @@ static void detach_outgoing(pump *p, worker_link *k)
     out_delivery *o;
     work_remove(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
-        pn_delivery_t *half = o->sent ? NULL : o->engine;
+        delivery *half = o->sent ? NULL : o->delivery;
         out_free(p, o);
-        if (half) pn_delivery_abort(half);
+        if (half) delivery_abort(half);
     }
     k->drain_asked = k->drain_ready = false;
 }
@@ -66,8 +67,8 @@ static void detach_link(pump *p, worker_link *k)
     if (k->framed) k->credit = 0;
     if (k->draining) {
         k->draining = false;
-        pn_link_set_drain(k->engine, false);
-        pn_link_flow(k->engine, 0);
+        link_set_drain(k, false);
+        link_flow(k, 0);
     }
 }
 
@@ -103,15 +104,15 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
  * one that is being discarded will not, and its credit may be back already. */
 GLUE int32_t resync_credit(worker_link *k)
 {
-    pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */
+    link_drained(k);        /* what came back unused is not in the credit any more */
     const in_delivery *s = k->current;
-    return pn_link_credit(k->engine) + (int32_t) k->owed - (s && s->discard && !s->refund);
+    return link_credit(k) + (int32_t) k->owed - (s && s->discard && !s->refund);
 }
 
 /* Repeats the receiver's drain to a new core that knows the link. */
 GLUE void resync_link(pump *p, worker_link *k)
 {
-    if (!k->outgoing || !k->open || !pn_link_get_drain(k->engine)) return;
+    if (!k->outgoing || !k->open || !link_get_drain(k)) return;
     k->drain_asked = true;
     post_link(p, A_DRAIN, k);
 }

@@ -2,16 +2,32 @@
  * loop/api.h. */
 #define ROUTERD_UNITY
 
+#include "workers/lane/frame.c"
+#include "workers/lane/map.c"
+#include "workers/lane/session.c"
+#include "workers/lane/state.c"
+#include "workers/lane/write.c"
+
+#include "workers/transport/layers.c"
 #include "workers/transport/relay.c"
 #include "workers/transport/security.c"
 #include "workers/transport/sockets.c"
 #include "workers/transport/trace.c"
 #include "workers/transport/websocket.c"
 
+#include "workers/session/arrivals.c"
+#include "workers/session/control.c"
+#include "workers/session/delivery.c"
+#include "workers/session/faults.c"
+#include "workers/session/lane.c"
+#include "workers/session/output.c"
+#include "workers/session/states.c"
+
 #include "workers/amqp/annotations_in.c"
 #include "workers/amqp/annotations_out.c"
 #include "workers/amqp/annotations_put.c"
 #include "workers/amqp/content_header.c"
+#include "workers/amqp/credit.c"
 #include "workers/amqp/disposition.c"
 #include "workers/amqp/egress.c"
 #include "workers/amqp/flow_extract.c"

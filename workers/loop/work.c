@@ -35,19 +35,19 @@ static void work_update_in(pump *p, const routerd_record *r)
     if (s && s->link->framed) {
         framed_outcome(p, s, r);
     } else if (s) {
-        pn_delivery_t *d = s->engine;
+        delivery *d = s->delivery;
         if (r->peer) s->core = r->peer;
         if (r->state && !s->settled) {
             disposition_write(p, d, r);
             if (settled && !s->complete) s->outcome = r->state;
-            else pn_delivery_update(d, r->state);
+            else delivery_update(d, r->state);
             s->outcome_sent |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
                 || r->state == S_TRANSACTIONAL;
         }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {
             in_delivery_free(p, s);
-            pn_delivery_settle(d);
+            delivery_settle(d);
         } else if (settled) {
             worker_link *k = s->link;
             intake_discard(s, false);
@@ -61,11 +61,11 @@ static void work_update_in(pump *p, const routerd_record *r)
 
 static void work_drain(pump *p, worker_link *k)
 {
-    if (pn_link_credit(k->engine) - pn_link_queued(k->engine) > 0) {
+    if (link_credit(k) - link_queued(k) > 0) {
         uint32_t owed = p->withhold || p->resting ? 0 : k->owed;   /* the sender hears of all its credit in one frame */
         k->owed -= owed;
         k->draining = true;
-        pn_link_drain(k->engine, (int) owed);
+        link_drain(k, owed);
         mark_dirty(p, k->conn);
         return;
     }
@@ -77,12 +77,12 @@ static void work_drain(pump *p, worker_link *k)
 /* Handles the sender's flow: credit that it returns unused, after our drain. */
 PRIVATE inline void intake_flow(pump *p, worker_link *k)
 {
-    int returned = pn_link_drained(k->engine);
-    bool done = k->draining && !pn_link_draining(k->engine);
+    int returned = link_drained(k);
+    bool done = k->draining && !link_draining(k);
     if (returned <= 0 && !done) return;
     if (done) {
         k->draining = false;
-        pn_link_set_drain(k->engine, false);
+        link_set_drain(k, false);
     }
     routerd_record *r = post_link(p, A_DRAINED, k);
     r->credit = (returned > 0 ? (uint32_t) returned : 0) + (done ? k->owed : 0);
@@ -97,9 +97,9 @@ static void work_link(pump *p, const routerd_record *r)
     switch (r->type) {
     case W_FLOW:
         if (k->outgoing || !k->open) return;
-        if (k->draining) { k->draining = false; pn_link_set_drain(k->engine, false); mark_dirty(p, k->conn); }
+        if (k->draining) { k->draining = false; link_set_drain(k, false); mark_dirty(p, k->conn); }
         if (r->credit && !p->withhold) {
-            pn_link_flow(k->engine, (int) (r->credit + k->owed));
+            link_flow(k, (r->credit + k->owed));
             k->owed = 0;
             mark_dirty(p, k->conn);
         }

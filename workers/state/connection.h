@@ -36,6 +36,7 @@ struct worker_connection {
     struct framed_connection *framed; /* its framed protocol (framed.c); NULL: AMQP */
     bool messages_logged;          /* Python logs each of its messages (message_log.c) */
     struct websocket *websocket;   /* its WebSocket framing (websocket.c); NULL: none */
+    struct lane_connection *lane;  /* its sessions and frames (session.h); NULL: a framed connection */
     struct relay *relay;           /* its relayed SASL exchange (relay.c); NULL: the engine's */
 };
 

@@ -7,10 +7,44 @@
 #define ROUTERD_WORKERS_DELIVERY_H
 
 #include "workers/state/link.h"
+#include "workers/state/session.h"
+
+/* A delivery between this end of a link and its peer's (AMQP 1.0 part 2.6.12), from its first octet until both have
+ * forgotten it.  All of a link's are on its list; those that came and were not taken are on its list of unread ones,
+ * too. */
+typedef struct delivery {
+    struct delivery *next, *previous;      /* of the link; `next` also of spare ones */
+    struct delivery *after, *before;       /* in: of the link's unread ones; out: of those that wait for the window */
+    struct delivery *changed_next, *changed_previous;
+    worker_link *link;
+    void *context;                 /* the in_delivery or out_delivery; NULL: none */
+    uint32_t id;                   /* the delivery-id, once numbered */
+    uint32_t tag_size;
+    const uint8_t *direct;         /* the payload of the frame that is being read */
+    uint32_t direct_size;
+    uint8_t *held;                 /* octets held_at to held_size: in: not taken; out: they wait for the window */
+    uint32_t held_at, held_size, held_room;
+    uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
+    uint8_t *state;                /* the peer's state as octets, `small` if it is short */
+    uint32_t state_size, state_code;
+    uint8_t *local;                /* our state as octets; NULL: one without fields */
+    uint32_t local_size, local_code;
+    bool outgoing;
+    bool partial, aborted;         /* in: more is to come; it was aborted */
+    bool settled, updated;         /* the peer has settled it; its state or settlement has not been looked at */
+    bool unread;                   /* in: it is on its link's list of unread ones */
+    bool mapped;                   /* its session finds it by its id */
+    bool changed;                  /* no frame has said our state */
+    bool numbered, done, sent;     /* out: a frame has left; all is written; all frames have left */
+    bool presettled;               /* out: its frames say that it is settled */
+    bool aborting;                 /* out: its last frame says that it is aborted */
+    bool queued;                   /* out: it waits for the window */
+    uint8_t tag[32], small[24];
+} delivery;
 
 typedef struct in_delivery {
     slot_head slot;
-    pn_delivery_t *engine;
+    delivery *delivery;
     worker_link *link;
     struct in_delivery *next, *previous;
     uint64_t core;                 /* the core's handle, 0 until told */
@@ -30,7 +64,7 @@ typedef struct in_delivery {
 
 typedef struct out_delivery {
     slot_head slot;
-    pn_delivery_t *engine;         /* NULL until the first byte is written */
+    delivery *delivery;            /* NULL until the first byte is written */
     worker_link *link;
     struct out_delivery *next, *previous;
     uint64_t core;

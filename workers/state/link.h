@@ -5,6 +5,7 @@
 #ifndef ROUTERD_WORKERS_LINK_H
 #define ROUTERD_WORKERS_LINK_H
 
+#include "workers/lane/lane.h"
 #include "workers/state/connection.h"
 
 struct worker_link {
@@ -43,6 +44,19 @@ struct worker_link {
     struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
     uint64_t starved_since;        /* out: since when its deliveries wait for credit; 0: they do not */
     uint64_t starved;              /* out: how long they have waited in all, before that */
+    struct worker_session *session;    /* NULL: a framed link */
+    lane_link lane;                /* its credit and delivery-count */
+    uint32_t remote_handle;        /* the peer's */
+    uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
+    uint32_t unread;               /* in: deliveries that nobody has taken */
+    bool attached, remote_attached;    /* our ATTACH has been written; the peer's has come */
+    bool unattached;               /* it waits for our ATTACH on its session's list */
+    bool telling;                  /* it is on the list of links that have a FLOW to say */
+    bool discarding;               /* in: the rest of a delivery that has been dropped is still coming */
+    struct worker_link *attach_next, *attach_previous, *tell_next, *tell_previous;
+    struct delivery *deliveries;   /* all that are not forgotten */
+    struct delivery *unread_first, *unread_last;
+    struct delivery *arriving, *sending;   /* whose next TRANSFER is to come, or to be written; NULL: none */
 };
 
 static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link *k)
@@ -100,23 +114,6 @@ static inline void note_link(pump *p, const worker_link *k, uint32_t head)
     if (!b) return;
     b->note[0] = pool_index(&p->links, k);
     b->note[1] = k->slot.generation;
-}
-
-static inline void credit_owed(pump *p, worker_link *k, uint32_t credit)
-{
-    if (__builtin_expect(k->framed, 0)) {
-        k->credit += (int32_t) credit;
-        mark_dirty(p, k->conn);
-        return;
-    }
-    k->owed += credit;
-    /* little credit is returned one by one */
-    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;
-    if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
-        pn_link_flow(k->engine, (int) k->owed);
-        k->owed = 0;
-        mark_dirty(p, k->conn);
-    }
 }
 
 /* The nanoseconds that a link with waiting deliveries has had no credit, up to now. */

@@ -136,6 +136,7 @@ static worker_connection *conn_new(pump *p, int fd, uint16_t listener)
     if ((p->listeners[listener].relays || *p->listeners[listener].offered)
         && !relay_accept(p, &p->listeners[listener], c))
         abort();
+    lane_begin_connection(p, c);
     conn_begun(p, c, secured, false);
     stats_add(p->stats, N_CONNECTIONS_ACCEPTED, 1);
     return c;

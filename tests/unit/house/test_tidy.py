@@ -25,18 +25,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "shm/contract": "shm shm/contract/flow_log shm/memory shm/statistics",
         "shm/contract/flow_log": "",
         # A worker: each floor knows those below it; source routes are rules without a connection.
-        "workers/state": SHM,
-        "workers/source_routes": SHM,
         "workers/lane": SHM,
+        "workers/state": f"{SHM} workers/lane",
+        "workers/source_routes": SHM,
         "workers/transport": f"{SHM} workers/state",
-        "workers/amqp": f"{SHM} workers/source_routes workers/state workers/transport",
+        "workers/session": f"{SHM} workers/lane workers/state workers/transport",
+        "workers/amqp": f"{SHM} workers/session workers/source_routes workers/state workers/transport",
         "workers/control": f"{SHM} workers/source_routes",
         "workers/framed": f"{SHM} workers/amqp workers/control workers/state workers/transport",
         "workers/ockam": f"{SHM} workers/amqp workers/control workers/framed workers/source_routes"
         " workers/state workers/transport",
         "workers/rmr": f"{SHM} workers/amqp workers/control workers/framed workers/state workers/transport",
-        "workers/loop": f"{SHM} workers/amqp workers/control workers/framed workers/ockam workers/rmr"
-        " workers/source_routes workers/state workers/transport",
+        "workers/loop": f"{SHM} workers/amqp workers/control workers/framed workers/lane workers/ockam workers/rmr"
+        " workers/session workers/source_routes workers/state workers/transport",
         "workers": f"{SHM} workers/control workers/loop workers/ockam workers/rmr workers/source_routes",
         # The core: the forwarder knows nobody. Planes build on core/links; only core/process knows them all.
         "core/amqp": SHM,

@@ -1,0 +1,1 @@
+"""Native code only: the AMQP sessions, links and deliveries of a connection (session.h)."""

@@ -1,0 +1,106 @@
+/* TRANSFER, FLOW and DISPOSITION that come. */
+#include <string.h>
+
+#include "workers/session/session.h"
+
+static void unread_add(worker_link *k, delivery *d)
+{
+    d->unread = true;
+    d->before = k->unread_last;
+    if (d->before) d->before->after = d;
+    else k->unread_first = d;
+    k->unread_last = d;
+    k->unread++;
+}
+
+/* Keeps the payload of a TRANSFER that nobody takes now; until then its session's window is smaller by one. */
+static void transfer_keep(worker_session *s, delivery *d, const uint8_t *payload, uint32_t size)
+{
+    delivery_hold(d, payload, size);
+    d->direct_size = 0;
+    d->held_frames++;
+    s->lane.held++;
+}
+
+PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_transfer t;
+    lane_piece piece;
+    enum lane_fault fault = lane_transfer_read(f, &t);
+    if (fault) { fault_raise(l, NULL, NULL, fault); return; }
+    uint64_t there = lane_map_get(&s->handles, t.handle);
+    worker_link *k = there > HANDLE_IGNORED ? (worker_link *) (uintptr_t) there : NULL;
+    if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
+    if ((fault = lane_receive(&s->lane, k ? &k->lane : NULL, &t, &piece))) { fault_raise(l, s, k, fault); return; }
+    if (s->lane.tell) session_due(s);
+    if (!k) return;
+    if (piece.first) k->discarding = false;
+    else if (k->discarding) { if (piece.last) k->discarding = false; return; }
+    delivery *d = k->arriving;
+    if (piece.first) {
+        d = delivery_take(k);
+        d->id = t.id;
+        d->tag_size = t.tag.size;
+        if (t.tag.size) memcpy(d->tag, t.tag.at, t.tag.size);
+        if (!t.settled && !t.aborted) {
+            d->mapped = true;
+            if (!lane_map_put(&s->lane.in, d->id, value_of(d))) abort();
+        }
+        unread_add(k, d);
+    }
+    if (t.state.at) state_note(d, t.state);
+    k->arriving = piece.last ? NULL : d;
+    d->partial = !piece.last;
+    d->aborted = piece.aborted;
+    if (piece.settled && d->mapped) { d->mapped = false; lane_map_take(&s->lane.in, d->id); }
+    d->settled = piece.settled;
+    if (k->unread_first != d) {                                /* others come first */
+        transfer_keep(s, d, f->payload, f->payload_size);
+        return;
+    }
+    d->direct = f->payload;
+    d->direct_size = f->payload_size;
+    intake_event(l->p, k, d);
+    if (__builtin_expect(k->unread_first != d || !d->direct_size, 1)) return;      /* taken, or gone */
+    transfer_keep(s, d, d->direct, d->direct_size);
+}
+
+PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_flow flow;
+    enum lane_fault fault = lane_flow_read(f, &flow);
+    if (fault) { fault_raise(l, NULL, NULL, fault); return; }
+    uint64_t there = flow.has_handle ? lane_map_get(&s->handles, flow.handle) : HANDLE_IGNORED;
+    if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
+    worker_link *k = there > HANDLE_IGNORED ? (worker_link *) (uintptr_t) there : NULL;
+    lane_heard heard = lane_hear(&s->lane, k ? &k->lane : NULL, &flow);
+    if (s->lane.tell) session_due(s);
+    mark_dirty(l->p, l->c);
+    if (heard.window) queue_flush(s);
+    if (!k) return;
+    if (k->lane.tell) tell_later(k);
+    k->returned += heard.returned;
+    if (!k->open) return;
+    if (k->outgoing) egress_flow(l->p, k);
+    else intake_flow(l->p, k);
+}
+
+PRIVATE inline void disposition_arrives(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_disposition said;
+    enum lane_fault fault = lane_disposition_read(f, &said);
+    if (fault) { fault_raise(l, s, NULL, fault); return; }
+    lane_map *m = said.receiver ? &s->lane.out : &s->lane.in;
+    uint32_t id = said.first;
+    for (uint64_t there; (there = lane_map_next(m, &id, said.last)); id++) {
+        delivery *d = (delivery *) (uintptr_t) there;
+        worker_link *k = d->link;
+        state_note(d, said.state);
+        d->settled |= said.settled;
+        d->updated = true;
+        if (k->outgoing) egress_updated(l->p, k, d);
+        else intake_event(l->p, k, d);
+        if (id == said.last) break;
+    }
+    mark_dirty(l->p, l->c);
+}

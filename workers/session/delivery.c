@@ -1,0 +1,199 @@
+/* Deliveries and links, for those who read and write messages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "workers/session/session.h"
+
+enum { HELD_KEPT = 65536 };            /* octets of room that a spare delivery keeps for the next */
+
+/* ---- deliveries of either direction ---- */
+
+PRIVATE inline delivery *delivery_take(worker_link *k)
+{
+    lane_connection *l = k->session->connection;
+    delivery *d = l->spare;
+    if (d) {
+        uint8_t *held = d->held;
+        uint32_t room = d->held_room;
+        l->spare = d->next;
+        memset(d, 0, sizeof *d);
+        d->held = held;
+        d->held_room = room;
+    } else {
+        d = (delivery *) memory_clear(sizeof *d);
+    }
+    d->link = k;
+    d->next = k->deliveries;
+    if (d->next) d->next->previous = d;
+    k->deliveries = d;
+    return d;
+}
+
+static void unread_remove(worker_link *k, delivery *d)
+{
+    if (d->before) d->before->after = d->after;
+    else k->unread_first = d->after;
+    if (d->after) d->after->before = d->before;
+    else k->unread_last = d->before;
+    d->after = d->before = NULL;
+    d->unread = false;
+    k->unread--;
+}
+
+PRIVATE inline void delivery_drop(delivery *d)
+{
+    worker_link *k = d->link;
+    worker_session *s = k->session;
+    delivery_unchange(d);
+    if (k->arriving == d) { k->arriving = NULL; k->discarding = true; }
+    if (k->sending == d) k->sending = NULL;
+    if (d->held_frames) { lane_release(&s->lane, d->held_frames); session_due(s); }
+    if (d->unread) unread_remove(k, d);
+    if (d->queued) queue_remove(d);
+    if (d->mapped) lane_map_take(d->outgoing ? &s->lane.out : &s->lane.in, d->id);
+    state_forget(d);
+    if (d->state != d->small) free(d->state);
+    d->state = NULL;
+    if (d->held_room > HELD_KEPT) { free(d->held); d->held = NULL; d->held_room = 0; }
+    if (d->previous) d->previous->next = d->next;
+    else k->deliveries = d->next;
+    if (d->next) d->next->previous = d->previous;
+    d->next = s->connection->spare;
+    s->connection->spare = d;
+}
+
+PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size)
+{
+    if (d->held_at == d->held_size) d->held_at = d->held_size = 0;
+    if (d->held_size + size > d->held_room) {
+        d->held_room = (uint32_t) (d->held_size + size) * 2;
+        d->held = (uint8_t *) memory_for(d->held, d->held_room);
+    }
+    memcpy(d->held + d->held_size, bytes, size);
+    d->held_size += (uint32_t) size;
+}
+
+PRIVATE inline void delivery_unchange(delivery *d)
+{
+    if (!d->changed) return;
+    lane_connection *l = d->link->session->connection;
+    if (d->changed_previous) d->changed_previous->changed_next = d->changed_next;
+    else l->changed_first = d->changed_next;
+    if (d->changed_next) d->changed_next->changed_previous = d->changed_previous;
+    d->changed = false;
+}
+
+/* Our state.  The next frame says it: the first TRANSFER, or a DISPOSITION, with the settlement if that follows. */
+PRIVATE inline void delivery_update(delivery *d, uint64_t code)
+{
+    lane_connection *l = d->link->session->connection;
+    if (d->local && d->local_code != code) state_forget(d);
+    d->local_code = (uint32_t) code;
+    if (d->changed) return;
+    d->changed = true;
+    d->changed_previous = NULL;
+    d->changed_next = l->changed_first;
+    if (l->changed_first) l->changed_first->changed_previous = d;
+    l->changed_first = d;
+}
+
+/* Settles and forgets a delivery.  One whose octets have not all left says in its last frames that it is settled. */
+PRIVATE inline void delivery_settle(delivery *d)
+{
+    worker_session *s = d->link->session;
+    if (d->outgoing && !d->sent) {
+        d->presettled = true;
+        if (!d->done) delivery_finish(d);
+        return;
+    }
+    amqp_value none = { NULL, 0 };
+    if (!d->settled) range_say(s, !d->outgoing, true, d->id, !d->outgoing || d->changed ? state_said(d) : none);
+    delivery_drop(d);
+}
+
+/* ---- outgoing ---- */
+
+PRIVATE inline delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled)
+{
+    delivery *d = delivery_take(k);
+    d->outgoing = true;
+    d->presettled = settled;
+    d->tag_size = (uint32_t) size;
+    memcpy(d->tag, tag, size);
+    k->sending = d;
+    return d;
+}
+
+/* Takes back a delivery that is not complete.  Its receiver hears of it only if a frame has left. */
+PRIVATE void delivery_abort(delivery *d)
+{
+    if (d->numbered && !d->sent) {
+        d->presettled = d->aborting = true;
+        if (d->queued) d->link->session->queued -= d->held_size - d->held_at;
+        d->held_at = d->held_size = 0;
+        if (!d->done) delivery_finish(d);
+    } else {
+        delivery_drop(d);
+    }
+}
+
+/* ---- links ---- */
+
+/* In: the next delivery is current.  Out: the current one is complete. */
+PRIVATE inline void link_advance(worker_link *k)
+{
+    if (k->outgoing) { delivery_finish(k->sending); return; }
+    delivery *d = k->unread_first;
+    unread_remove(k, d);
+    if (k->arriving == d && !d->partial) k->arriving = NULL;
+}
+
+/* Out: the deliveries that may begin now.  In: those that the sender may begin, and those that nobody has taken. */
+PRIVATE inline int link_credit(worker_link *k)
+{
+    uint32_t n = k->outgoing ? k->attached && !k->session->ended_here ? k->lane.credit : 0 : k->lane.credit + k->unread;
+    return n > INT32_MAX ? INT32_MAX : (int) n;
+}
+
+PRIVATE inline int link_queued(worker_link *k) { return k->outgoing ? 0 : (int) k->unread; }
+PRIVATE inline delivery *link_current(worker_link *k) { return k->unread_first; }
+PRIVATE inline void link_flow(worker_link *k, uint32_t credit) { lane_grant(&k->lane, credit); tell_later(k); }
+PRIVATE inline void link_drain(worker_link *k, uint32_t credit) { k->lane.drain = true; link_flow(k, credit); }
+PRIVATE inline void link_set_drain(worker_link *k, bool drain) { k->lane.drain = drain; tell_later(k); }
+PRIVATE inline bool link_get_drain(worker_link *k) { return k->lane.drain; }
+PRIVATE inline bool link_draining(worker_link *k) { return k->lane.drain && k->lane.credit > 0; }
+
+/* In: the credit that the sender has given back since the last call.  Out: gives all credit back, if asked to drain. */
+PRIVATE inline int link_drained(worker_link *k)
+{
+    uint32_t n = k->returned;
+    if (!k->outgoing) { k->returned = 0; return (int) n; }
+    n = k->lane.credit;
+    if (!k->lane.drain || !n) return 0;
+    lane_drained(&k->lane);
+    tell_later(k);
+    return n > INT32_MAX ? INT32_MAX : (int) n;
+}
+
+/* Copies octets of the current delivery: first those that were held, whose frames then open the window again. */
+PRIVATE inline ssize_t link_recv(worker_link *k, uint8_t *to, size_t size)
+{
+    delivery *d = k->unread_first;
+    size_t n = d->held_size - d->held_at, done = n < size ? n : size;
+    if (__builtin_expect(done != 0, 0)) {
+        memcpy(to, d->held + d->held_at, done);
+        d->held_at += (uint32_t) done;
+        if (d->held_at == d->held_size && d->held_frames) {
+            lane_release(&k->session->lane, d->held_frames);
+            session_due(k->session);
+            d->held_frames = 0;
+        }
+    }
+    n = size - done < d->direct_size ? size - done : d->direct_size;
+    if (n) {
+        memcpy(to + done, d->direct, n);
+        d->direct += n;
+        d->direct_size -= (uint32_t) n;
+    }
+    return (ssize_t) (done + n);
+}

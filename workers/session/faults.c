@@ -1,0 +1,28 @@
+/* A peer's violation ends its link, its session or its connection, with the condition that says which (lane_faults). */
+#include "workers/session/session.h"
+#include "workers/transport/transport.h"
+
+static void condition_say(pn_condition_t *condition, const struct lane_fault_terms *f)
+{
+    pn_condition_set_name(condition, f->condition);
+    pn_condition_set_description(condition, f->description);
+}
+
+PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault)
+{
+    const struct lane_fault_terms *f = &lane_faults[fault];
+    mark_dirty(l->p, l->c);
+    if (f->scope == LANE_LINK && k) {
+        pn_link_t *engine = k->engine;
+        condition_say(pn_link_condition(engine), f);
+        link_lost(l->p, k, EV_LINK_LOST);
+        pn_link_close(engine);
+    } else if (f->scope == LANE_SESSION && s && s->engine) {
+        condition_say(pn_session_condition(s->engine), f);
+        session_lost(l->p, s->engine);
+        pn_session_close(s->engine);
+    } else {
+        l->closed_in = true;
+        layers_fail(l, f->condition, f->description);
+    }
+}

@@ -1,0 +1,280 @@
+/* A connection's frames on their way out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "workers/session/session.h"
+
+enum { OUT_MOVED = 64 << 10 };         /* octets written at the buffer's beginning before the others move there */
+
+static uint8_t *out_grow(lane_connection *l, size_t size)
+{
+    if (l->out_at == l->out_end && !l->open) l->out_at = l->out_end = 0;
+    else if (l->out_at > OUT_MOVED) {
+        memmove(l->out, l->out + l->out_at, l->out_end - l->out_at);
+        l->open_at -= l->out_at;
+        l->open_flags -= l->out_at;
+        l->out_end -= l->out_at;
+        l->out_at = 0;
+    }
+    if (l->out_end + size > l->out_room) {
+        l->out_room = (l->out_end + size) * 2;
+        l->out = (uint8_t *) memory_for(l->out, l->out_room);
+    }
+    return l->out + l->out_end;
+}
+
+/* Room for another frame; an unfinished one ends before it. */
+PRIVATE inline uint8_t *out_frame(lane_connection *l, size_t size)
+{
+    if (l->open) frame_close(l, true);
+    return out_grow(l, size);
+}
+
+/* Whether a frame of the session may be written: behind its BEGIN, and before its END and the connection's CLOSE. */
+static bool session_writable(const worker_session *s)
+{
+    return s->begun_here && !s->ended_here && !s->connection->closed_out;
+}
+
+/* Notes that a session has a DISPOSITION or FLOW to say at the next output. */
+PRIVATE inline void session_due(worker_session *s)
+{
+    lane_connection *l = s->connection;
+    if (s->due) return;
+    s->due = true;
+    s->due_next = l->due_first;
+    l->due_first = s;
+}
+
+static void put_disposition(worker_session *s, const lane_disposition *d)
+{
+    if (!session_writable(s)) return;
+    uint8_t *at = out_frame(s->connection, LANE_DISPOSITION_MAX + d->state.size);
+    lane_disposition fitting = *d;
+    uint8_t shorter[512];
+    if (d->state.size + LANE_DISPOSITION_MAX > s->connection->max_frame) {
+        uint32_t size = lane_state_shorten(d->state, shorter, s->connection->max_frame > sizeof shorter ? sizeof shorter
+                                           : s->connection->max_frame - LANE_DISPOSITION_MAX);
+        fitting.state = (amqp_value) { size ? shorter : NULL, size };
+    }
+    s->connection->out_end += lane_put_disposition(at, s->local, &fitting);
+}
+
+static void range_flush(worker_session *s)
+{
+    lane_disposition d;
+    if (lane_range_take(&s->lane.range, &d)) put_disposition(s, &d);
+}
+
+/* Says a state or settlement; those of neighbours with the same state make one DISPOSITION. */
+PRIVATE inline void range_say(worker_session *s, bool receiver, bool settled, uint32_t id, amqp_value state)
+{
+    session_due(s);
+    if (__builtin_expect(lane_range_add(&s->lane.range, receiver, settled, id, state), 1)) return;
+    range_flush(s);
+    if (lane_range_add(&s->lane.range, receiver, settled, id, state)) return;
+    put_disposition(s, &(lane_disposition) { .receiver = receiver, .settled = settled, .first = id, .last = id,
+                                             .state = state });
+}
+
+static void put_flow(worker_session *s, worker_link *k)
+{
+    lane_flow flow;
+    uint8_t *at = out_frame(s->connection, LANE_FLOW_MAX);
+    lane_say(&s->lane, k ? &k->lane : NULL, &flow);
+    s->connection->out_end += lane_put_flow(at, s->local, &flow);
+}
+
+/* A FLOW of the link is due at the next output. */
+PRIVATE inline void tell_later(worker_link *k)
+{
+    k->lane.tell = true;
+    if (k->telling || !k->session) return;
+    lane_connection *l = k->session->connection;
+    k->telling = true;
+    k->tell_previous = NULL;
+    k->tell_next = l->tell_first;
+    if (k->tell_next) k->tell_next->tell_previous = k;
+    l->tell_first = k;
+}
+
+PRIVATE void tell_remove(worker_link *k)
+{
+    if (!k->telling) return;
+    k->telling = false;
+    if (k->tell_previous) k->tell_previous->tell_next = k->tell_next;
+    else k->session->connection->tell_first = k->tell_next;
+    if (k->tell_next) k->tell_next->tell_previous = k->tell_previous;
+}
+
+/* States of ours that settle nothing. */
+static void changed_flush(lane_connection *l)
+{
+    for (delivery *d = l->changed_first, *next; d; d = next) {
+        next = d->changed_next;
+        if (d->outgoing && !d->numbered) continue;             /* its first TRANSFER has it */
+        delivery_unchange(d);
+        range_say(d->link->session, !d->outgoing, false, d->id, state_said(d));
+    }
+}
+
+/* Octets that wait for the socket, or for the peer's window. */
+PRIVATE inline size_t session_outgoing(const worker_session *s)
+{
+    return s->connection->out_end - s->connection->out_at + s->queued;
+}
+
+/* Ends the unfinished TRANSFER; `more` of its delivery follows in another. */
+PRIVATE inline void frame_close(lane_connection *l, bool more)
+{
+    delivery *d = l->open;
+    l->out[l->open_flags] = d->presettled ? AMQP_TRUE : AMQP_FALSE;
+    l->out[l->open_flags + 1] = more ? AMQP_TRUE : AMQP_FALSE;
+    lane_put_size(l->out + l->open_at, l->out + l->out_end);
+    d->link->lane.begun = more;
+    l->open = NULL;
+}
+
+/* Begins a TRANSFER at the end of the output; an aborting one is complete.  False: the window is shut. */
+static bool frame_open(lane_connection *l, delivery *d)
+{
+    worker_link *k = d->link;
+    lane_session *s = &k->session->lane;
+    if (!s->out_window) return false;
+    lane_transfer t = { .has_settled = true, .settled = d->presettled, .more = !d->aborting, .aborted = d->aborting };
+    if (!d->numbered) {
+        t.tag = (amqp_octets) { d->tag, d->tag_size };
+        t.has_format = true;
+        if (d->changed) t.state = state_said(d);
+        delivery_unchange(d);
+    }
+    uint8_t *at = out_frame(l, l->max_frame + LANE_TRANSFER_MAX + t.state.size);
+    lane_send(s, &k->lane, &t);
+    if (!d->numbered) {
+        d->numbered = true;
+        d->id = t.id;
+        if (!d->presettled) {
+            d->mapped = true;
+            if (!lane_map_put(&k->session->lane.out, d->id, value_of(d))) abort();
+        }
+    }
+    l->open_at = l->out_end;
+    uint8_t *payload = lane_put_transfer(at, k->session->local, &t);
+    size_t behind = t.state.at ? 1 + t.state.size : 0;
+    l->out_end = (size_t) (payload - l->out);
+    l->open_flags = l->out_end - behind - 2;
+    if (d->aborting) { lane_put_size(at, payload); return true; }
+    l->open = d;
+    return true;
+}
+
+/* Writes octets into frames as far as the window allows; returns how many. */
+static size_t frames_write(lane_connection *l, delivery *d, const uint8_t *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        if (l->open != d && !frame_open(l, d)) break;
+        size_t room = l->max_frame - (l->out_end - l->open_at), n = size - done < room ? size - done : room;
+        if (!n) { frame_close(l, true); continue; }
+        memcpy(l->out + l->out_end, bytes + done, n);
+        l->out_end += n;
+        done += n;
+    }
+    return done;
+}
+
+static void queue_add(worker_session *s, delivery *d)
+{
+    if (d->queued) return;
+    d->queued = true;
+    d->after = NULL;
+    d->before = s->queue_last;
+    if (d->before) d->before->after = d;
+    else s->queue_first = d;
+    s->queue_last = d;
+}
+
+PRIVATE void queue_remove(delivery *d)
+{
+    worker_session *s = d->link->session;
+    if (d->before) d->before->after = d->after;
+    else s->queue_first = d->after;
+    if (d->after) d->after->before = d->before;
+    else s->queue_last = d->before;
+    d->after = d->before = NULL;
+    d->queued = false;
+    s->queued -= d->held_size - d->held_at;
+}
+
+/* Writes octets of the current delivery; without a window, or behind others of the session, they wait. */
+PRIVATE inline void link_send(worker_link *k, const uint8_t *bytes, size_t size)
+{
+    delivery *d = k->sending;
+    worker_session *s = k->session;
+    size_t done = s->queue_first ? 0 : frames_write(s->connection, d, bytes, size);
+    if (done == size) return;
+    delivery_hold(d, bytes + done, size - done);
+    s->queued += size - done;
+    queue_add(s, d);
+}
+
+/* Writes the last frame of a delivery, all of whose octets are in frames.  False: the window is shut. */
+static bool delivery_last(lane_connection *l, delivery *d)
+{
+    if (d->aborting && l->open == d) frame_close(l, true);
+    if (l->open != d && !frame_open(l, d)) return false;
+    if (l->open == d) frame_close(l, false);
+    d->sent = true;
+    if (d->presettled) delivery_drop(d);
+    return true;
+}
+
+/* Ends a delivery at what has been sent of it. */
+PRIVATE inline void delivery_finish(delivery *d)
+{
+    worker_session *s = d->link->session;
+    if (d->link->sending == d) d->link->sending = NULL;
+    d->done = true;
+    if (d->queued || s->queue_first || !delivery_last(s->connection, d)) queue_add(s, d);
+}
+
+/* Writes what waited for the window, in order. */
+PRIVATE void queue_flush(worker_session *s)
+{
+    lane_connection *l = s->connection;
+    delivery *d;
+    while ((d = s->queue_first)) {
+        size_t n = d->aborting ? 0 : frames_write(l, d, d->held + d->held_at, d->held_size - d->held_at);
+        d->held_at += (uint32_t) n;
+        s->queued -= n;
+        if (d->held_at < d->held_size) return;
+        if (d->done && !s->lane.out_window && (l->open != d || d->aborting)) return;
+        queue_remove(d);
+        if (d->done) delivery_last(l, d);
+    }
+}
+
+/* Writes FLOWs and DISPOSITIONs whose BEGIN and ATTACH have been written. */
+PRIVATE void tell_flush(lane_connection *l)
+{
+    for (worker_link *k = l->tell_first, *next; k; k = next) {
+        next = k->tell_next;
+        if (!k->attached || !session_writable(k->session)) continue;
+        tell_remove(k);
+        if (k->lane.tell) put_flow(k->session, k);
+    }
+    for (worker_session **at = &l->due_first, *s; (s = *at);) {
+        if (!session_writable(s) && !s->ended_here) { at = &s->due_next; continue; }
+        *at = s->due_next;
+        s->due = false;
+        range_flush(s);
+        if (s->lane.tell && session_writable(s)) put_flow(s, NULL);
+    }
+}
+
+/* Writes what is due before the engine's frames: what was said of a link stands before its DETACH. */
+PRIVATE void out_due(lane_connection *l)
+{
+    changed_flush(l);
+    tell_flush(l);
+}

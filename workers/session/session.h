@@ -1,0 +1,142 @@
+/* AMQP sessions, links and deliveries, without the engine (AMQP 1.0 part 2.5 to 2.7).
+ *
+ *   lane.c       a connection's frames, in and out
+ *   control.c    what BEGIN, ATTACH, DETACH, END and CLOSE say, both ways: channels and handles
+ *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
+ *   output.c     the connection's frames on their way out
+ *   delivery.c   deliveries and links, for those who read and write messages
+ *   states.c     the states of deliveries that we say
+ *   faults.c     a peer's violation: DETACH, END or CLOSE
+ *
+ * The engine keeps OPEN, BEGIN, ATTACH, DETACH, END and CLOSE; each of its frames passes here as octets, and is learnt
+ * from.  It never sees a TRANSFER, FLOW or DISPOSITION.
+ *
+ * Whoever stops writes down what starts it again:
+ *
+ *   who stops                                 who starts it again
+ *   a link without credit, or before ATTACH   flow_arrives, control_out: egress_flow
+ *   octets that wait for the peer's window    flow_arrives: queue_flush
+ *   egress at SESSION_HIGH                    conn_serve after a write; EPOLLOUT; flow_arrives, if the window is shut
+ *   a FLOW before our ATTACH or BEGIN is out  lane_write, behind the engine's frames
+ *   a held or stalled link's TRANSFERs        intake_resume, through link_current
+ *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
+ *
+ * Prohibited: asking the engine for credit, windows or deliveries.
+ */
+#ifndef ROUTERD_WORKERS_SESSION_H
+#define ROUTERD_WORKERS_SESSION_H
+
+#include <stdlib.h>
+
+#include "workers/state/delivery.h"
+
+/* control.c */
+PRIVATE void lane_link_new(worker_link *k);
+PRIVATE void lane_link_free(worker_link *k);
+PRIVATE void lane_link_answered(worker_link *k);
+PRIVATE void lane_session_opened(pn_session_t *session);
+PRIVATE void lane_session_gone(pn_session_t *session);
+PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session);
+PRIVATE bool control_in(lane_connection *l, const lane_frame *f);
+PRIVATE void control_out(lane_connection *l, const lane_frame *f);
+PRIVATE void session_free(worker_session *s);
+
+/* lane.c */
+PRIVATE void lane_free(worker_connection *c);
+
+/* arrivals.c */
+PRIVATE void transfer_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
+PRIVATE void flow_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
+PRIVATE void disposition_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
+
+/* output.c */
+PRIVATE uint8_t *out_frame(lane_connection *l, size_t size);
+PRIVATE void session_due(worker_session *s);
+PRIVATE void range_say(worker_session *s, bool receiver, bool settled, uint32_t id, amqp_value state);
+PRIVATE void tell_later(worker_link *k);
+PRIVATE void tell_remove(worker_link *k);
+PRIVATE void tell_flush(lane_connection *l);
+PRIVATE void out_due(lane_connection *l);
+PRIVATE void queue_flush(worker_session *s);
+PRIVATE void queue_remove(delivery *d);
+PRIVATE void frame_close(lane_connection *l, bool more);
+PRIVATE void delivery_finish(delivery *d);
+PRIVATE size_t session_outgoing(const worker_session *s);
+
+/* states.c */
+PRIVATE amqp_value state_fields(amqp_value state);
+PRIVATE amqp_value state_said(const delivery *d);
+PRIVATE void state_forget(delivery *d);
+PRIVATE void state_note(delivery *d, amqp_value state);
+PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uint32_t size);
+PRIVATE void delivery_say_list(delivery *d, uint32_t code, const uint8_t *items, uint32_t size, uint32_t count);
+PRIVATE void delivery_say_fields(delivery *d, uint32_t code, const uint8_t *list, uint32_t size);
+PRIVATE void delivery_reject(delivery *d, const char *name, const char *description);
+
+/* delivery.c */
+PRIVATE delivery *delivery_take(worker_link *k);
+PRIVATE void delivery_drop(delivery *d);
+PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size);
+PRIVATE delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled);
+PRIVATE void delivery_update(delivery *d, uint64_t code);
+PRIVATE void delivery_unchange(delivery *d);
+PRIVATE void delivery_settle(delivery *d);
+PRIVATE void delivery_abort(delivery *d);
+PRIVATE ssize_t link_recv(worker_link *k, uint8_t *to, size_t size);
+PRIVATE void link_send(worker_link *k, const uint8_t *bytes, size_t size);
+PRIVATE void link_advance(worker_link *k);
+PRIVATE delivery *link_current(worker_link *k);
+PRIVATE int link_credit(worker_link *k);
+PRIVATE int link_queued(worker_link *k);
+PRIVATE void link_flow(worker_link *k, uint32_t credit);
+PRIVATE void link_drain(worker_link *k, uint32_t credit);
+PRIVATE void link_set_drain(worker_link *k, bool drain);
+PRIVATE bool link_get_drain(worker_link *k);
+PRIVATE bool link_draining(worker_link *k);
+PRIVATE int link_drained(worker_link *k);
+
+/* faults.c */
+PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault);
+
+/* Defined by whoever reads and writes messages (workers/amqp), and by who ends links and sessions (workers/loop). */
+PRIVATE void intake_event(pump *p, worker_link *k, delivery *d);
+PRIVATE void intake_flow(pump *p, worker_link *k);
+PRIVATE void egress_updated(pump *p, worker_link *k, delivery *d);
+GLUE void egress_flow(pump *p, worker_link *k);
+GLUE void link_lost(pump *p, worker_link *k, int event);
+PRIVATE void session_lost(pump *p, pn_session_t *session);
+PRIVATE void events_drain(pump *p);
+
+static inline worker_session *session_of(uint64_t value) { return (worker_session *) (uintptr_t) value; }
+static inline uint64_t value_of(const void *p) { return (uint64_t) (uintptr_t) p; }
+
+static inline void delivery_set_context(delivery *d, void *context) { d->context = context; }
+static inline void *delivery_get_context(const delivery *d) { return d->context; }
+static inline size_t delivery_pending(const delivery *d)
+{
+    return d->aborted ? 0 : d->direct_size + d->held_size - d->held_at;
+}
+static inline bool delivery_partial(const delivery *d) { return d->partial; }
+static inline bool delivery_aborted(const delivery *d) { return d->aborted; }
+static inline bool delivery_settled(const delivery *d) { return d->settled; }
+static inline bool delivery_updated(const delivery *d) { return d->updated; }
+static inline void delivery_clear(delivery *d) { d->updated = false; }
+static inline uint64_t delivery_remote_state(const delivery *d) { return d->state_code; }
+static inline bool delivery_readable(const delivery *d) { return d->link->unread_first == d; }
+
+/* Allocated memory.  A worker without memory ends; the supervisor starts another (see memory_left in sockets.c). */
+static inline void *memory_for(void *old, size_t size)
+{
+    void *at = realloc(old, size);
+    if (!at) abort();
+    return at;
+}
+
+static inline void *memory_clear(size_t size)
+{
+    void *at = calloc(1, size);
+    if (!at) abort();
+    return at;
+}
+
+#endif
