@@ -9,6 +9,10 @@ GLUE bool content_copy(const arena_view *v, uint32_t head, uint64_t offset, uint
     uint64_t limit = chain_length(content);
     if (limit < size || limit - size < offset) return false;
     limit = offset + size;
+    if (__builtin_expect(limit <= arena_capacity(v, head, true), 1)) {
+        memcpy(to, (const uint8_t *) (content + 1) + offset, size);
+        return true;
+    }
     arena_reader reader;
     chain_open(&reader, head);
     while (reader.position < limit) {

@@ -6,6 +6,18 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Up to 7 octets as the low ones of a number: in pieces that overlap, because a copy of unknown size is a call. */
+static inline uint64_t alias_rest(const uint8_t *text, uint32_t length)
+{
+    if (!length) return 0;
+    const uint32_t middle = length / 2, end = length - 1;
+    if (length < 4) return text[0] | (uint64_t) text[middle] << middle * 8 | (uint64_t) text[end] << end * 8;
+    uint32_t first, last;
+    memcpy(&first, text, 4);
+    memcpy(&last, text + length - 4, 4);
+    return first | (uint64_t) last << (length - 4) * 8;
+}
+
 static inline uint64_t alias_hash(uint64_t seed, const uint8_t *text, uint32_t length)
 {
     uint64_t h = seed ^ length * 0x9e3779b97f4a7c15ull;
@@ -17,9 +29,7 @@ static inline uint64_t alias_hash(uint64_t seed, const uint8_t *text, uint32_t l
         text += 8;
         length -= 8;
     }
-    uint64_t rest = 0;
-    memcpy(&rest, text, length);
-    h = (h ^ rest) * 0xc4ceb9fe1a85ec53ull;
+    h = (h ^ alias_rest(text, length)) * 0xc4ceb9fe1a85ec53ull;
     return h ^ h >> 29;
 }
 

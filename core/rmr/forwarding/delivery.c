@@ -238,8 +238,8 @@ static inline void table_copies(core_router *c, core_routes *p, core_in *in, con
 }
 
 /* Forwards an incoming message by the table of an address. */
-static inline void table_deliver(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_routes *p,
-                                 const table_message *m)
+static INLINED void table_deliver(core_router *c, core_link *l, const routerd_record *r, core_address *a,
+                                  core_routes *p, const table_message *m)
 {
     table_path path;
     enum core_route route = table_find(c, p, m, &path);
@@ -273,13 +273,25 @@ PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint
     if (table_find(c, a->routes, &m, &path) == ROUTE_FOUND) table_copies(c, a->routes, in, &path, &m);
 }
 
+/* The table was removed: no message has an entry. */
+__attribute__((noinline, cold)) static void table_gone(core_router *c, core_link *l, const routerd_record *r,
+                                                       const table_message *m)
+{
+    core_routes gone = {0};
+    table_deliver(c, l, r, l->address, &gone, m);
+}
+
 /* Forwards a message from a link to a route table, whose worker reports the key. */
 PRIVATE void deliver_on_table_link(core_router *c, core_link *l, const routerd_record *r)
 {
-    core_routes gone = {0}, *p = l->address->routes ? l->address->routes : &gone;  /* gone: the table was removed */
+    core_routes *p = l->address->routes;
     stats_add(c->stats, N_RECEIVED, 1);
     if (r->flags & F_SETTLED) stats_add(c->stats, N_PRESETTLED, 1);
-    if (p->table) table_prefetch(c, l, p->table);
     table_message m = table_reported(c, l, r);
+    if (__builtin_expect(!p, 0)) {
+        table_gone(c, l, r, &m);
+        return;
+    }
+    if (p->table) table_prefetch(c, l, p->table);
     table_deliver(c, l, r, l->address, p, &m);
 }
