@@ -49,7 +49,7 @@ static enum scan_result take(pump *p, uint32_t head, size_t size, const worker_c
         c->tail_length = 0;
     enum scan_result result = content_check(conn, c, (uint8_t *) (c + 1), &found,
                                             scan_message((uint8_t *) (c + 1), size, true, &found), &moved);
-    content_header_fill(c, &found, 1);
+    content_header_fill(c, &found);
     return result;
 }
 

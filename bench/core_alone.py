@@ -44,7 +44,7 @@ def _say_where_to(segment: mmap.mmap, small_blocks: int, block: int) -> None:
     if block >= small_blocks:
         raise MemoryError("the arena has too few small blocks for a batch")
     (large_blocks,) = struct.unpack_from("=I", segment, 12)
-    first = 4096 + (small_blocks + large_blocks + 4095) // 4096 * 4096
+    first = 4096 + (small_blocks + large_blocks + 4095) // 4096 * 4096 + 128
     struct.pack_into("=II", segment, first + block * 512 + 32, 0, len(TO))
 
 

@@ -42,7 +42,7 @@ cdef class Arena(Mapped):
         for i in range(arena_blocks(&self.view)):
             if used[i]:
                 continue
-            at = <size_t> (<uint8_t *> arena_at(&self.view, i) - <uint8_t *> self.base)
+            at = <size_t> (<uint8_t *> arena_content_of(&self.view, i) - <uint8_t *> self.base)
             size = ARENA_LARGE_BYTES if i >= self.view.small_count else ARENA_SMALL_BYTES
             if at != end:
                 if end > start:

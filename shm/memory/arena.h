@@ -8,7 +8,11 @@
  *
  * A chain is a head block followed by `next` blocks.  Every block but the last is full, so offsets suffice to find a
  * byte.  The head has the content header: how much is published, whether it is complete or aborted, and where the
- * sections begin (offsets count from the first byte of the message).
+ * sections begin (offsets count from the first byte of the message).  A block:
+ *
+ *   | front, 80 bytes: what few messages have | own header, 16 bytes | data; in a head first what all messages have |
+ *
+ * Own headers begin cache lines, so a short message without annotations is in the line of its header and those behind.
  *
  *   owner: writes bytes, then links a new block (release), then publishes `length` (release)
  *   reader: loads `length` (acquire), then reads at most that much, bounds-checking every `next`
@@ -48,16 +52,19 @@ typedef struct {
     uint8_t data[];
 } arena_block;
 
-_Static_assert(sizeof(arena_content) + 16 <= 160, "the content header leaves a small block room for a small message");
-_Static_assert(sizeof(arena_block) + offsetof(arena_content, routed) < 64,
-               "what every reader looks at is in one cache line");
+_Static_assert(sizeof(arena_content) <= 160, "the content header leaves a small block room for a small message");
+_Static_assert(sizeof(arena_content) == CONTENT_FRONT + 64, "what every reader looks at is in one cache line");
+_Static_assert(sizeof(arena_block) == offsetof(arena_content, length) - CONTENT_FRONT, "a block's own header has room");
+
+#define ARENA_FRONT 128u       /* bytes between the map and the first own header, which has its front there */
+#define ARENA_HEAD_BYTES (sizeof(arena_content) - CONTENT_FRONT - sizeof(arena_block))    /* of a head's data */
 
 #define ARENA_BLOCK_BYTES(large) ((large) ? ARENA_LARGE_BYTES : ARENA_SMALL_BYTES)
 
 typedef struct {               /* any process's view of a mapped arena; counts are private copies */
     uint8_t *base;
     uint32_t small_count, large_count;
-    size_t small_offset, large_offset;
+    size_t small_offset, large_offset;     /* of the first block's own header */
 } arena_view;
 
 typedef struct {               /* the owner's side */
@@ -71,7 +78,7 @@ static inline size_t arena_map_bytes(uint64_t blocks) { return (size_t) ((blocks
 
 static inline size_t arena_bytes(uint32_t small_count, uint32_t large_count)
 {
-    return ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) small_count + large_count)
+    return ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) small_count + large_count) + ARENA_FRONT
          + (size_t) small_count * ARENA_SMALL_BYTES + (size_t) large_count * ARENA_LARGE_BYTES;
 }
 
@@ -92,7 +99,7 @@ static inline bool arena_attach(arena_view *v, void *base, size_t bytes)
     v->small_count = h->small_count;
     v->large_count = h->large_count;
     if ((uint64_t) v->small_count + v->large_count >= ROUTERD_NIL) return false;
-    v->small_offset = ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) v->small_count + v->large_count);
+    v->small_offset = ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) v->small_count + v->large_count) + ARENA_FRONT;
     v->large_offset = v->small_offset + (size_t) v->small_count * ARENA_SMALL_BYTES;
     return arena_bytes(v->small_count, v->large_count) <= bytes;
 }
@@ -117,29 +124,29 @@ static inline arena_block *arena_at(const arena_view *v, uint32_t index)
 /* Bytes that a block holds after its own header; a head block also has the content header. */
 static inline uint32_t arena_capacity(const arena_view *v, uint32_t index, bool head)
 {
-    return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - (uint32_t) sizeof(arena_block)
-           - (head ? (uint32_t) sizeof(arena_content) : 0);
+    return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - CONTENT_FRONT - (uint32_t) sizeof(arena_block)
+           - (head ? (uint32_t) ARENA_HEAD_BYTES : 0);
 }
 
 /* The class of a head block for so many octets of a message. */
 static inline enum arena_class arena_class_for(uint64_t size)
 {
-    return size <= ARENA_SMALL_BYTES - sizeof(arena_block) - sizeof(arena_content) ? ARENA_SMALL : ARENA_LARGE;
+    return size <= ARENA_SMALL_BYTES - sizeof(arena_content) ? ARENA_SMALL : ARENA_LARGE;
 }
 
 static inline arena_content *arena_content_of(const arena_view *v, uint32_t head)
 {
     arena_block *b = arena_at(v, head);
-    return b ? (arena_content *) b->data : NULL;
+    return b ? (arena_content *) ((uint8_t *) b - CONTENT_FRONT) : NULL;
 }
 
-/* Prefetches the headers and the message's beginning of a head block that another process has written. */
+/* Prefetches the header and the message's beginning of a head block that another process has written. */
 static inline void arena_fetch(const arena_view *v, uint32_t head)
 {
-    const uint8_t *at = (const uint8_t *) arena_at(v, head), *bytes = at + sizeof(arena_block) + sizeof(arena_content);
+    const uint8_t *at = (const uint8_t *) arena_at(v, head);
     __builtin_prefetch(at);
-    __builtin_prefetch(bytes);
-    __builtin_prefetch(bytes + 64);
+    __builtin_prefetch(at + 64);
+    __builtin_prefetch(at + 128);
 }
 
 /* ---- the owner ---- */
@@ -256,7 +263,7 @@ static inline uint8_t *chain_room(arena_owner *o, arena_writer *w, enum arena_cl
         capacity = arena_capacity(&o->view, index, false);
     }
     *room = capacity - w->tail_used;
-    return arena_at(&o->view, w->tail)->data + (head ? sizeof(arena_content) : 0) + w->tail_used;
+    return arena_at(&o->view, w->tail)->data + (head ? ARENA_HEAD_BYTES : 0) + w->tail_used;
 }
 
 static inline void chain_wrote(arena_writer *w, uint32_t bytes)
@@ -361,7 +368,7 @@ static inline const uint8_t *chain_read(const arena_view *v, arena_reader *r, ui
     }
     uint64_t left = limit - r->position;
     *size = left < capacity - r->offset ? (uint32_t) left : capacity - r->offset;
-    return b->data + (head ? sizeof(arena_content) : 0) + r->offset;
+    return b->data + (head ? ARENA_HEAD_BYTES : 0) + r->offset;
 }
 
 static inline void chain_advance(arena_reader *r, uint32_t bytes)

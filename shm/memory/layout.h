@@ -30,7 +30,7 @@
 #include "shm/memory/telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 6u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_VERSION 7u              /* grows with every change of the layout or of a record's meaning */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u
 #define LAYOUT_CORE_DOORBELL 1024u
@@ -119,7 +119,7 @@ static inline bool layout_ring_valid(const routerd_ring *ring) { return ring->ca
 static inline void layout_arena_split(size_t bytes, uint32_t *small_count, uint32_t *large_count)
 {
     size_t map = arena_map_bytes(bytes / ARENA_SMALL_BYTES);      /* an upper bound: as if all blocks were small */
-    size_t left = bytes > ARENA_HEADER_BYTES + map ? bytes - ARENA_HEADER_BYTES - map : 0;
+    size_t first = ARENA_HEADER_BYTES + map + ARENA_FRONT, left = bytes > first ? bytes - first : 0;
     *large_count = (uint32_t) (left / 3 * 2 / ARENA_LARGE_BYTES);
     *small_count = (uint32_t) ((left - (size_t) *large_count * ARENA_LARGE_BYTES) / ARENA_SMALL_BYTES);
 }

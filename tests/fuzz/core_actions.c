@@ -93,7 +93,7 @@ static void damage(const arena_view *v)
     arena_block *b = arena_at(v, index);
     uint32_t size = arena_capacity(v, index, false);
     if (below(2)) atomic_store(&b->next, some_block(v));
-    arena_content *c = (arena_content *) b->data;
+    arena_content *c = arena_content_of(v, index);
     if (below(2)) {
         atomic_store(&c->length, below(2) ? below(2000) : any());
         c->key_block = below(2) ? ROUTERD_NIL : some_block(v);
@@ -110,7 +110,7 @@ static void damage(const arena_view *v)
         c->section_end = (uint32_t) any();
         c->message_annotations = below(2) ? ARENA_NO_OFFSET : below(40);
         c->body = below(4) ? 0 : below(600);
-        if (!c->body) memcpy(c + 1, key, sizeof key < size - sizeof *c ? sizeof key : 0);
+        if (!c->body) memcpy(c + 1, key, sizeof key);
         uint8_t *digest = (uint8_t *) &c->extract;
         for (uint32_t i = 0; i < sizeof c->extract; i++)
             digest[i] = below(3) ? (uint8_t) (i % 4 ? 0 : any()) : (uint8_t) any();

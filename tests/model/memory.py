@@ -5,8 +5,8 @@ import struct
 
 from bench import contract
 
-CONTENT = 16  # bytes of a block's own header, before the content header
-LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in the content header (arena.h)
+CONTENT = 96  # bytes of a block before what all messages have of the content header
+LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in that part (content.h)
 
 
 class Memory:
@@ -38,7 +38,7 @@ class Memory:
     def block_place(self, arena: int, block: int) -> tuple[int, int]:
         """Offset and size of a block in its segment (arena.h: header, map, small blocks, large blocks)."""
         small, large = struct.unpack_from("=II", self.arenas[arena], 8)
-        first = 4096 + (small + large + 4095) // 4096 * 4096
+        first = 4096 + (small + large + 4095) // 4096 * 4096 + 48
         if block < small:
             return first + block * 512, 512
         return first + small * 512 + (block - small) * 16384, 16384

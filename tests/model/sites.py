@@ -180,18 +180,19 @@ class Site:
         block = self.arena.write(front + packet.payload)
         assert block is not None
         self.packets[block] = packet
-        at = self.memory.block_place(0, block)[0] + CONTENT
+        front_at, _ = self.memory.block_place(0, block)
+        at = front_at + CONTENT
         segment = self.memory.arenas[0]
         if text:
             where = len(ingress) + len(trace) + (packet.payload.index(text) if inside else 0)
             struct.pack_into("=II", segment, at + 16, where, len(text))
         routed = (OVERRIDE if packet.override else 0) | (STREAM if packet.streaming else 0)
         struct.pack_into(
-            "=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed
+            "=BBB", segment, at + 44, SECTION if packet.trace or packet.override else 0, packet.phase, routed
         )
-        struct.pack_into("=I", segment, at + 64, len(front))
-        struct.pack_into("=II", segment, at + 80, 0, len(ingress))
-        struct.pack_into("=III", segment, at + 88, len(ingress), len(trace), len(packet.trace))
+        struct.pack_into("=I", segment, at + 40, len(front))
+        struct.pack_into("=II", segment, front_at + 32, 0, len(ingress))
+        struct.pack_into("=III", segment, front_at + 40, len(ingress), len(trace), len(packet.trace))
         return block
 
     # ---- hearing ----

@@ -215,8 +215,8 @@ static void check_next(const hop_terms *t, const text *m)
     if (t->form == ANNOTATIONS_NONE) { CHECK(c->annotations == ANNOTATIONS_NONE, "something was left"); return; }
     bool afresh = !before.annotations || (t->state & SEND_AFRESH);
     uint32_t traced = !*t->id ? 0 : 1 + (afresh ? 0 : before.trace_count);
-    CHECK(c->trace_count == traced, "a trace of %u, not %u", c->trace_count, traced);
-    CHECK(c->user_count == before.user_count && c->user_to - c->user_from == before.user_to - before.user_from,
+    CHECK(hop_traced(c) == traced, "a trace of %u, not %u", hop_traced(c), traced);
+    CHECK(hop_users(c) == hop_users(&before) && hop_user_bytes(c) == hop_user_bytes(&before),
           "the user's entries have changed");
     if (t->to_length) CHECK(c->routed & ROUTED_OVERRIDE && c->to_length == t->to_length,
                             "the override is not the core's");

@@ -44,6 +44,17 @@ PRIVATE void link_send(worker_link *link, const uint8_t *bytes, size_t size)
     out->used += size;
 }
 
+/* What a reader of a content header takes from it: fields count where others say so. */
+static inline uint32_t hop_traced(const arena_content *c) { return c->annotations ? c->trace_count : 0; }
+static inline uint32_t hop_users(const arena_content *c)
+{
+    return c->message_annotations != ARENA_NO_OFFSET ? c->user_count : 0;
+}
+static inline uint32_t hop_user_bytes(const arena_content *c)
+{
+    return c->message_annotations != ARENA_NO_OFFSET ? c->user_to - c->user_from : 0;
+}
+
 static inline void *hop_arena(arena_view *v, arena_owner *o, uint32_t small, uint32_t large)
 {
     size_t bytes = arena_bytes(small, large);
@@ -102,7 +113,7 @@ static inline uint32_t hop_take(hop *h, const hop_terms *t, const uint8_t *bytes
         arena_free_chain(&h->p.arena, s.writer.head);
         return ROUTERD_NIL;
     }
-    content_header_fill(arena_content_of(&h->p.arena.view, s.writer.head), &found, 1);
+    content_header_fill(arena_content_of(&h->p.arena.view, s.writer.head), &found);
     return s.writer.head;
 }
 

@@ -13,7 +13,7 @@ from core.forwarder.link_terms import LinkTerms
 from tests.model.memory import Memory
 
 ARENA = 128 * 1024
-HEADER, PROPERTIES = 16, 32  # of a block; in it, where the content header says where properties begin
+HEADER, PROPERTIES = 128 + 16, 28  # of a block; in it, where the content header says where properties begin
 AFRESH = 32  # record.h, send_routed
 WILD = {"amqp": ("*", "#"), "mqtt": ("+", "#")}
 

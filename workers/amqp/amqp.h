@@ -38,7 +38,7 @@ PRIVATE void initial_state_keep(pump *p, out_delivery *o, const routerd_record *
 PRIVATE void initial_state_send(pump *p, out_delivery *o);
 
 /* content_header.c */
-PRIVATE void content_header_fill(arena_content *c, const scan_found *found, uint64_t now);
+PRIVATE void content_header_fill(arena_content *c, const scan_found *found);
 PRIVATE enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
                                        scan_found *found,
     enum scan_result result, bool *moved);
@@ -70,7 +70,7 @@ PRIVATE bool intake_complains(pump *p, const char *why);
 PRIVATE void intake_refuse(pump *p, worker_link *k, delivery *d, const char *why, const char *condition);
 PRIVATE bool intake_accept(pump *p, worker_link *k, delivery *d, uint32_t head, enum scan_result result,
                            const scan_found *found, in_delivery **s);
-PRIVATE void intake_complete(pump *p, worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
+PRIVATE void intake_complete(worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
                              in_delivery *s);
 PRIVATE routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
     uint64_t length, uint8_t flags);

@@ -232,6 +232,7 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
 {
     const char *why = NULL;
     bool map = trusted & annotations_form_bit(ANNOTATIONS_MAP);
+    content_reset_annotations(c);
     if (found->section_end) {
         c->section_end = found->section_end;
         if (trusted & 1u << found->section) {

@@ -6,18 +6,14 @@
 #include "workers/amqp/annotations.h"
 #include "workers/transport/transport.h"
 
-PRIVATE inline void content_header_fill(arena_content *c, const scan_found *found, uint64_t now)
+PRIVATE inline void content_header_fill(arena_content *c, const scan_found *found)
 {
-    c->delivery_annotations = found->delivery_annotations;
     c->message_annotations = found->message_annotations;
     c->properties = found->properties;
-    c->application_properties = found->application_properties;
     c->annotations_end = found->annotations_end;
     c->body = found->body;
     c->to_offset = found->to;
     c->to_length = found->to_length;
-    c->priority = found->priority;
-    c->arrived = now;
 }
 
 /* Checks router annotations and user-id of a message whose sections have arrived. */

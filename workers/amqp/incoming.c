@@ -90,10 +90,10 @@ PRIVATE inline bool intake_accept(pump *p, worker_link *k, delivery *d, uint32_t
 }
 
 /* A whole message is in its block: readers see it with the record that names it. */
-PRIVATE inline void intake_complete(pump *p, worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
+PRIVATE inline void intake_complete(worker_link *k, arena_content *c, uint64_t size, const scan_found *found,
                                     in_delivery *s)
 {
-    content_header_fill(c, found, p->now_ns);
+    content_header_fill(c, found);
     atomic_store_explicit(&c->length, size, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     link_advance(k);

@@ -39,7 +39,7 @@ static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
     }
     in_delivery *s;
     if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
-    intake_complete(p, k, c, size, &found, s);
+    intake_complete(k, c, size, &found, s);
     if (__builtin_expect(origin, 0))
         content_header_route(p, c, (uint32_t) p->routes->first.offset, p->routes->first.length);
     message_log(p, k, &p->arena.view, head, false);
@@ -192,7 +192,7 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
         intake_discard(s, true);
         return;
     case SCAN_DONE:
-        content_header_fill(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+        content_header_fill(arena_content_of(&p->arena.view, s->writer.head), &found);
         if (__builtin_expect(s->origin, 0))
             content_header_route(p, arena_content_of(&p->arena.view, s->writer.head), s->to_offset, s->to_length);
         s->posted = true;

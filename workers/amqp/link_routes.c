@@ -109,7 +109,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t si
     enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
     in_delivery *s;
     if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
-    intake_complete(p, k, c, before + size, &found, s);
+    intake_complete(k, c, before + size, &found, s);
     post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size,
                  (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (settled) delivery_settle(d);

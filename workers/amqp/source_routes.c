@@ -137,7 +137,7 @@ PRIVATE inline void route_post_copies(pump *p, worker_link *k, const uint8_t *st
             stats_add(p->stats, N_ROUTE_COPIES_LOST, 1);
             continue;
         }
-        content_header_fill(c, &found, p->now_ns);
+        content_header_fill(c, &found);
         content_header_route(p, c, (uint32_t) e->first.offset, e->first.length);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
         uint8_t extract = extract_chain(p, w.head, w.written, true, &found);

@@ -137,7 +137,7 @@ static enum framed_step ockam_post(pump *p, worker_connection *c, const uint8_t 
     }
     kept_change(p, k, before);
     arena_content *content = arena_content_of(&p->arena.view, w.head);
-    content_header_fill(content, &found, p->now_ns);
+    content_header_fill(content, &found);
     content_header_route(p, content, (uint32_t) e->first.offset, e->first.length);
     s->writer = w;
     s->posted = true;

@@ -66,9 +66,9 @@ PRIVATE inline void rmr_unsign(const rmr_terms *t, const framed_connection *x, u
     else memset(header + RMR_SID, 0, RMR_SID_BYTES);
 }
 
-static void rmr_content_header(arena_content *c, const scan_found *found, uint64_t now)
+static void rmr_content_header(arena_content *c, const scan_found *found)
 {
-    content_header_fill(c, found, now);
+    content_header_fill(c, found);
     c->user_from = found->message_annotations + 12;
     c->user_to = found->annotations_end;
     c->user_count = 2;
@@ -117,7 +117,7 @@ static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header
     chain_write(&p->arena, &s->writer, ARENA_LARGE, front, length);
     chain_write(&p->arena, &s->writer, ARENA_LARGE, header + parts->head, here);
     kept_change(p, k, before);
-    rmr_content_header(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+    rmr_content_header(arena_content_of(&p->arena.view, s->writer.head), &found);
     s->posted = true;
     s->complete = s->whole = here == parts->payload;
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);

@@ -34,10 +34,10 @@ static inline void table_prefetch(const core_router *c, const core_link *l, cons
     const routerd_record *r = &k->ring->slot[at & (k->capacity - 1)];
     if (r->type != A_DELIVER || r->state != KEY_FOUND) return;
     route_prefetch(t, (int32_t) r->delivery, (int32_t) (r->delivery >> 32));
-    const arena_block *b = arena_at(&c->arena[l->worker], r->block);
-    if (!b || r->credit >= ARENA_LARGE_BYTES / 2) return;
-    __builtin_prefetch(b->data);  /* the message's length, and below it the source that it names */
-    __builtin_prefetch(b->data + sizeof(arena_content) + r->credit);
+    const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
+    if (!content || r->credit >= ARENA_LARGE_BYTES / 2) return;
+    __builtin_prefetch((const void *) &content->length);
+    __builtin_prefetch((const uint8_t *) (content + 1) + r->credit);  /* the source that it names */
 }
 
 typedef struct {               /* a message as a route table sees it; its texts stay in its content and are untrusted */

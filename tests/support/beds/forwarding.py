@@ -12,7 +12,7 @@ ARENA = 256 * 1024
 SENDER, RECEIVER = 0, 1  # workers, and arenas; the core's arena is number 2
 WORKERS = 2
 INCOMING = 5 << 32 | 7  # the sender worker's handle
-HEADER = 16  # bytes of a block's own header
+HEADER = 128 + 16  # bytes between the map and the first content header of a message without annotations
 
 
 class Bed:

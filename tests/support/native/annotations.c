@@ -20,7 +20,6 @@ int pass(const hop_terms *terms, const uint8_t *bytes, size_t size, passed *p)
     if (one->p.arena.free_count[0] + one->p.arena.free_count[1] != before) return -1;
     const arena_content *c = &one->content;
     *p = (passed) { one->why, one->condition, one->out.bytes, one->out.used, c->annotations, c->routed, c->phase,
-        c->section_flags,
-                    c->ingress_length, c->trace_count, c->user_count };
+        c->annotations ? c->section_flags : 0, c->annotations ? c->ingress_length : 0, hop_traced(c), hop_users(c) };
     return done;
 }

@@ -250,8 +250,8 @@ class World:
         memory: mmap.mmap = self.segments.arenas[0]
         at = self.chance.randrange(4096 + 4096, len(memory) - 8) & ~7
         if self.chance.random() < 0.7:
-            small = 2 * 4096 + 512 * (self.chance.choice(self.blocks) % 400)
-            at = small + 4 * self.chance.randrange(20)
+            small = 2 * 4096 + 48 + 512 * (self.chance.choice(self.blocks) % 400)
+            at = small + 4 * self.chance.randrange(36)
         value = self.chance.choice((0, 1, 0xFFFFFFFF, self.chance.getrandbits(32), self.chance.randrange(700)))
         memory[at : at + 4] = struct.pack("<I", value)
 
