@@ -155,6 +155,67 @@ static inline amqp_value amqp_next(amqp_cursor *items)
     return v;
 }
 
+/* ---- fields: the next item of a list whose type its place demands ---- */
+
+enum amqp_field { AMQP_FIELD_NULL, AMQP_FIELD_THERE, AMQP_FIELD_WRONG };     /* wrong: of another type, or truncated */
+
+/* A uint in any of its forms; *n changes only if it is there. */
+__attribute__((always_inline)) static inline enum amqp_field amqp_next_uint(amqp_cursor *items, uint32_t *n)
+{
+    const uint8_t *p = items->at;
+    size_t left = (size_t) (items->end - p);
+    if (!left) return AMQP_FIELD_WRONG;
+    if (*p == AMQP_NULL) { items->at = p + 1; return AMQP_FIELD_NULL; }
+    if (*p == AMQP_SMALLUINT && left > 1) { *n = p[1]; items->at = p + 2; return AMQP_FIELD_THERE; }
+    if (*p == AMQP_UINT0) { *n = 0; items->at = p + 1; return AMQP_FIELD_THERE; }
+    if (*p != AMQP_UINT || left < 5) return AMQP_FIELD_WRONG;
+    *n = be32(p + 1);
+    items->at = p + 5;
+    return AMQP_FIELD_THERE;
+}
+
+/* A boolean in any of its forms; the same. */
+__attribute__((always_inline)) static inline enum amqp_field amqp_next_boolean(amqp_cursor *items, bool *truth)
+{
+    const uint8_t *p = items->at;
+    size_t left = (size_t) (items->end - p);
+    if (!left) return AMQP_FIELD_WRONG;
+    uint8_t code = *p;
+    bool wide = code == AMQP_BOOLEAN;
+    if (code == AMQP_NULL) { items->at = p + 1; return AMQP_FIELD_NULL; }
+    if (wide ? left < 2 || p[1] > 1 : code != AMQP_TRUE && code != AMQP_FALSE) return AMQP_FIELD_WRONG;
+    *truth = wide ? p[1] : code == AMQP_TRUE;
+    items->at = p + 1 + wide;
+    return AMQP_FIELD_THERE;
+}
+
+/* A binary in either form; the same. */
+__attribute__((always_inline)) static inline enum amqp_field amqp_next_binary(amqp_cursor *items, amqp_octets *octets)
+{
+    const uint8_t *p = items->at;
+    size_t left = (size_t) (items->end - p), head, size;
+    if (!left) return AMQP_FIELD_WRONG;
+    if (*p == AMQP_NULL) { items->at = p + 1; return AMQP_FIELD_NULL; }
+    if (!amqp_is_binary(*p) || left < (head = amqp_head(*p))) return AMQP_FIELD_WRONG;
+    size = __builtin_expect(head == 2, 1) ? p[1] : be32(p + 1);
+    if (size > left - head) return AMQP_FIELD_WRONG;
+    *octets = (amqp_octets) { p + head, (uint32_t) size };
+    items->at = p + head + size;
+    return AMQP_FIELD_THERE;
+}
+
+/* A list behind its descriptor, both in their short forms, as most frames begin: the descriptor's number.  0: there may
+ * be a list all the same, which amqp_take and amqp_list read. */
+__attribute__((always_inline)) static inline uint8_t amqp_short_list(const uint8_t *p, const uint8_t *end,
+                                                                     amqp_cursor *items, uint32_t *count)
+{
+    if (end - p < 6 || p[0] != AMQP_DESCRIBED || p[1] != AMQP_SMALLULONG || p[3] != AMQP_LIST8) return 0;
+    if (!p[4] || p[4] > end - p - 5) return 0;
+    *count = p[5];
+    *items = (amqp_cursor) { p + 6, p + 5 + p[4] };
+    return p[2];
+}
+
 /* ---- readers, which accept none ---- */
 
 /* A value's constructor; for none that of a described value, which matches no type below. */

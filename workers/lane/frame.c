@@ -36,6 +36,17 @@ static inline uint8_t descriptor(amqp_value v)
     }
 }
 
+/* The performative and its list, in any of their forms; where the payload begins.  NULL: it is malformed. */
+__attribute__((noinline)) static const uint8_t *performative(const uint8_t *at, const uint8_t *end, lane_frame *f)
+{
+    if (*at++ != AMQP_DESCRIBED) return NULL;
+    amqp_value code = amqp_take(at, end, 0), list;
+    f->performative = descriptor(code);
+    if (!f->performative) return NULL;
+    list = amqp_take(code.at + code.size, end, 0);
+    return amqp_list(list, &f->fields.items, &f->fields.count) ? list.at + list.size : NULL;
+}
+
 /* A frame that is there as a whole. */
 PRIVATE inline enum lane_fault lane_frame_read(const uint8_t *octets, size_t size, lane_frame *f)
 {
@@ -44,13 +55,9 @@ PRIVATE inline enum lane_fault lane_frame_read(const uint8_t *octets, size_t siz
     *f = (lane_frame) { .type = octets[5], .channel = be16(octets + 6), .payload = end };
     if (head < LANE_FRAME_HEAD || head > size) return LANE_FRAMING;
     if (f->type || at == end) return LANE_FINE;
-    if (*at++ != AMQP_DESCRIBED) return LANE_DECODE;
-    amqp_value code = amqp_take(at, end, 0), list;
-    f->performative = descriptor(code);
-    if (!f->performative) return LANE_DECODE;
-    list = amqp_take(code.at + code.size, end, 0);
-    if (!amqp_list(list, &f->fields.items, &f->fields.count)) return LANE_DECODE;
-    f->payload = list.at + list.size;
+    f->performative = amqp_short_list(at, end, &f->fields.items, &f->fields.count);
+    if (__builtin_expect(f->performative != 0, 1)) f->payload = f->fields.items.end;
+    else if (!(f->payload = performative(at, end, f))) return LANE_DECODE;
     f->payload_size = (uint32_t) (end - f->payload);
     return LANE_FINE;
 }
@@ -67,21 +74,30 @@ static inline amqp_value field_next(lane_fields *f)
     return amqp_code_of(v) == AMQP_NULL ? none : v;
 }
 
-/* These return whether the field is there. */
-static inline bool field_uint(lane_fields *f, uint32_t *n)
+/* These return whether the field is there.  They are inlined so that a frame's fields stay in registers. */
+__attribute__((always_inline)) static inline bool field_uint(lane_fields *f, uint32_t *n)
 {
-    amqp_value v = field_next(f);
-    if (!v.at) return false;
-    if (!amqp_uint(v, n)) f->bad = true;
-    return true;
+    if (!f->count) return false;
+    f->count--;
+    enum amqp_field is = amqp_next_uint(&f->items, n);
+    f->bad |= is == AMQP_FIELD_WRONG;
+    return is == AMQP_FIELD_THERE;
 }
 
-static inline bool field_boolean(lane_fields *f, bool *truth)
+__attribute__((always_inline)) static inline bool field_boolean(lane_fields *f, bool *truth)
 {
-    amqp_value v = field_next(f);
-    if (!v.at) return false;
-    if (!amqp_boolean(v, truth)) f->bad = true;
-    return true;
+    if (!f->count) return false;
+    f->count--;
+    enum amqp_field is = amqp_next_boolean(&f->items, truth);
+    f->bad |= is == AMQP_FIELD_WRONG;
+    return is == AMQP_FIELD_THERE;
+}
+
+__attribute__((always_inline)) static inline void field_binary(lane_fields *f, amqp_octets *octets)
+{
+    if (!f->count) return;
+    f->count--;
+    f->bad |= amqp_next_binary(&f->items, octets) == AMQP_FIELD_WRONG;
 }
 
 static inline bool field_ushort(lane_fields *f, uint16_t *n)
@@ -121,14 +137,12 @@ PRIVATE inline enum lane_fault lane_transfer_read(const lane_frame *frame, lane_
     *t = (lane_transfer) { 0 };
     field_must(&f, field_uint(&f, &t->handle));
     t->has_id = field_uint(&f, &t->id);
-    amqp_value tag = field_next(&f);
-    if (tag.at) {
-        t->tag = amqp_binary(tag);
-        field_must(&f, t->tag.at && t->tag.size <= LANE_TAG_MAX);
-    }
+    field_binary(&f, &t->tag);
+    field_must(&f, t->tag.size <= LANE_TAG_MAX);
     t->has_format = field_uint(&f, &t->format);
     t->has_settled = field_boolean(&f, &t->settled);
     field_boolean(&f, &t->more);
+    if (__builtin_expect(!f.count, 1)) return frame_fault(&f);
     t->second = field_second(&f);
     t->state = field_described(&f);
     field_boolean(&f, &t->resume);

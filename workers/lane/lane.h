@@ -9,7 +9,7 @@
  * A state of a delivery is kept and passed on as its own octets, so nothing of it is lost on its way.
  *
  * Nothing here reads a socket, keeps time or knows the engine.  Functions per frame allocate nothing; a map allocates
- * a page for LANE_PAGE numbers that follow each other, and keeps the last page that became empty for the next numbers.
+ * a page for LANE_PAGE numbers that follow each other, and keeps pages that became empty for the next numbers.
  *
  * Prohibited: interpreting a frame that lane_frame_size has not found to be there as a whole; passing on a state that
  * lane_state_sound has not accepted (one peer's malformed octets would end another peer's connection).
@@ -142,8 +142,9 @@ typedef struct lane_page {
 
 typedef struct {
     lane_page **slots;                 /* open addressing by page number; NULL: nothing was ever put */
-    uint32_t mask, pages;
-    lane_page *first, *last, *recent, *spare;
+    uint32_t mask, pages, spares;
+    lane_page *first, *last, *recent;
+    lane_page *spare;                  /* empty ones, by `next` */
 } lane_map;
 
 PRIVATE bool lane_map_put(lane_map *m, uint32_t key, uint64_t value);

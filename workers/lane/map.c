@@ -9,19 +9,24 @@
 #include "workers/lane/lane.h"
 
 #define MAP_SLOTS 8u
+#define MAP_SPARES 32u                 /* pages for 1024 deliveries, which settle together */
 
 static inline uint32_t slot_of(const lane_map *m, uint32_t number) { return (number * 0x9e3779b1u >> 8) & m->mask; }
 
 /* Of page numbers, which have as many bits less as a page has keys: whether a comes before b. */
 static inline bool page_before(uint32_t a, uint32_t b) { return (int32_t) ((a - b) * LANE_PAGE) < 0; }
 
-static inline lane_page *page_of(lane_map *m, uint32_t number)
+__attribute__((noinline)) static lane_page *page_find(lane_map *m, uint32_t number)
 {
-    if (__builtin_expect(m->recent && m->recent->number == number, 1)) return m->recent;
     if (!m->pages) return NULL;
     for (uint32_t i = slot_of(m, number); m->slots[i]; i = (i + 1) & m->mask)
         if (m->slots[i]->number == number) return m->recent = m->slots[i];
     return NULL;
+}
+
+static inline lane_page *page_of(lane_map *m, uint32_t number)
+{
+    return __builtin_expect(m->recent && m->recent->number == number, 1) ? m->recent : page_find(m, number);
 }
 
 static void slot_put(lane_map *m, lane_page *page)
@@ -57,12 +62,16 @@ static void slot_remove(lane_map *m, const lane_page *page)
     m->slots[i] = NULL;
 }
 
-static lane_page *page_new(lane_map *m, uint32_t number)
+__attribute__((noinline)) static lane_page *page_new(lane_map *m, uint32_t number)
 {
     if (!slots_grow(m)) return NULL;
-    lane_page *page = m->spare ? m->spare : (lane_page *) calloc(1, sizeof *page), *after = m->last;
-    if (!page) return NULL;
-    m->spare = NULL;
+    lane_page *page = m->spare, *after = m->last;
+    if (page) {
+        m->spare = page->next;
+        m->spares--;
+    } else if (!(page = (lane_page *) calloc(1, sizeof *page))) {
+        return NULL;
+    }
     while (after && page_before(number, after->number)) after = after->previous;
     page->number = number;
     page->previous = after;
@@ -74,22 +83,24 @@ static lane_page *page_new(lane_map *m, uint32_t number)
     return m->recent = page;
 }
 
-static void page_free(lane_map *m, lane_page *page)
+__attribute__((noinline)) static void page_free(lane_map *m, lane_page *page)
 {
     slot_remove(m, page);
     *(page->next ? &page->next->previous : &m->last) = page->previous;
     *(page->previous ? &page->previous->next : &m->first) = page->next;
     m->pages--;
     m->recent = NULL;
-    if (m->spare) free(page);
-    else m->spare = page;              /* all of its values are 0 */
+    if (m->spares == MAP_SPARES) { free(page); return; }
+    m->spares++;
+    page->next = m->spare;
+    m->spare = page;                   /* all of its values are 0 */
 }
 
 /* Gives the number a value other than 0, in place of the one it may have.  False: there is no memory. */
-PRIVATE inline bool lane_map_put(lane_map *m, uint32_t key, uint64_t value)
+__attribute__((always_inline)) PRIVATE inline bool lane_map_put(lane_map *m, uint32_t key, uint64_t value)
 {
     lane_page *page = page_of(m, key / LANE_PAGE);
-    if (!page && !(page = page_new(m, key / LANE_PAGE))) return false;
+    if (__builtin_expect(!page, 0) && !(page = page_new(m, key / LANE_PAGE))) return false;
     uint64_t *at = &page->value[key % LANE_PAGE];
     page->used += !*at;
     *at = value;
@@ -139,13 +150,18 @@ PRIVATE inline uint64_t lane_map_next(lane_map *m, uint32_t *key, uint32_t last)
     return 0;
 }
 
-PRIVATE inline void lane_map_end(lane_map *m)
+static void pages_free(lane_page *page)
 {
-    for (lane_page *page = m->first, *next; page; page = next) {
+    for (lane_page *next; page; page = next) {
         next = page->next;
         free(page);
     }
-    free(m->spare);
+}
+
+PRIVATE inline void lane_map_end(lane_map *m)
+{
+    pages_free(m->first);
+    pages_free(m->spare);
     free(m->slots);
     *m = (lane_map) { 0 };
 }

@@ -88,9 +88,35 @@ PRIVATE inline uint32_t lane_put_size(uint8_t *frame, const uint8_t *end)
     return size;
 }
 
+static inline uint8_t *put_uint(uint8_t *to, uint32_t n)
+{
+    if (!n) return amqp_put(to, AMQP_UINT0, 0);
+    return n <= UINT8_MAX ? amqp_put(to, AMQP_SMALLUINT, n) : amqp_put(to, AMQP_UINT, n);
+}
+
+/* A delivery's first TRANSFER that says no more than its numbers, its tag, and whether it is settled and has more. */
+static inline uint8_t *put_plain(uint8_t *to, uint16_t channel, const lane_transfer *t)
+{
+    uint8_t *at = list_begin(to, channel, LANE_TRANSFER, false).at;
+    at = put_uint(at, t->handle);
+    at = put_uint(at, t->id);
+    at = amqp_put_head(at, AMQP_BINARY8, t->tag.size);
+    if (__builtin_expect(t->tag.size == sizeof(uint64_t), 1)) memcpy(at, t->tag.at, sizeof(uint64_t));
+    else memcpy(at, t->tag.at, t->tag.size);
+    at = put_uint(at + t->tag.size, t->format);
+    at = amqp_put(at, t->settled ? AMQP_TRUE : AMQP_FALSE, 0);
+    if (t->more) at = amqp_put(at, AMQP_TRUE, 0);
+    uint8_t *list = to + LANE_FRAME_HEAD + 3;
+    amqp_put_items_head(list, AMQP_LIST8, (uint32_t) (at - list) - 3, t->more ? 6 : 5);
+    return at;
+}
+
 /* All of a TRANSFER but its size and payload; where its payload begins. */
 PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t)
 {
+    if (__builtin_expect(t->has_id && t->tag.at && t->has_format && t->has_settled
+                         && !(t->second | t->resume | t->aborted | t->batchable) && !t->state.at, 1))
+        return put_plain(to, channel, t);
     bool wide = t->state.size > LIST8_STATE;
     list_writer w = list_begin(to, channel, LANE_TRANSFER, wide);
     list_uint(&w, t->handle);
