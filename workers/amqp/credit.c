@@ -9,9 +9,8 @@ PRIVATE inline void credit_owed(pump *p, worker_link *k, uint32_t credit)
         return;
     }
     k->owed += credit;
-    /* little credit is returned one by one */
-    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;
-    if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
+    /* one FLOW for a quarter of the link's credit; that of the far receiver, in a routed pair, passes at once */
+    if (k->owed && (k->routed || k->owed >= k->capacity / 4) && k->open && !p->withhold && !p->resting) {
         link_flow(k, k->owed);
         k->owed = 0;
         mark_dirty(p, k->conn);
