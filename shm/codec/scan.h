@@ -69,9 +69,10 @@ static inline bool scan_properties(const uint8_t *start, amqp_value value, scan_
     uint32_t count;
     if (!amqp_list(value, &fields, &count)) return false;
     for (uint32_t i = 0; i < count && i < 3; i++) {           /* message-id, user-id, to */
+        if (fields.at < fields.end && *fields.at == AMQP_NULL) { fields.at++; continue; }
         amqp_value f = amqp_next(&fields);
         if (!f.at) return false;
-        if (i < 2 || *f.at == AMQP_NULL) continue;
+        if (i < 2) continue;
         amqp_octets to = amqp_string(f);
         if (!to.at) return false;
         found->to = (uint32_t) (to.at - start);

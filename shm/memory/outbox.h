@@ -45,20 +45,23 @@ static inline bool outbox_grow(routerd_outbox *o)
     return true;
 }
 
+/* A record that waits for the ring. */
+__attribute__((noinline)) static routerd_record *outbox_queue(routerd_outbox *o)
+{
+    static routerd_record lost;
+    if (o->first + o->waiting == o->size && !outbox_grow(o)) {
+        o->failed = true;
+        return &lost;
+    }
+    return &o->queue[o->first + o->waiting++];
+}
+
 /* A zeroed record, posted already, which the caller fills in before the next call. */
 static inline routerd_record *outbox_post(routerd_outbox *o)
 {
-    static routerd_record lost;
-    routerd_record *r = o->waiting ? NULL : ring_slot(&o->ring);
-    if (r) {
-        ring_push(&o->ring);
-    } else {
-        if (o->first + o->waiting == o->size && !outbox_grow(o)) {
-            o->failed = true;
-            return &lost;
-        }
-        r = &o->queue[o->first + o->waiting++];
-    }
+    routerd_record *r = __builtin_expect(!o->waiting, 1) ? ring_slot(&o->ring) : NULL;
+    if (__builtin_expect(r != NULL, 1)) ring_push(&o->ring);
+    else r = outbox_queue(o);
     memset(r, 0, sizeof *r);
     return r;
 }

@@ -18,11 +18,10 @@ PRIVATE inline void content_header_fill(arena_content *c, const scan_found *foun
 
 /* Checks router annotations and user-id of a message whose sections have arrived. */
 PRIVATE inline enum scan_result content_check(const worker_connection *conn, arena_content *c, uint8_t *bytes,
-                                              scan_found *found,
-                                       enum scan_result result, bool *moved)
+                                              scan_found *found, enum scan_result result, bool *moved)
 {
     result = annotations_check(c, bytes, found, conn->trusted, result, moved);
-    return security_user_id(conn, bytes, found, result);
+    return __builtin_expect(conn->user != NULL, 0) ? security_user_id(conn, bytes, found, result) : result;
 }
 
 /* Finds the key by which a route table routes a message. MORE: its application properties have not arrived. */

@@ -119,8 +119,8 @@ PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
     worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k || !k->outgoing) return;
-    out_delivery *o = r->arena <= p->workers && arena_at(&p->views[r->arena],
-                                                         r->block) ? (out_delivery *) pool_take(&p->outs) : NULL;
+    out_delivery *o = r->arena <= p->workers && arena_at(&p->views[r->arena], r->block)
+        ? (out_delivery *) pool_take(&p->outs, sizeof(out_delivery)) : NULL;
     if (!o) {
         stats_add(p->stats, N_BAD_RECORDS, 1);
         post_done(p, k, r->peer, F_DROPPED);
@@ -159,8 +159,8 @@ static out_delivery *egress_find(pump *p, const routerd_record *r)
     return NULL;
 }
 
-/* Ends the writing of a delivery, all of whose message is in the engine. */
-static void egress_finish(pump *p, worker_link *k, out_delivery *o)
+/* Ends the writing of a delivery, all of whose message is in frames; `sent`: its last frame is complete. */
+static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
 {
     delivery *d = o->delivery;
     stats_add(p->stats, N_DELIVERIES_OUT, 1);
@@ -168,11 +168,12 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o)
     if (o->settled) {
         out_times(o, post_done(p, k, o->core, 0));
         out_free(p, o);
-        delivery_settle(d);
+        if (sent) delivery_drop(d);
+        else delivery_settle(d);
         return;
     }
     out_sent(k, o);
-    link_advance(k);
+    if (!sent) link_advance(k);
 }
 
 /* Begins a delivery in the engine, with what precedes the bytes of its blocks.  False: the message is malformed. */
@@ -204,6 +205,11 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
         return SERVE_EMPTY;
     }
     if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_send(p, o);
+    if (state == CONTENT_COMPLETE && !o->reader.position && length <= arena_capacity(v, o->reader.head, true)
+        && link_send_whole(k, (const uint8_t *) (c + 1), length)) {
+        egress_finish(p, k, o, true);
+        return SERVE_EMPTY;
+    }
     while (o->reader.position < length) {
         uint32_t n;
         const uint8_t *from = chain_read(v, &o->reader, length, &n);
@@ -224,7 +230,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
         if (o->reader.position < length && session_outgoing(session) >= SESSION_HIGH) return SERVE_BUSY;
     }
     if (state != CONTENT_COMPLETE) return SERVE_BLOCKED;
-    egress_finish(p, k, o);
+    egress_finish(p, k, o, false);
     return SERVE_EMPTY;
 }
 
@@ -307,7 +313,8 @@ PRIVATE inline void egress_updated(pump *p, worker_link *k, delivery *d)
     if (!o) { egress_forgotten(p, k, d); return; }
     if (!settled && !delivery_remote_state(d)) { delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
-    disposition_read(p, d, r);
+    r->state = d->state_code;
+    if (__builtin_expect(r->state != S_ACCEPTED, 0)) disposition_read(p, d, r);
     o->outcome_known = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
         || r->state == S_TRANSACTIONAL;
     delivery_clear(d);

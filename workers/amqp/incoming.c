@@ -25,14 +25,14 @@ PRIVATE inline void in_delivery_free(pump *p, in_delivery *s)
     if (s->next) s->next->previous = s->previous;
     if (k->current == s) { k->current = NULL; k->held = false; }
     if (s->delivery) delivery_set_context(s->delivery, NULL);
-    free(s->body);
+    if (__builtin_expect(s->body != NULL, 0)) free(s->body);
     pool_give(&p->ins, s);
     p->unsettled--;
 }
 
 PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d)
 {
-    in_delivery *s = (in_delivery *) pool_take(&p->ins);
+    in_delivery *s = (in_delivery *) pool_take(&p->ins, sizeof(in_delivery));
     if (!s) return NULL;
     s->delivery = d;
     s->writer.head = ROUTERD_NIL;

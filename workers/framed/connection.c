@@ -35,7 +35,8 @@ GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dial
     const framed_protocol *speaks = p->listeners[listener].framed->speaks;
     framed_connection *x = (framed_connection *) calloc(1, sizeof *x);
     uint8_t *in = (uint8_t *) malloc(FRAMED_BUFFER);
-    worker_connection *c = x && in && framed_prepare(p, speaks) ? (worker_connection *) pool_take(&p->conns) : NULL;
+    worker_connection *c = x && in && framed_prepare(p, speaks)
+        ? (worker_connection *) pool_take(&p->conns, sizeof(worker_connection)) : NULL;
     if (!c) {
         free(in);
         free(x);

@@ -62,7 +62,7 @@ PRIVATE inline void framed_malformed(pump *p, worker_connection *c, enum counter
 
 PRIVATE inline in_delivery *framed_in(pump *p, worker_link *k)
 {
-    in_delivery *s = (in_delivery *) pool_take(&p->ins);
+    in_delivery *s = (in_delivery *) pool_take(&p->ins, sizeof(in_delivery));
     if (!s) return NULL;
     s->writer.head = ROUTERD_NIL;
     in_delivery_link(k, s);

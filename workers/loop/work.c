@@ -38,9 +38,10 @@ static void work_update_in(pump *p, const routerd_record *r)
         delivery *d = s->delivery;
         if (r->peer) s->core = r->peer;
         if (r->state && !s->settled) {
-            disposition_write(p, d, r);
-            if (settled && !s->complete) s->outcome = r->state;
-            else delivery_update(d, r->state);
+            if (__builtin_expect(r->state != S_ACCEPTED, 0)) disposition_write(p, d, r);
+            if (!settled) delivery_update(d, r->state);
+            else if (s->complete) delivery_ends(d, r->state);
+            else s->outcome = r->state;
             s->outcome_sent |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
                 || r->state == S_TRANSACTIONAL;
         }

@@ -40,8 +40,10 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     if (piece.first) {
         d = delivery_take(k);
         d->id = t.id;
-        d->tag_size = t.tag.size;
-        if (t.tag.size) memcpy(d->tag, t.tag.at, t.tag.size);
+        if (__builtin_expect(k->routed, 0) && t.tag.size) {
+            d->tag_size = (uint8_t) t.tag.size;
+            memcpy(d->tag, t.tag.at, t.tag.size);
+        }
         if (!t.settled && !t.aborted) {
             d->mapped = true;
             if (!lane_map_put(&s->lane.in, d->id, value_of(d))) abort();

@@ -12,15 +12,12 @@ PRIVATE inline delivery *delivery_take(worker_link *k)
 {
     lane_connection *l = k->session->connection;
     delivery *d = l->spare;
-    if (d) {
-        uint8_t *held = d->held;
-        uint32_t room = d->held_room;
+    if (__builtin_expect(d != NULL, 1)) {
         l->spare = d->next;
-        memset(d, 0, sizeof *d);
-        d->held = held;
-        d->held_room = room;
+        memset(d, 0, offsetof(delivery, tag));
     } else {
-        d = (delivery *) memory_clear(sizeof *d);
+        if (!(d = (delivery *) aligned_alloc(_Alignof(delivery), sizeof *d))) abort();
+        memset(d, 0, sizeof *d);
     }
     d->link = k;
     d->next = k->deliveries;
@@ -40,30 +37,40 @@ static void unread_remove(worker_link *k, delivery *d)
     k->unread--;
 }
 
+/* Brings what is behind `tag` back to what a new delivery has. */
+__attribute__((noinline)) static void delivery_unload(delivery *d)
+{
+    worker_session *s = d->link->session;
+    if (d->held_frames) { lane_release(&s->lane, d->held_frames); session_due(s); }
+    if (d->held_room > HELD_KEPT) { free(d->held); d->held = NULL; d->held_room = 0; }
+    d->held_at = d->held_size = d->held_frames = 0;
+    free(d->state_made);
+    d->state_made = NULL;
+    state_forget(d);
+}
+
 PRIVATE inline void delivery_drop(delivery *d)
 {
     worker_link *k = d->link;
     worker_session *s = k->session;
+    lane_connection *l = s->connection;
     delivery_unchange(d);
     if (k->arriving == d) { k->arriving = NULL; k->discarding = true; }
     if (k->sending == d) k->sending = NULL;
-    if (d->held_frames) { lane_release(&s->lane, d->held_frames); session_due(s); }
     if (d->unread) unread_remove(k, d);
-    if (d->queued) queue_remove(d);
+    if (__builtin_expect(d->queued, 0)) queue_remove(d);
     if (d->mapped) lane_map_take(d->outgoing ? &s->lane.out : &s->lane.in, d->id);
-    state_forget(d);
-    if (d->state != d->small) free(d->state);
-    d->state = NULL;
-    if (d->held_room > HELD_KEPT) { free(d->held); d->held = NULL; d->held_room = 0; }
+    if (__builtin_expect(d->laden, 0)) delivery_unload(d);
     if (d->previous) d->previous->next = d->next;
     else k->deliveries = d->next;
     if (d->next) d->next->previous = d->previous;
-    d->next = s->connection->spare;
-    s->connection->spare = d;
+    d->next = l->spare;
+    l->spare = d;
 }
 
 PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size)
 {
+    d->laden = true;
     if (d->held_at == d->held_size) d->held_at = d->held_size = 0;
     if (d->held_size + size > d->held_room) {
         d->held_room = (uint32_t) (d->held_size + size) * 2;
@@ -83,12 +90,18 @@ PRIVATE inline void delivery_unchange(delivery *d)
     d->changed = false;
 }
 
+/* Our state, which its settlement is going to say. */
+PRIVATE inline void delivery_ends(delivery *d, uint64_t code)
+{
+    if (__builtin_expect(d->laden, 0) && d->local_code != code) state_forget(d);
+    d->local_code = (uint32_t) code;
+}
+
 /* Our state.  The next frame says it: the first TRANSFER, or a DISPOSITION, with the settlement if that follows. */
 PRIVATE inline void delivery_update(delivery *d, uint64_t code)
 {
     lane_connection *l = d->link->session->connection;
-    if (d->local && d->local_code != code) state_forget(d);
-    d->local_code = (uint32_t) code;
+    delivery_ends(d, code);
     if (d->changed) return;
     d->changed = true;
     d->changed_previous = NULL;
@@ -118,8 +131,9 @@ PRIVATE inline delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t
     delivery *d = delivery_take(k);
     d->outgoing = true;
     d->presettled = settled;
-    d->tag_size = (uint32_t) size;
-    memcpy(d->tag, tag, size);
+    d->tag_size = (uint8_t) size;
+    if (__builtin_expect(size == sizeof(uint64_t), 1)) memcpy(d->tag, tag, sizeof(uint64_t));
+    else memcpy(d->tag, tag, size);
     k->sending = d;
     return d;
 }
@@ -149,7 +163,7 @@ PRIVATE inline void link_advance(worker_link *k)
 }
 
 /* Out: the deliveries that may begin now.  In: those that the sender may begin, and those that nobody has taken. */
-PRIVATE inline int link_credit(worker_link *k)
+__attribute__((always_inline)) PRIVATE inline int link_credit(worker_link *k)
 {
     uint32_t n = k->outgoing ? k->attached && !k->session->ended_here ? k->lane.credit : 0 : k->lane.credit + k->unread;
     return n > INT32_MAX ? INT32_MAX : (int) n;
@@ -179,7 +193,7 @@ PRIVATE inline int link_drained(worker_link *k)
 PRIVATE inline ssize_t link_recv(worker_link *k, uint8_t *to, size_t size)
 {
     delivery *d = k->unread_first;
-    size_t n = d->held_size - d->held_at, done = n < size ? n : size;
+    size_t n = d->laden ? d->held_size - d->held_at : 0, done = n < size ? n : size;
     if (__builtin_expect(done != 0, 0)) {
         memcpy(to, d->held + d->held_at, done);
         d->held_at += (uint32_t) done;

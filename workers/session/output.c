@@ -218,6 +218,32 @@ PRIVATE inline void link_send(worker_link *k, const uint8_t *bytes, size_t size)
     queue_add(s, d);
 }
 
+/* Writes all of the current delivery as one frame, and the delivery is sent.  False: nothing is written, because it
+ * does not fit, it has to wait, or it has begun. */
+PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t size)
+{
+    delivery *d = k->sending;
+    worker_session *s = k->session;
+    lane_connection *l = s->connection;
+    if (s->queue_first || !s->lane.out_window || d->numbered || d->changed || size + LANE_TRANSFER_MAX > l->max_frame)
+        return false;
+    lane_transfer t = { .tag = { d->tag, d->tag_size }, .has_format = true, .has_settled = true,
+                        .settled = d->presettled };
+    uint8_t *frame = out_frame(l, size + LANE_TRANSFER_MAX);
+    lane_send(&s->lane, &k->lane, &t);
+    d->id = t.id;
+    d->numbered = d->done = d->sent = true;
+    if (!d->presettled) {
+        d->mapped = true;
+        if (!lane_map_put(&s->lane.out, d->id, value_of(d))) abort();
+    }
+    uint8_t *payload = lane_put_transfer(frame, s->local, &t);
+    memcpy(payload, bytes, size);
+    l->out_end += lane_put_size(frame, payload + size);
+    k->sending = NULL;
+    return true;
+}
+
 /* Writes the last frame of a delivery, all of whose octets are in frames.  False: the window is shut. */
 static bool delivery_last(lane_connection *l, delivery *d)
 {

@@ -78,12 +78,14 @@ PRIVATE delivery *delivery_take(worker_link *k);
 PRIVATE void delivery_drop(delivery *d);
 PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size);
 PRIVATE delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled);
+PRIVATE void delivery_ends(delivery *d, uint64_t code);
 PRIVATE void delivery_update(delivery *d, uint64_t code);
 PRIVATE void delivery_unchange(delivery *d);
 PRIVATE void delivery_settle(delivery *d);
 PRIVATE void delivery_abort(delivery *d);
 PRIVATE ssize_t link_recv(worker_link *k, uint8_t *to, size_t size);
 PRIVATE void link_send(worker_link *k, const uint8_t *bytes, size_t size);
+PRIVATE bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t size);
 PRIVATE void link_advance(worker_link *k);
 PRIVATE delivery *link_current(worker_link *k);
 PRIVATE int link_credit(worker_link *k);
@@ -114,7 +116,7 @@ static inline void delivery_set_context(delivery *d, void *context) { d->context
 static inline void *delivery_get_context(const delivery *d) { return d->context; }
 static inline size_t delivery_pending(const delivery *d)
 {
-    return d->aborted ? 0 : d->direct_size + d->held_size - d->held_at;
+    return d->aborted ? 0 : d->direct_size + (d->laden ? d->held_size - d->held_at : 0);
 }
 static inline bool delivery_partial(const delivery *d) { return d->partial; }
 static inline bool delivery_aborted(const delivery *d) { return d->aborted; }

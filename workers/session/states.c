@@ -30,6 +30,7 @@ PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uin
     uint8_t *copy = (uint8_t *) memory_for(NULL, size);
     memcpy(copy, octets, size);
     state_forget(d);
+    d->laden = true;
     d->local = copy;
     d->local_size = size;
     d->local_code = code;
@@ -67,26 +68,42 @@ PRIVATE void delivery_reject(delivery *d, const char *name, const char *descript
     delivery_update(d, LANE_REJECTED);
 }
 
+static const uint8_t plain_states[][4] = { PLAIN(LANE_ACCEPTED), PLAIN(LANE_REJECTED), PLAIN(LANE_RELEASED),
+                                           PLAIN(LANE_MODIFIED) };
+
 /* Our state as octets; none: no state. */
 PRIVATE inline amqp_value state_said(const delivery *d)
 {
-    static const uint8_t plain[][4] = { PLAIN(LANE_ACCEPTED), PLAIN(LANE_REJECTED), PLAIN(LANE_RELEASED),
-                                        PLAIN(LANE_MODIFIED) };
     if (!d->local_code) return (amqp_value) { NULL, 0 };
-    if (d->local) return (amqp_value) { d->local, d->local_size };
+    if (__builtin_expect(d->laden, 0) && d->local) return (amqp_value) { d->local, d->local_size };
     if (d->local_code < LANE_ACCEPTED || d->local_code > LANE_MODIFIED) return (amqp_value) { NULL, 0 };
-    return (amqp_value) { plain[d->local_code - LANE_ACCEPTED], 4 };
+    return (amqp_value) { plain_states[d->local_code - LANE_ACCEPTED], sizeof *plain_states };
 }
 
-
 /* Keeps the peer's state, if it is sound. */
-PRIVATE inline void state_note(delivery *d, amqp_value state)
+__attribute__((noinline)) static void state_keep(delivery *d, amqp_value state)
 {
-    if (!state.at || !lane_state_sound(state)) return;
-    if (d->state != d->small) free(d->state);
-    d->state = state.size <= sizeof d->small ? d->small : (uint8_t *) memory_for(NULL, state.size);
-    memcpy(d->state, state.at, state.size);
+    if (!lane_state_sound(state)) return;
+    free(d->state_made);
+    d->state_made = state.size > sizeof d->small ? (uint8_t *) memory_for(NULL, state.size) : NULL;
+    uint8_t *at = d->state_made ? d->state_made : d->small;
+    memcpy(at, state.at, state.size);
+    d->state = at;
     d->state_size = (uint32_t) state.size;
     d->state_code = lane_state_code(state);
+    d->laden = d->updated = true;
+}
+
+PRIVATE inline void state_note(delivery *d, amqp_value state)
+{
+    const uint8_t *accepted = plain_states[0];
+    if (!state.at) return;
+    if (__builtin_expect(state.size != sizeof *plain_states || memcmp(state.at, accepted, sizeof *plain_states), 0)) {
+        state_keep(d, state);
+        return;
+    }
+    d->state = accepted;
+    d->state_size = sizeof *plain_states;
+    d->state_code = LANE_ACCEPTED;
     d->updated = true;
 }

@@ -11,24 +11,23 @@
 
 /* A delivery between this end of a link and its peer's (AMQP 1.0 part 2.6.12), from its first octet until both have
  * forgotten it.  All of a link's are on its list; those that came and were not taken are on its list of unread ones,
- * too. */
+ * too.
+ *
+ * What most messages need comes first, in two cache lines.  What comes behind `tag` is set in few of them: it is the
+ * same in a spare delivery as in a new one, but for the room in `held`. */
 typedef struct delivery {
-    struct delivery *next, *previous;      /* of the link; `next` also of spare ones */
-    struct delivery *after, *before;       /* in: of the link's unread ones; out: of those that wait for the window */
-    struct delivery *changed_next, *changed_previous;
+    _Alignas(64) struct delivery *next;    /* of the link, or of spare ones */
+    struct delivery *previous;
     worker_link *link;
     void *context;                 /* the in_delivery or out_delivery; NULL: none */
+    struct delivery *after, *before;       /* in: of the link's unread ones; out: of those that wait for the window */
     uint32_t id;                   /* the delivery-id, once numbered */
-    uint32_t tag_size;
+    uint32_t local_code;           /* our state */
+    uint32_t state_code, state_size;
+    const uint8_t *state;          /* the peer's state as octets, valid if it has a code */
+    struct delivery *changed_next, *changed_previous;
     const uint8_t *direct;         /* the payload of the frame that is being read */
     uint32_t direct_size;
-    uint8_t *held;                 /* octets held_at to held_size: in: not taken; out: they wait for the window */
-    uint32_t held_at, held_size, held_room;
-    uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
-    uint8_t *state;                /* the peer's state as octets, `small` if it is short */
-    uint32_t state_size, state_code;
-    uint8_t *local;                /* our state as octets; NULL: one without fields */
-    uint32_t local_size, local_code;
     bool outgoing;
     bool partial, aborted;         /* in: more is to come; it was aborted */
     bool settled, updated;         /* the peer has settled it; its state or settlement has not been looked at */
@@ -39,8 +38,19 @@ typedef struct delivery {
     bool presettled;               /* out: its frames say that it is settled */
     bool aborting;                 /* out: its last frame says that it is aborted */
     bool queued;                   /* out: it waits for the window */
-    uint8_t tag[32], small[24];
+    bool laden;                    /* it has something behind `tag` */
+    uint8_t tag_size;
+    uint8_t tag[32];               /* in: of a routed link's deliveries alone */
+    uint8_t *held;                 /* octets held_at to held_size: in: not taken; out: they wait for the window */
+    uint32_t held_at, held_size, held_room;
+    uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
+    uint8_t *state_made;           /* allocated octets of `state`, NULL: none */
+    uint8_t *local;                /* our state as octets; NULL: one without fields */
+    uint32_t local_size;
+    uint8_t small[24];             /* octets of `state`, if it is short */
 } delivery;
+
+_Static_assert(offsetof(delivery, tag) + 8 <= 128, "what most messages need, and a tag of ours, is in two cache lines");
 
 typedef struct in_delivery {
     slot_head slot;
@@ -50,17 +60,19 @@ typedef struct in_delivery {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* the position of the slowest reader */
+    uint64_t wasted;               /* bytes since an outcome; beyond HOLD_HIGH the sender gets it at once */
+    struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
     uint32_t outcome;              /* an outcome before the message's end; the sender gets it at the end */
-    uint64_t wasted;               /* bytes received since; beyond HOLD_HIGH the sender gets the outcome at once */
+    uint32_t to_offset, to_length; /* the place of its next address, if not 0 */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
     bool outcome_sent;             /* its sender has the outcome and is to settle */
     bool passed;                   /* it has passed route workers */
     bool wants_whole;              /* a route worker needs the whole message */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
-    uint32_t to_offset, to_length; /* the place of its next address, if not 0 */
-    struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
 } in_delivery;
+
+_Static_assert(sizeof(in_delivery) == 128, "in two cache lines");
 
 typedef struct out_delivery {
     slot_head slot;

@@ -82,6 +82,7 @@ static inline bool over_share(const pump *p, const worker_link *k)
 static inline void kept_change(const pump *p, worker_link *k, const uint32_t before[2])
 {
     for (uint32_t c = 0; c < 2; c++) {
+        if (before[c] == p->arena.free_count[c]) continue;
         int64_t kept = (int64_t) k->kept[c] + before[c] - p->arena.free_count[c];
         k->kept[c] = kept > 0 ? (uint32_t) kept : 0;
     }
@@ -90,7 +91,7 @@ static inline void kept_change(const pump *p, worker_link *k, const uint32_t bef
 /* A new link of a connection, with the listener's terms.  NULL: there is no room. */
 static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoing)
 {
-    worker_link *k = (worker_link *) pool_take(&p->links);
+    worker_link *k = (worker_link *) pool_take(&p->links, sizeof(worker_link));
     if (!k) return NULL;
     k->conn = c;
     k->outgoing = outgoing;

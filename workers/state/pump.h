@@ -96,7 +96,7 @@ static inline uint64_t clock_ns(void)
 }
 
 /* A posted action, which the caller fills in before the next one. */
-static inline routerd_record *post_action(pump *p)
+__attribute__((always_inline)) static inline routerd_record *post_action(pump *p)
 {
     if (__builtin_expect(!p->detached, 1)) return outbox_post(&p->actions);
     memset(&p->discarded, 0, sizeof p->discarded);

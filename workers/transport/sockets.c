@@ -89,7 +89,7 @@ PRIVATE inline void conn_watch(pump *p, worker_connection *c)
 PRIVATE inline worker_connection *conn_begin(pump *p, int fd, uint16_t listener)
 {
     const worker_listener *l = &p->listeners[listener];
-    worker_connection *c = (worker_connection *) pool_take(&p->conns);
+    worker_connection *c = (worker_connection *) pool_take(&p->conns, sizeof(worker_connection));
     if (!c) return NULL;
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
