@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "shm/memory/record.h"
+#include "shm/unity.h"
 
 #define RING_AHEAD 4u          /* a producer prefetches the slot so many records ahead */
 
@@ -103,7 +104,7 @@ static inline void ring_fetch(const void *line)
 }
 
 /* The slot of the next record, or NULL if the ring is full; ring_push() completes it, ring_publish() publishes it. */
-static inline routerd_record *ring_slot(routerd_producer *p)
+static INLINED routerd_record *ring_slot(routerd_producer *p)
 {
     if (p->next - p->tail_seen >= p->capacity) {
         /* partner: the release store in ring_return; the slots it gave back may be overwritten from here on */
@@ -126,7 +127,7 @@ static inline bool ring_publish(routerd_producer *p)
 }
 
 /* The next record, or NULL when there is none.  It stays valid until ring_return(). */
-static inline const routerd_record *ring_peek(routerd_consumer *c)
+static INLINED const routerd_record *ring_peek(routerd_consumer *c)
 {
     if (c->next == c->head_seen) {
         /* partner: the release store in ring_publish */

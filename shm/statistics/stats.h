@@ -53,7 +53,7 @@ static inline void stats_beat(stats_page *p)
                           memory_order_relaxed);
 }
 
-static inline uint32_t stats_bucket(uint64_t value)
+static INLINED uint32_t stats_bucket(uint64_t value)
 {
     uint32_t shift = (63u ^ (uint32_t) __builtin_clzll(value | 4)) - 2;    /* 0 for values below 8: a bucket for each */
     uint32_t bucket = shift * 4 + (uint32_t) (value >> shift);
@@ -66,7 +66,7 @@ static inline uint64_t stats_bucket_floor(uint32_t bucket)
     return bucket < 4 ? bucket : (uint64_t) (4 + (bucket & 3)) << (bucket / 4 - 1);
 }
 
-static inline void stats_observe(stats_page *p, uint32_t which, uint64_t value)
+static INLINED void stats_observe(stats_page *p, uint32_t which, uint64_t value)
 {
     _Atomic uint64_t *b = &p->histogram[which].bucket[stats_bucket(value)], *s = &p->histogram[which].sum;
     atomic_store_explicit(b, atomic_load_explicit(b, memory_order_relaxed) + 1, memory_order_relaxed);

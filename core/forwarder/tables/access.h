@@ -24,7 +24,7 @@ static inline bool link_inter_router(const core_link *l) { return l->kind - 1u <
 
 /* ---- finding what a record names ---- */
 
-static inline core_link *link_find(const core_router *c, uint32_t w, uint32_t link, uint32_t generation)
+static INLINED core_link *link_find(const core_router *c, uint32_t w, uint32_t link, uint32_t generation)
 {
     const core_worker *k = &c->worker[w];
     core_link *l = link < k->link_room ? k->link[link] : NULL;
@@ -33,7 +33,7 @@ static inline core_link *link_find(const core_router *c, uint32_t w, uint32_t li
 
 /* ---- lists ---- */
 
-static inline void link_add_in(core_link *l, core_in *in)
+static INLINED void link_add_in(core_link *l, core_in *in)
 {
     in->link = l;
     in->prev = l->ins_tail;
@@ -43,7 +43,7 @@ static inline void link_add_in(core_link *l, core_in *in)
     l->count++;
 }
 
-static inline void link_drop_in(core_in *in)
+static INLINED void link_drop_in(core_in *in)
 {
     core_link *l = in->link;
     if (!l) return;
@@ -53,7 +53,7 @@ static inline void link_drop_in(core_in *in)
     l->count--;
 }
 
-static inline void link_add_out(core_link *l, core_out *out)
+static INLINED void link_add_out(core_link *l, core_out *out)
 {
     out->link = l;
     out->prev = l->outs_tail;
@@ -63,7 +63,7 @@ static inline void link_add_out(core_link *l, core_out *out)
     l->count++;
 }
 
-static inline void link_drop_out(core_out *out)
+static INLINED void link_drop_out(core_out *out)
 {
     core_link *l = out->link;
     if (out->prev) out->prev->next = out->next; else l->outs = out->next;
@@ -71,7 +71,7 @@ static inline void link_drop_out(core_out *out)
     l->count--;
 }
 
-static inline void in_add_copy(core_in *in, core_out *out)
+static INLINED void in_add_copy(core_in *in, core_out *out)
 {
     out->in = in;
     out->sibling_prev = NULL;
@@ -81,7 +81,7 @@ static inline void in_add_copy(core_in *in, core_out *out)
     in->copy_count++;
 }
 
-static inline void in_drop_copy(core_out *out)
+static INLINED void in_drop_copy(core_out *out)
 {
     if (out->sibling_prev) out->sibling_prev->sibling = out->sibling; else out->in->copies = out->sibling;
     if (out->sibling) out->sibling->sibling_prev = out->sibling_prev;

@@ -52,7 +52,7 @@ static inline void pool_close(core_pool *p)
 }
 
 /* `bytes`: of an entry; where the compiler knows them it needs no multiplication. */
-static inline pool_node *pool_at_of(const core_pool *p, uint32_t index, uint32_t bytes)
+static INLINED pool_node *pool_at_of(const core_pool *p, uint32_t index, uint32_t bytes)
 {
     return (pool_node *) (p->chunk[index >> POOL_CHUNK_SHIFT]
                           + (size_t) (index & (POOL_CHUNK - 1)) * pool_stride(bytes));
@@ -72,7 +72,7 @@ PRIVATE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_
 
 /* In pieces that the compiler, where it knows their size, writes as a few stores: for larger ones it has a slower
  * way. */
-static inline void pool_clear(uint8_t *at, uint32_t bytes)
+static INLINED void pool_clear(uint8_t *at, uint32_t bytes)
 {
     uint32_t first = bytes < 64 ? bytes : 64;
     memset(at, 0, first);
@@ -80,7 +80,7 @@ static inline void pool_clear(uint8_t *at, uint32_t bytes)
 }
 
 /* An entry whose bytes behind the node are zero, or NULL when memory is used up.  `bytes`: of an entry. */
-static inline void *pool_take_of(core_pool *p, uint32_t bytes)
+static INLINED void *pool_take_of(core_pool *p, uint32_t bytes)
 {
     if (__builtin_expect(!p->free, 0) && !pool_grow(p)) return NULL;
     pool_node *n = p->free;
@@ -93,7 +93,7 @@ static inline void *pool_take_of(core_pool *p, uint32_t bytes)
 
 static inline void *pool_take(core_pool *p) { return pool_take_of(p, p->entry_bytes); }
 
-static inline void pool_give(core_pool *p, void *entry)
+static INLINED void pool_give(core_pool *p, void *entry)
 {
     pool_node *n = (pool_node *) entry;
     if (!++n->generation) n->generation = 1;
@@ -109,7 +109,7 @@ static inline uint64_t pool_handle(const void *entry)
 }
 
 /* The entry a handle names, or NULL if it names nothing (any more).  `bytes`: of an entry. */
-static inline void *pool_find_of(const core_pool *p, uint64_t handle, uint32_t bytes)
+static INLINED void *pool_find_of(const core_pool *p, uint64_t handle, uint32_t bytes)
 {
     uint32_t index = routerd_handle_index(handle);
     if (index >= pool_size(p)) return NULL;
