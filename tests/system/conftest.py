@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.beds.bystander import Bystander
 from tests.support.peer import Net
 from tests.support.running import Configuration, RunningRouter
 
@@ -27,3 +28,9 @@ def net(router: RunningRouter) -> Iterator[Net]:
     """Hand-driven clients of the module's router, closed at the end of the test."""
     with Net(router.address) as net:
         yield net
+
+
+@pytest.fixture
+def bystander(net: Net, request: pytest.FixtureRequest) -> Bystander:
+    """Served before, while and after somebody misbehaves."""
+    return Bystander(net, f"bystander.{request.node.name}").goes_on()

@@ -9,14 +9,14 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import psutil
 import pytest
 from proton import Message, symbol, ubyte
 
+from tests.support.beds.bystander import Bystander
 from tests.support.clients.wire import AMQP_HEADER, BEGIN, OPEN, described, frame
-from tests.support.peer import ACCEPTED, Net, Peer
+from tests.support.peer import Net, Peer
 from tests.support.running import LONG, Configuration, RunningRouter, roles, until
 
 HANDSHAKE = 2  # seconds that the router gives a client to say OPEN
@@ -34,33 +34,6 @@ def configuration() -> Configuration:
         f" idleTimeoutSeconds: {SILENCE}",
         router="workers: 2",
     )
-
-
-class Bystander:
-    """A well-behaved sender and receiver, each on a connection of its own."""
-
-    def __init__(self, net: Net, name: str) -> None:
-        self.net, self.number = net, 0
-        self.to, self.at = net.peer(), net.peer()
-        self.receiver = self.at.receiver(name, 100)
-        self.sender = self.to.ready_sender(name)
-
-    def goes_on(self) -> Self:
-        """A message gets through and is settled."""
-        self.number += 1
-        sent = self.net.send(self.sender, Message(body=self.number))
-        (got,) = self.at.take(self.receiver)
-        assert got.body == self.number
-        got.settle()
-        assert self.net.settled(sent) == [ACCEPTED]
-        self.receiver.flow(1)
-        return self
-
-
-@pytest.fixture
-def bystander(net: Net, request: pytest.FixtureRequest) -> Bystander:
-    """Served before, while and after somebody misbehaves."""
-    return Bystander(net, f"bystander.{request.node.name}").goes_on()
 
 
 @pytest.fixture

@@ -115,6 +115,20 @@ def test_module_paths_in_the_pages_exist() -> None:
     assert [f"{page.name}: {name}" for page, name in sorted(named) if not (ROOT / name).exists()] == []
 
 
+def test_the_page_about_conformance_names_tests_that_exist() -> None:
+    """Each rule has its test, and each test in the folder its rule."""
+    named = set(re.findall(r"`((?:[\w/]+/)?test_\w+\.py)::(test_\w+)`", text(ROOT / "docs" / "conformance.md")))
+    folder = ROOT / "tests" / "system" / "conformance"
+    there = {
+        (file.name if file.parent == folder else str(file.relative_to(ROOT / "tests")), name)
+        for file in [*folder.glob("test_*.py"), *(ROOT / "tests" / path for path, _ in named if "/" in path)]
+        if file.exists()
+        for name in re.findall(r"(?m)^def (test_\w+)", text(file))
+    }
+    assert named - there == set()
+    assert {(path, name) for path, name in there if "/" not in path} - named == set()
+
+
 def test_a_line_of_the_changelog_is_one_short_sentence() -> None:
     """At most 25 words, on one line, under a heading that says what kind of change it is."""
     page = text(ROOT / "docs" / "changelog.md")
