@@ -59,6 +59,7 @@ class Scenario(msgspec.Struct, frozen=True):
     copies: int = 1
     routes: int = 0  # entries of the route table for the messages
     recorded: bool = False
+    shuffled: bool = False  # the senders' messages come in no order
 
 
 SCENARIOS: Final = (
@@ -68,6 +69,7 @@ SCENARIOS: Final = (
     Scenario("1 -> 1 presettled, in the flow log", settled=True, recorded=True),
     Scenario("4 -> 4 unsettled", pairs=4),
     Scenario("64 -> 64 unsettled", pairs=64),
+    Scenario("4,000 -> 4,000 unsettled, shuffled", pairs=4000, shuffled=True),
     Scenario("1 -> 1 unsettled, anonymous sender", anonymous=True),
     Scenario("1 -> 1 unsettled, by 10,000 routes", routes=10_000),
     Scenario("1 -> 1 unsettled, by 1,000,000 routes", routes=1_000_000),
@@ -161,7 +163,10 @@ class Bed:
         owner = contract.ArenaOwner(segment)
         flags = contract.F_COMPLETE | (contract.F_SETTLED if s.settled else 0)
         records = bytearray()
-        for i in range(BATCH):
+        order = list(range(BATCH))
+        if s.shuffled:
+            self._random.shuffle(order)
+        for i in order:
             block = owner.write(TO + bytes(100))
             if block is None:
                 raise MemoryError("the arena is too small for a batch")
