@@ -92,21 +92,37 @@ static void engine_take(lane_connection *l)
     if (n < 0) l->over = true;
 }
 
+/* Makes the frames that are due. */
+static void frames_due(lane_connection *l)
+{
+    if (l->open) frame_close(l, true);
+    out_due(l);
+    engine_take(l);
+    tell_flush(l);
+}
+
 /* Copies frames out; before that it makes those that are due, if there are fewer octets than asked for. */
 PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
 {
-    if ((l->open ? l->open_at : l->out_end) - l->out_at < room) {
-        if (l->open) frame_close(l, true);
-        out_due(l);
-        engine_take(l);
-        tell_flush(l);
-    }
+    if ((l->open ? l->open_at : l->out_end) - l->out_at < room) frames_due(l);
     size_t n = (l->open ? l->open_at : l->out_end) - l->out_at;
     if (n > room) n = room;
     memcpy(to, l->out + l->out_at, n);
     l->out_at += n;
     return n || !l->over ? (ssize_t) n : PN_EOS;
 }
+
+/* For who sends frames without the transport: the octets of all that are due, and where they stand.  PN_EOS: there are
+ * none, and there will be none. */
+PRIVATE ssize_t lane_ready(lane_connection *l, const char **at)
+{
+    frames_due(l);
+    *at = (const char *) l->out + l->out_at;
+    size_t size = l->out_end - l->out_at;
+    return size || !l->over ? (ssize_t) size : PN_EOS;
+}
+
+PRIVATE void lane_sent(lane_connection *l, size_t size) { l->out_at += size; }
 
 /* ---- the connection ---- */
 

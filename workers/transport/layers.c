@@ -24,7 +24,7 @@ typedef struct io_layer {              /* pn_io_layer_t */
 } io_layer;
 
 extern const io_layer pni_setup_layer, pni_autodetect_layer, amqp_header_layer, amqp_write_header_layer,
-    amqp_read_header_layer, amqp_layer, sasl_header_layer, ssl_layer;
+    amqp_read_header_layer, amqp_layer, sasl_header_layer, ssl_layer, pni_passthru_layer;
 
 extern int pn_do_error(pn_transport_t *transport, const char *condition, const char *format, ...);
 
@@ -155,6 +155,14 @@ PRIVATE void layers_install(lane_connection *l)
     if (l->c->secured) l->slots[layer++] = &ssl_layer;
     l->slots[layer++] = &sasl_header_layer;
     l->slots[layer] = &client_layers[CLIENT_NEITHER];
+}
+
+/* Whether nothing is between the lane and the socket: no TLS, and no security layer of SASL. */
+PRIVATE inline bool layers_bare(const lane_connection *l)
+{
+    if (l->slots[l->layer] != &lane_layer) return false;
+    for (unsigned i = 0; i < l->layer; i++) if (l->slots[i] != &pni_passthru_layer) return false;
+    return true;
 }
 
 /* Gives the engine a frame that is not the lane's, or the end of the input (size 0).  Negative: it reads no more. */

@@ -253,15 +253,29 @@ static bool conn_full(pump *p, worker_connection *c)
     return false;
 }
 
+/* The octets that are to be written next, and where they stand.  0: none now; negative: no more will come.  Frames of a
+ * connection without TLS go past the transport, once what it had is out. */
+static ssize_t conn_output(worker_connection *c, const char **at)
+{
+    ssize_t size = c->bare && !c->failed && layers_bare(c->lane) ? lane_ready(c->lane, at) : PN_EOS;
+    if (size >= 0) return size;
+    size = pn_transport_pending(c->transport);
+    if (size > 0) *at = pn_transport_head(c->transport);
+    c->bare = !size && !c->websocket && layers_bare(c->lane);
+    return size;
+}
+
 /* Writes the engine's output; false if the socket is full. */
 PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 {
+    const char *at;
     ssize_t size;
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
-    while ((size = pn_transport_pending(c->transport)) > 0) {
-        ssize_t n = conn_send(c, pn_transport_head(c->transport), (size_t) size);
+    while ((size = conn_output(c, &at)) > 0) {
+        ssize_t n = conn_send(c, at, (size_t) size);
         if (n > 0) {
-            pn_transport_pop(c->transport, (size_t) n);
+            if (c->bare) lane_sent(c->lane, (size_t) n);
+            else pn_transport_pop(c->transport, (size_t) n);
             stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
             continue;
         }

@@ -69,6 +69,7 @@ enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WA
 /* layers.c */
 GLUE bool layers_found(void);
 PRIVATE void layers_install(struct lane_connection *l);
+PRIVATE bool layers_bare(const struct lane_connection *l);
 PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void layers_fail(struct lane_connection *l, const char *condition, const char *description);
 PRIVATE ssize_t layers_take(struct lane_connection *l, uint8_t *to, size_t room);
@@ -77,6 +78,8 @@ PRIVATE ssize_t layers_take(struct lane_connection *l, uint8_t *to, size_t room)
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
 PRIVATE ssize_t lane_read(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
+PRIVATE ssize_t lane_ready(struct lane_connection *l, const char **at);
+PRIVATE void lane_sent(struct lane_connection *l, size_t size);
 
 /* trace.c */
 GLUE void trace_apply(pump *p, worker_connection *c);
