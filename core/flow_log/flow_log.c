@@ -11,6 +11,7 @@
 
 #include "core/flow_log/flow_log.h"
 #include "core/forwarder/tables/planes.h"
+#include "shm/codec/outcome.h"
 #include "shm/memory/telemetry.h"
 
 #define FLOW_AHEAD 3u                  /* records ahead of which a message's extract is prefetched */
@@ -278,16 +279,18 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     return r;
 }
 
-/* The condition of a rejection: the first text of its payload (workers/amqp/disposition.c). */
+/* The condition of a rejection, whose payload is its state as octets. */
 __attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena,
                                                                uint32_t block)
 {
-    uint8_t text[TELEMETRY_TEXT];
-    uint32_t length;
+    uint8_t state[TELEMETRY_TEXT + OUTCOME_HEAD_MAX];
     const arena_view *v = &c->arena[arena];
-    if (block == ROUTERD_NIL || !content_copy(v, block, 0, (uint8_t *) &length, sizeof length, CONTENT_HOPS)) return 0;
-    if (!length || length > sizeof text || !content_copy(v, block, sizeof length, text, length, CONTENT_HOPS)) return 0;
-    return flow_name(f, text, length);
+    const arena_content *content = arena_content_of(v, block);
+    uint64_t size = content ? chain_length(content) : 0;
+    if (size > sizeof state) size = sizeof state;
+    if (!size || !content_copy(v, block, 0, state, (uint32_t) size, CONTENT_HOPS)) return 0;
+    amqp_octets condition = outcome_condition(state, (size_t) size);
+    return condition.size && condition.size <= TELEMETRY_TEXT ? flow_name(f, condition.at, condition.size) : 0;
 }
 
 static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool done, bool dropped)
@@ -357,5 +360,5 @@ PRIVATE inline void flow_heard(core_flow *f, const routerd_record *r)
     f->dropped = r->flags & F_DROPPED;
     f->sent = r->time;
     f->writing = (uint64_t) r->credit * 1000;
-    f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
+    f->starved = r->time ? r->length : 0;
 }

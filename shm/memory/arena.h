@@ -48,7 +48,7 @@ typedef struct {
 typedef struct {
     _Atomic uint32_t next;     /* block index, ROUTERD_NIL at the end */
     uint32_t note[2];          /* of a head block, private to the owner: a worker keeps the link that fills it */
-    uint32_t reserved;
+    uint32_t format;           /* of a head block: the message-format (AMQP 1.0 part 2.7.5) */
     uint8_t data[];
 } arena_block;
 
@@ -209,6 +209,7 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     arena_content *c = arena_content_of(&o->view, index);
     if (!c) return ROUTERD_NIL;                             /* none left */
     arena_at(&o->view, index)->note[0] = ROUTERD_NIL;
+    arena_at(&o->view, index)->format = 0;
     atomic_store_explicit(&c->length, 0, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
     content_reset(c);

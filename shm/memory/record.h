@@ -33,11 +33,10 @@ typedef struct {
     uint32_t state;        /* AMQP delivery state code (0x23..0x27, 0x33..); 0: none.  CONTROL: enum
                               routerd_control_kind */
     uint32_t credit;       /* credit to grant, or returned; CONN records: the worker's connection index */
-    uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset
-                              (UPDATE received) */
+    uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED) */
     uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records:
                               generation */
-    uint64_t extra;        /* UPDATE: enum routerd_update_detail / section-number << 8. SEND to a router: block of the
+    uint64_t extra;        /* UPDATE: enum routerd_update_detail. SEND to a router: block of the
                               to-override's text in the core's arena (a payload, alive until the delivery is over) plus
                               1, 0: none; `state` then holds enum routerd_send_routed and the phase */
 } routerd_record;
@@ -52,7 +51,7 @@ enum routerd_action {          /* worker -> core */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
     A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail
                                   payload, flags SETTLED. Outgoing, sent: `time` of its last byte, microseconds of
-                                  writing in `credit`; nanoseconds without credit in `length`, but for RECEIVED */
+                                  writing in `credit`; nanoseconds without credit in `length` */
     A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); no other
                                   action about it follows; times as UPDATE */
     A_PROGRESS = 5,            /* delivery = core's outgoing handle: `length` bytes have been read */
@@ -102,9 +101,9 @@ enum routerd_record_flag {
 };
 
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
-    D_FAILED = 1,              /* modified: delivery-failed */
-    D_UNDELIVERABLE = 2,       /* modified: undeliverable-here */
-    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.c */
+    D_FAILED = 1,              /* modified, without a payload: delivery-failed */
+    D_TOLD = 2,                /* work: the worker has this state already, with all that it says */
+    D_PAYLOAD = 4              /* `block` holds the state as octets: see workers/amqp/disposition.c */
 };
 
 /* `state` of the DELIVER of a link to a route table: the route key that the worker has found in the message.

@@ -1,6 +1,5 @@
 """A simulated router with a route table: clients that send with keys, endpoints that receive."""
 
-import struct
 from collections import Counter
 from typing import Any
 
@@ -14,6 +13,7 @@ from shm.contract.control import SetTables, WorkerGone
 from shm.contract.payloads import Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup
 from tests.model.sites import Packet, Site, SiteLink
+from tests.support.values.states import condition_of
 
 
 class TableSite(Site):
@@ -109,9 +109,7 @@ class TableSite(Site):
     def _outcome(self, r: dict[str, int]) -> None:
         delivery = self.incoming.get(r["delivery"])
         if delivery is not None and r["extra"] & n.D_PAYLOAD:
-            payload = self.views[r["arena"]].read(r["block"])
-            size = struct.unpack_from("=I", payload)[0]
-            self.reasons[delivery.packet.number] = payload[4 : 4 + size].decode()
+            self.reasons[delivery.packet.number] = condition_of(self.views[r["arena"]].read(r["block"]))
             self.post(type=n.A_FREE, arena=r["arena"], block=r["block"])
         super()._outcome(r)
 

@@ -150,7 +150,7 @@ static void transfer(void)
     memset(tag, (int) below(256), sizeof tag);
     lane_transfer t = { .handle = some_number(), .id = some_number(), .format = some_number(), .has_id = one_in(2),
                         .has_format = one_in(2), .settled = one_in(2), .more = one_in(2), .resume = one_in(4),
-                        .aborted = one_in(4), .batchable = one_in(4), .second = one_in(4),
+                        .aborted = one_in(4), .batchable = one_in(4), .settle_mode = (uint8_t) below(3),
                         .state = some_state(octets) };
     lane_transfer u;
     lane_frame f;
@@ -169,7 +169,7 @@ static void transfer(void)
     CHECK(u.handle == t.handle && u.has_id == t.has_id && (!t.has_id || u.id == t.id) && u.has_format == t.has_format
           && (!t.has_format || u.format == t.format) && u.has_settled == t.has_settled && u.settled == t.settled
           && u.more == t.more && u.resume == t.resume && u.aborted == t.aborted && u.batchable == t.batchable
-          && u.second == t.second && same(t.state, u.state)
+          && u.settle_mode == t.settle_mode && same(t.state, u.state)
           && same((amqp_value) { t.tag.at, t.tag.size }, (amqp_value) { u.tag.at, u.tag.size }), "another TRANSFER");
     spoil(frame, size, head);
     shorten(t.state);

@@ -54,7 +54,7 @@ static void say_transfer(out *o, const lane_frame *f, const lane_transfer *t)
     say_number(o, "format", t->has_format, t->format);
     say_number(o, "settled", t->has_settled, t->settled);
     say_true(o, "more", t->more);
-    say_true(o, "second", t->second);
+    say_number(o, "settle_mode", t->settle_mode, t->settle_mode - 1u);
     say_octets(o, "state", t->state.at, t->state.size);
     say_true(o, "resume", t->resume);
     say_true(o, "aborted", t->aborted);

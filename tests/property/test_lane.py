@@ -115,13 +115,13 @@ STATES = (
 STATE = optional(st.sampled_from([(state, f" state={state.hex()}") for state in STATES]))
 SHORT = st.one_of(st.just((NULL, "")), st.integers(0, 65535).map(
     lambda n: (b"\x60" + struct.pack(">H", n), f" remote_channel={n}")))  # fmt: skip
-SECOND = st.sampled_from([(NULL, ""), (b"\x50\x00", ""), (b"\x50\x01", " second")])
+MODE = st.sampled_from([(NULL, ""), (b"\x50\x00", " settle_mode=0"), (b"\x50\x01", " settle_mode=1")])
 SKIPPED = st.sampled_from([(NULL, ""), (b"\x50\x01", ""), (b"\0\x53\x28\x45", ""), (b"\xc1\x01\x00", "")])
 
 TRANSFER = (
     0x14, 1, "transfer",
     (uint("handle"), optional(uint("id")), optional(octets("tag", 0xA0, 32)), optional(uint("format")),
-     optional(truth(lambda value: f" settled={value:d}")), flag("more"), SECOND, STATE, flag("resume"), flag("aborted"),
+     optional(truth(lambda value: f" settled={value:d}")), flag("more"), MODE, STATE, flag("resume"), flag("aborted"),
      flag("batchable")),
 )  # fmt: skip
 FLOW = (

@@ -25,7 +25,8 @@ enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 PRIVATE bool attach_sound(pn_link_t *l);
 
 /* disposition.c */
-PRIVATE bool detail_text(uint8_t *buffer, size_t *size, const char *text);
+#define STATE_LONGEST 65536u           /* octets of a state that passes: no frame of ours holds a longer one */
+
 GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r);
 GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit);
 PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block);
@@ -85,7 +86,9 @@ PRIVATE void extract_post(const content_extract *d, routerd_record *r);
 extern GLUE const char routed_unfit[];
 PRIVATE enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found);
 PRIVATE bool routed_begin(pump *p, in_delivery *s);
+PRIVATE uint64_t routed_before(const pump *p, const in_delivery *s);
 PRIVATE bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size);
+PRIVATE bool routed_fits(const delivery *d);
 PRIVATE bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length);
 PRIVATE bool routed_credit(pump *p, worker_link *k);
 PRIVATE void routed_flow(pump *p, worker_link *k);

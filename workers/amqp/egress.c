@@ -74,19 +74,36 @@ PRIVATE inline routerd_record *post_update(pump *p, const out_delivery *o)
     return r;
 }
 
-PRIVATE inline void out_abort(pump *p, out_delivery *o)
+/* Takes a delivery back whose end has been posted. */
+static void out_drop(pump *p, out_delivery *o)
 {
+    worker_link *k = o->link;
     if (o->delivery) {
         delivery *d = o->delivery;
         delivery_set_context(d, NULL);
         o->delivery = NULL;
         delivery_abort(d);
     }
-    worker_link *k = o->link;
-    post_done(p, k, o->core, F_DROPPED);
     mark_dirty(p, k->conn);
     out_free(p, o);
     if (k->routed) routed_credit(p, k);
+}
+
+PRIVATE inline void out_abort(pump *p, out_delivery *o)
+{
+    post_done(p, o->link, o->core, F_DROPPED);
+    out_drop(p, o);
+}
+
+/* Ends a delivery that cannot be sent.  Its sender hears that it has failed. */
+static void out_fail(pump *p, out_delivery *o)
+{
+    if (o->settled) { out_abort(p, o); return; }
+    routerd_record *r = post_update(p, o);
+    r->flags = F_SETTLED;
+    r->state = S_MODIFIED;
+    r->extra = D_FAILED;
+    out_drop(p, o);
 }
 
 /* Drops all queued presettled messages of a slow receiver but the first, once they fill its list. */
@@ -176,16 +193,22 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
     if (!sent) link_advance(k);
 }
 
-/* Begins a delivery in the engine, with what precedes the bytes of its blocks.  False: the message is malformed. */
+/* Begins a delivery, with what precedes the bytes of its blocks.  False: it cannot be sent. */
 static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
-    if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
+    if (__builtin_expect(k->routed, 0)) {
+        if (!routed_open(p, k, o, length)) { stats_add(p->stats, N_BAD_RECORDS, 1); return false; }
+        return routed_fits(o->delivery);
+    }
     uint64_t tag = ++k->tag;
     o->delivery = delivery_new(k, (const uint8_t *) &tag, sizeof tag, o->settled);
+    o->delivery->format = arena_at(&p->views[o->arena], o->reader.head)->format;
     delivery_set_context(o->delivery, o);
     message_log(p, k, &p->views[o->arena], o->reader.head, true);
-    return __builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length);
+    if (__builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length)) return true;
+    stats_add(p->stats, N_BAD_RECORDS, 1);
+    return false;
 }
 
 /* Writes one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
@@ -199,11 +222,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
     if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
     /* the core does not know yet: our answer waits for its CONTINUE */
     if (state == CONTENT_ABORTED) return SERVE_BLOCKED;
-    if (!o->delivery && !egress_begin(p, k, o, c, length)) {
-        stats_add(p->stats, N_BAD_RECORDS, 1);
-        out_abort(p, o);
-        return SERVE_EMPTY;
-    }
+    if (!o->delivery && !egress_begin(p, k, o, c, length)) { out_fail(p, o); return SERVE_EMPTY; }
     if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_send(p, o);
     if (state == CONTENT_COMPLETE && !o->reader.position && length <= arena_capacity(v, o->reader.head, true)
         && link_send_whole(k, (const uint8_t *) (c + 1), length)) {
@@ -216,7 +235,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
         /* a broken chain: never send half a message as a whole one */
         if (!from) {
             stats_add(p->stats, N_BAD_RECORDS, 1);
-            out_abort(p, o);
+            out_fail(p, o);
             return SERVE_EMPTY;
         }
         link_send(k, from, n);

@@ -14,6 +14,8 @@
 
 #define HOLD_LOW (128u << 10)      /* unread bytes of a stream at which the worker receives it again */
 
+static const char not_resumed[] = "the router keeps no deliveries of links that were detached, so it resumes none";
+
 /* The short way.  False: it needs the long one (no single block is large enough). */
 static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
 {
@@ -23,7 +25,7 @@ static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
         arena_free_chain(&p->arena, head);
         return false;
     }
-    note_link(p, k, head);
+    note_delivery(p, d, head);
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
@@ -242,7 +244,7 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
     size_t pending;
     if (delivery_aborted(d)) { intake_aborted(p, k, s); return; }
     while ((pending = delivery_pending(d)) > 0) {
-        if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) {
+        if (security_too_large(k->conn, s->writer.written - routed_before(p, s) + s->wasted + pending)) {
             intake_too_large(p, k, s, d);
             return;
         }
@@ -267,8 +269,9 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
         if (blocks_left(p)) {
             if (s->writer.head == ROUTERD_NIL) {
                 chain_begin(&p->arena, &s->writer, ARENA_LARGE);
-                note_link(p, k, s->writer.head);
-                if (k->routed && !routed_begin(p, s)) { intake_unfit(p, k, s); continue; }
+                note_delivery(p, d, s->writer.head);
+                if (k->routed && d->state_size > STATE_LONGEST) { intake_unfit(p, k, s); continue; }
+                if (k->routed && !routed_begin(p, s)) { intake_stall(p, k); break; }
             }
             to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
         }
@@ -293,8 +296,9 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
     if (k->held || k->stalled) return;
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
-        if (delivery_aborted(d)) {
-            stats_add(p->stats, N_ABORTED_IN, 1);
+        if (delivery_resumed(d)) intake_refuse(p, k, d, not_resumed, "amqp:not-implemented");
+        if (delivery_aborted(d) || delivery_resumed(d)) {
+            stats_add(p->stats, N_ABORTED_IN, delivery_aborted(d));
             delivery_settle(d);
             credit_owed(p, k, 1);
             return;

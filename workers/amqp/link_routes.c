@@ -1,10 +1,13 @@
 /* Links of link-route pairs: transfers pass unchanged, and the far receiver grants the credit.
  *
- * A transfer's delivery tag and state (AMQP 1.0 part 4.4.1: a transaction) go before the message's bytes in the chain,
- * so that the other end's first transfer repeats them. The router only reads the beginning of the message's bytes for
- * the priority, and its properties where policy restricts the user-id, which requires a well-formed message.
+ * What a delivery's first transfer says goes before the message's bytes in the chain, so that the other end's first
+ * transfer repeats it: the delivery tag, rcv-settle-mode, and the state (AMQP 1.0 part 4.4.1: a transaction) as its own
+ * octets. The router only reads the beginning of the message's bytes for the priority, and its properties where policy
+ * restricts the user-id, which requires a well-formed message.
  *
- *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's fields as octets
+ *   u32 bytes in front, u8 bytes of the tag, u8 rcv-settle-mode, u16 0, the tag, the state
+ *
+ * All of it but the state is in the head block, which has room for that much.
  *
  * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
  */
@@ -14,35 +17,26 @@
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
 
-#define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
-#define ROUTED_TAG_MAX 32u             /* AMQP 1.0 part 2.8.7 */
-#define ROUTED_DETAIL_MAX 256u
-#define ROUTED_FRONT_MAX (ROUTED_FRONT + ROUTED_TAG_MAX + ROUTED_DETAIL_MAX)
+#define ROUTED_FRONT_MAX (sizeof(routed_front) + LANE_TAG_MAX)
+
+typedef struct {                       /* its tag and its state follow */
+    uint32_t size;                     /* of all in front of the message */
+    uint8_t tag_size;
+    uint8_t mode;                      /* enum lane_settle_mode */
+    uint16_t reserved;
+} routed_front;
 
 _Static_assert(ROUTED_FRONT_MAX + sizeof(arena_content) + sizeof(arena_block) < ARENA_SMALL_BYTES,
-               "it stands in the head block");
+               "a head block of each class has room for it");
 
-GLUE const char routed_unfit[] = "the delivery's tag or state is too long";
+GLUE const char routed_unfit[] = "the delivery's state is too long";
 
 /* ---- in ---- */
 
-/* Writes a transfer's tag and state in front of its bytes; returns the length, 0 if it is too long. */
-static uint32_t routed_front(delivery *d, uint8_t *front)
+static routed_front routed_front_of(const delivery *d)
 {
-    uint32_t tag_length = d->tag_size, detail = 0;
-    uint32_t state = d->state_code;
-    if (state) {
-        amqp_value fields = state_fields((amqp_value) { d->state, d->state_size });
-        if (fields.size > ROUTED_DETAIL_MAX) return 0;
-        memcpy(front + ROUTED_FRONT + tag_length, fields.at, fields.size);
-        detail = (uint32_t) fields.size;
-    }
-    uint16_t size = (uint16_t) (ROUTED_FRONT + tag_length + detail), tag_size = (uint16_t) tag_length;
-    memcpy(front, &size, 2);
-    memcpy(front + 2, &tag_size, 2);
-    memcpy(front + 4, &state, 4);
-    if (tag_length) memcpy(front + ROUTED_FRONT, d->tag, tag_length);
-    return size;
+    uint32_t size = (uint32_t) sizeof(routed_front) + d->tag_size + d->state_size;
+    return (routed_front) { .size = size, .tag_size = (uint8_t) d->tag_size, .mode = d->settle_mode };
 }
 
 /* Scans a message's first bytes for its priority, and for its user-id if the connection restricts that. */
@@ -59,18 +53,24 @@ static enum scan_result routed_scan_part(const worker_connection *c, const uint8
     return size ? SCAN_DONE : SCAN_MORE;
 }
 
+/* The octets of a chain that are not the message's. */
+PRIVATE inline uint64_t routed_before(const pump *p, const in_delivery *s)
+{
+    uint32_t size = 0;
+    if (s->link->routed && s->writer.head != ROUTERD_NIL)
+        memcpy(&size, arena_content_of(&p->arena.view, s->writer.head) + 1, sizeof size);
+    return size;
+}
+
 /* Scans what has arrived of a long message, in its first block, or gathered if its properties reach further. */
 PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
     const worker_connection *c = s->link->conn;
-    const uint8_t *bytes = (const uint8_t *) arena_content_of(v, s->writer.head) + sizeof(arena_content);
-    uint16_t front;
-    memcpy(&front, bytes, 2);
-    uint64_t size = s->writer.written;
-    uint32_t first = arena_capacity(v, s->writer.head, true);
-    enum scan_result result =
-        routed_scan_part(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
+    const uint8_t *bytes = (const uint8_t *) (arena_content_of(v, s->writer.head) + 1);
+    uint64_t front = routed_before(p, s), first = arena_capacity(v, s->writer.head, true), size = s->writer.written;
+    enum scan_result result = front > first ? SCAN_MORE
+        : routed_scan_part(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
     if (result != SCAN_MORE || size <= first) return result;
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = chain_gather(v, s->writer.head, size);
@@ -81,29 +81,38 @@ PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s,
            ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
 
-/* Writes the front of a delivery's new chain.  False: tag or state is too long. */
+/* Begins a delivery's chain with what stands before the message.  False: no block is left, so it is not begun. */
 PRIVATE inline bool routed_begin(pump *p, in_delivery *s)
 {
-    uint8_t front[ROUTED_FRONT_MAX];
-    uint32_t size = routed_front(s->delivery, front);
-    return size && chain_write(&p->arena, &s->writer, ARENA_LARGE, front, size);
+    const delivery *d = s->delivery;
+    routed_front front = routed_front_of(d);
+    arena_writer *w = &s->writer;
+    if (chain_write(&p->arena, w, ARENA_LARGE, &front, sizeof front)
+        && chain_write(&p->arena, w, ARENA_LARGE, d->tag, d->tag_size)
+        && chain_write(&p->arena, w, ARENA_LARGE, d->state, d->state_size)) return true;
+    arena_free_chain(&p->arena, w->head);
+    w->head = ROUTERD_NIL;
+    return false;
 }
+
 
 /* As intake_whole(). */
 PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
-    uint8_t front[ROUTED_FRONT_MAX];
-    uint32_t before = routed_front(d, front), head = arena_alloc_head(&p->arena, arena_class_for(before + size));
-    if (!before || arena_capacity(&p->arena.view, head, true) < before + size) {
+    routed_front front = routed_front_of(d);
+    uint32_t before = front.size, head = arena_alloc_head(&p->arena, arena_class_for(before + size));
+    if (arena_capacity(&p->arena.view, head, true) < before + size) {
         arena_free_chain(&p->arena, head);
         return false;
     }
-    note_link(p, k, head);
+    note_delivery(p, d, head);
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
-    memcpy(bytes, front, before);
+    memcpy(bytes, &front, sizeof front);
+    memcpy(bytes + sizeof front, d->tag, d->tag_size);
+    if (d->state_size) memcpy(bytes + sizeof front + d->tag_size, d->state, d->state_size);
     if (size) link_recv(k, (uint8_t *) bytes + before, size);
     bool settled = delivery_settled(d);
     enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
@@ -118,25 +127,53 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t si
 
 /* ---- out ---- */
 
-/* Begins a delivery with its sender's tag and state.  False: the front is malformed. */
+/* Reads a state from a chain.  False: it is malformed. */
+static bool routed_state(const pump *p, out_delivery *o, uint64_t length, uint32_t size)
+{
+    delivery *d = o->delivery;
+    uint8_t *octets = delivery_say_room(d, 0, size);
+    for (uint32_t there = 0, n; there < size; there += n) {
+        const uint8_t *from = chain_read(&p->views[o->arena], &o->reader, length, &n);
+        if (!from) return false;
+        if (n > size - there) n = size - there;
+        memcpy(octets + there, from, n);
+        chain_advance(&o->reader, n);
+    }
+    amqp_value state = { octets, size };
+    if (!lane_state_sound(state)) return false;
+    d->local_code = lane_state_code(state);
+    delivery_update(d, d->local_code);
+    return true;
+}
+
+/* Whether a delivery's first transfer fits a frame.  It must say the whole state unless that is an outcome: without its
+ * transaction it would be another transfer. */
+PRIVATE inline bool routed_fits(const delivery *d)
+{
+    return state_said(d).size + LANE_TRANSFER_MAX <= d->link->session->connection->max_frame
+           || d->local_code == LANE_REJECTED || d->local_code == LANE_MODIFIED;
+}
+
+/* Begins a delivery with what its sender's first transfer says.  False: the chain is malformed. */
 PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
 {
     uint32_t room;
-    uint16_t size, tag;
-    uint32_t state;
+    routed_front front;
     const uint8_t *bytes = chain_read(&p->views[o->arena], &o->reader, length, &room);
-    if (!bytes || room < ROUTED_FRONT) return false;
-    memcpy(&size, bytes, 2);
-    memcpy(&tag, bytes + 2, 2);
-    memcpy(&state, bytes + 4, 4);
-    if (size > room || size > ROUTED_FRONT_MAX || tag > ROUTED_TAG_MAX || size < ROUTED_FRONT + tag) return false;
-    o->delivery = delivery_new(k, bytes + ROUTED_FRONT, tag, o->settled);
+    if (!bytes || room < sizeof front) return false;
+    memcpy(&front, bytes, sizeof front);
+    uint32_t before = (uint32_t) sizeof front + front.tag_size;
+    if (before > room || front.tag_size > LANE_TAG_MAX || front.size < before || front.size > length
+        || front.size - before > STATE_LONGEST || front.mode > LANE_SECOND) return false;
+    o->delivery = delivery_new(k, bytes + sizeof front, front.tag_size, o->settled);
+    o->delivery->format = arena_at(&p->views[o->arena], o->reader.head)->format;
+    if (front.mode) {
+        o->delivery->laden = true;
+        o->delivery->settle_mode = front.mode;
+    }
     delivery_set_context(o->delivery, o);
-    chain_advance(&o->reader, size);
-    if (!state) return true;
-    delivery_say_fields(o->delivery, state, bytes + ROUTED_FRONT + tag, size - ROUTED_FRONT - tag);
-    delivery_update(o->delivery, state);
-    return true;
+    chain_advance(&o->reader, before);
+    return front.size == before || routed_state(p, o, length, front.size - before);
 }
 
 /* Passes on credit of the receiver that the sender does not have yet, or has given back unused. */

@@ -80,6 +80,13 @@ static bool route_chain_new(pump *p, const worker_link *k, const route_run *r, a
     return false;
 }
 
+/* Frees a chain in whose place another has come, with what its message has become. */
+static void route_replace(pump *p, uint32_t head, uint32_t by)
+{
+    arena_at(&p->arena.view, by)->format = arena_at(&p->arena.view, head)->format;
+    arena_free_chain(&p->arena, head);
+}
+
 /* Clears what the scan of a chain's message has found, before the message is scanned again. */
 PRIVATE inline void route_forget(pump *p, arena_content *c)
 {
@@ -167,7 +174,7 @@ static enum scan_result route_rewritten(pump *p, worker_link *k, in_delivery *s,
         arena_writer w;
         if (r->copies || r->copies_lost) route_post_copies(p, k, bytes, was);
         if (!route_compose(e, r, bytes, was) || !route_chain_new(p, k, r, &w)) return route_no_room(p, found);
-        arena_free_chain(&p->arena, s->writer.head);
+        route_replace(p, s->writer.head, w.head);
         s->writer = w;
         chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
         if (!complete && (r->opened || r->layers)) {
@@ -213,7 +220,7 @@ PRIVATE inline enum scan_result route_whole(pump *p, worker_link *k, uint32_t *h
     } else {
         arena_writer w;
         if (!route_chain_new(p, k, &e->run, &w)) return route_no_room(p, found);
-        arena_free_chain(&p->arena, *head);
+        route_replace(p, *head, w.head);
         *head = w.head;
     }
     *size = all;

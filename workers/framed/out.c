@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "shm/codec/outcome.h"
 #include "workers/framed/framed.h"
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
@@ -78,8 +79,7 @@ static void framed_sent(pump *p, out_delivery *o)
 /* It makes no frame. */
 static void framed_unfit(pump *p, out_delivery *o, const char *why)
 {
-    uint8_t detail[512];
-    size_t size = 0;
+    uint8_t state[OUTCOME_MAX];
     stats_add(p->stats, o->link->conn->framed->speaks->unfit, 1);
     if (o->settled) {
         post_done(p, o->link, o->core, F_DROPPED);
@@ -87,9 +87,8 @@ static void framed_unfit(pump *p, out_delivery *o, const char *why)
         routerd_record *r = post_update(p, o);
         r->flags = F_SETTLED;
         r->state = S_REJECTED;
-        detail_text(detail, &size, o->link->conn->framed->speaks->unfit_name);
-        detail_text(detail, &size, why);
-        if (payload_store(p, detail, size, r)) r->extra = D_PAYLOAD;
+        uint32_t size = outcome_rejected(state, o->link->conn->framed->speaks->unfit_name, why);
+        if (payload_store(p, state, size, r)) r->extra = D_PAYLOAD;
     }
     if (intake_complains(p, why))
         p->on_event(p->self, EV_MESSAGE_REFUSED, o->link->conn, o->link, (void *) (uintptr_t) why, NULL);

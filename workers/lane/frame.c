@@ -109,13 +109,12 @@ static inline bool field_ushort(lane_fields *f, uint16_t *n)
     return true;
 }
 
-/* One of two settle modes. */
-static inline bool field_second(lane_fields *f)
+static inline uint8_t field_settle_mode(lane_fields *f)
 {
     amqp_value v = field_next(f);
-    if (!v.at) return false;
-    if (amqp_code_of(v) != AMQP_UBYTE || v.at[1] > 1) f->bad = true;
-    return !f->bad && v.at[1];
+    if (!v.at) return LANE_AS_LINK;
+    if (amqp_code_of(v) != AMQP_UBYTE || v.at[1] > 1) { f->bad = true; return LANE_AS_LINK; }
+    return v.at[1] ? LANE_SECOND : LANE_FIRST;
 }
 
 static inline amqp_value field_described(lane_fields *f)
@@ -143,7 +142,7 @@ PRIVATE inline enum lane_fault lane_transfer_read(const lane_frame *frame, lane_
     t->has_settled = field_boolean(&f, &t->settled);
     field_boolean(&f, &t->more);
     if (__builtin_expect(!f.count, 1)) return frame_fault(&f);
-    t->second = field_second(&f);
+    t->settle_mode = field_settle_mode(&f);
     t->state = field_described(&f);
     field_boolean(&f, &t->resume);
     field_boolean(&f, &t->aborted);

@@ -39,8 +39,12 @@ enum lane_performative {
 
 enum lane_state_code {
     LANE_ERROR = 0x1d,                 /* not a state: the error of rejected (AMQP 1.0 part 2.8.14) */
-    LANE_RECEIVED = 0x23, LANE_ACCEPTED, LANE_REJECTED, LANE_RELEASED, LANE_MODIFIED
+    LANE_RECEIVED = 0x23, LANE_ACCEPTED, LANE_REJECTED, LANE_RELEASED, LANE_MODIFIED,
+    LANE_DECLARED = 0x33, LANE_TRANSACTIONAL
 };
+#define LANE_OTHER UINT32_MAX          /* its descriptor is no number of 32 bits, and no name of the above */
+
+enum lane_settle_mode { LANE_AS_LINK, LANE_FIRST, LANE_SECOND };       /* as the link has it; or other than that */
 
 /* What is wrong with a frame; lane_faults says whose end that is. */
 enum lane_fault {
@@ -84,7 +88,7 @@ typedef struct {
     amqp_octets tag;                   /* `at` NULL: none, as in all but the first TRANSFER of a delivery */
     amqp_value state;                  /* `at` NULL: none */
     bool has_id, has_format, has_settled, settled, more, resume, aborted, batchable;
-    bool second;                       /* rcv-settle-mode */
+    uint8_t settle_mode;               /* enum lane_settle_mode: rcv-settle-mode */
 } lane_transfer;
 
 typedef struct {

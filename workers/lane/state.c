@@ -3,14 +3,29 @@
 
 #define STATE_DEPTH 12                       /* values in values */
 
-/* The number of a state's descriptor; 0: it is none of the numbers that fit 32 bits, or a symbol. */
+/* The number that a descriptor by name stands for. */
+__attribute__((cold)) static uint32_t state_named(amqp_octets name)
+{
+    static const struct { const char *name; uint32_t code; } known[] = {
+        { "amqp:received:list", LANE_RECEIVED }, { "amqp:accepted:list", LANE_ACCEPTED },
+        { "amqp:rejected:list", LANE_REJECTED }, { "amqp:released:list", LANE_RELEASED },
+        { "amqp:modified:list", LANE_MODIFIED }, { "amqp:declared:list", LANE_DECLARED },
+        { "amqp:transactional-state:list", LANE_TRANSACTIONAL },
+    };
+    for (size_t i = 0; name.at && i < sizeof known / sizeof *known; i++)
+        if (name.size == strlen(known[i].name) && !memcmp(name.at, known[i].name, name.size)) return known[i].code;
+    return LANE_OTHER;
+}
+
+/* What kind of state this is, by its descriptor; 0: it is none. */
 PRIVATE inline uint32_t lane_state_code(amqp_value state)
 {
+    int64_t number;
     if (!state.at || *state.at != AMQP_DESCRIBED) return 0;
     amqp_value code = amqp_take(state.at + 1, state.at + state.size, 0);
-    int64_t number;
-    if (amqp_code_of(code) != AMQP_SMALLULONG && amqp_code_of(code) != AMQP_ULONG) return 0;
-    return amqp_integer(code, &number) && number <= UINT32_MAX ? (uint32_t) number : 0;
+    bool whole = amqp_code_of(code) == AMQP_SMALLULONG || amqp_code_of(code) == AMQP_ULONG;
+    if (whole && amqp_integer(code, &number) && number > 0 && number <= UINT32_MAX) return (uint32_t) number;
+    return state_named(amqp_symbol(code));
 }
 
 /* ---- soundness: each of these returns the octets, AMQP_WRONG where they are malformed ---- */

@@ -115,7 +115,7 @@ static inline uint8_t *put_plain(uint8_t *to, uint16_t channel, const lane_trans
 PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t)
 {
     if (__builtin_expect(t->has_id && t->tag.at && t->has_format && t->has_settled
-                         && !(t->second | t->resume | t->aborted | t->batchable) && !t->state.at, 1))
+                         && !(t->settle_mode | t->resume | t->aborted | t->batchable) && !t->state.at, 1))
         return put_plain(to, channel, t);
     bool wide = t->state.size > LIST8_STATE;
     list_writer w = list_begin(to, channel, LANE_TRANSFER, wide);
@@ -127,7 +127,7 @@ PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const l
     if (t->has_settled) list_boolean(&w, t->settled);
     else list_null(&w);
     list_if_true(&w, t->more);
-    if (t->second) list_put(&w, amqp_put(w.at, AMQP_UBYTE, 1));
+    if (t->settle_mode) list_put(&w, amqp_put(w.at, AMQP_UBYTE, t->settle_mode == LANE_SECOND));
     else list_null(&w);
     list_state(&w, t->state);
     list_if_true(&w, t->resume);

@@ -25,8 +25,7 @@ static void detach_incoming(pump *p, in_delivery *s)
     bool settled = s->posted ? s->settled : delivery_settled(d);
     if (s->discard || (!s->posted && s->writer.head == ROUTERD_NIL)) return;   /* over already, or not begun */
     if (!settled && !s->outcome_sent) {
-        static const uint8_t failed[] = { 0, AMQP_SMALLULONG, LANE_MODIFIED, AMQP_LIST8, 2, 1, AMQP_TRUE };
-        delivery_say(d, S_MODIFIED, failed, sizeof failed);
+        delivery_fail(d);
         delivery_update(d, S_MODIFIED);
     }
     if (s->complete) {

@@ -37,7 +37,7 @@ static void work_update_in(pump *p, const routerd_record *r)
     } else if (s) {
         delivery *d = s->delivery;
         if (r->peer) s->core = r->peer;
-        if (r->state && !s->settled) {
+        if (r->state && !s->settled && !(r->extra & D_TOLD)) {
             if (__builtin_expect(r->state != S_ACCEPTED, 0)) disposition_write(p, d, r);
             if (!settled) delivery_update(d, r->state);
             else if (s->complete) delivery_ends(d, r->state);

@@ -40,9 +40,15 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     if (piece.first) {
         d = delivery_take(k);
         d->id = t.id;
+        d->format = t.format;
         if (__builtin_expect(k->routed, 0) && t.tag.size) {
             d->tag_size = (uint8_t) t.tag.size;
             memcpy(d->tag, t.tag.at, t.tag.size);
+        }
+        if (__builtin_expect(t.resume || t.settle_mode, 0)) {
+            d->laden = true;
+            d->resumed = t.resume;
+            d->settle_mode = t.settle_mode;
         }
         if (!t.settled && !t.aborted) {
             d->mapped = true;

@@ -1,4 +1,5 @@
 /* Deliveries and links, for those who read and write messages. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,8 @@ __attribute__((noinline)) static void delivery_unload(delivery *d)
     if (d->held_frames) { lane_release(&s->lane, d->held_frames); session_due(s); }
     if (d->held_room > HELD_KEPT) { free(d->held); d->held = NULL; d->held_room = 0; }
     d->held_at = d->held_size = d->held_frames = 0;
+    d->settle_mode = LANE_AS_LINK;
+    d->resumed = false;
     free(d->state_made);
     d->state_made = NULL;
     state_forget(d);

@@ -46,17 +46,22 @@ PRIVATE inline void session_due(worker_session *s)
     l->due_first = s;
 }
 
+/* Room for a frame of `room` octets and a state.  A state that leaves no space for `besides` octets in the peer's
+ * largest frame is made shorter, or left out if it cannot be. */
+static uint8_t *state_frame(lane_connection *l, amqp_value *state, uint32_t besides, size_t room)
+{
+    if (__builtin_expect(state->size + besides <= l->max_frame, 1)) return out_frame(l, room + state->size);
+    uint8_t *at = out_frame(l, room + 2 * (size_t) l->max_frame), *shorter = at + room + l->max_frame;
+    uint32_t size = lane_state_shorten(*state, shorter, l->max_frame - besides);
+    *state = (amqp_value) { size ? shorter : NULL, size };
+    return at;
+}
+
 static void put_disposition(worker_session *s, const lane_disposition *d)
 {
-    if (!session_writable(s)) return;
-    uint8_t *at = out_frame(s->connection, LANE_DISPOSITION_MAX + d->state.size);
     lane_disposition fitting = *d;
-    uint8_t shorter[512];
-    if (d->state.size + LANE_DISPOSITION_MAX > s->connection->max_frame) {
-        uint32_t size = lane_state_shorten(d->state, shorter, s->connection->max_frame > sizeof shorter ? sizeof shorter
-                                           : s->connection->max_frame - LANE_DISPOSITION_MAX);
-        fitting.state = (amqp_value) { size ? shorter : NULL, size };
-    }
+    if (!session_writable(s)) return;
+    uint8_t *at = state_frame(s->connection, &fitting.state, LANE_DISPOSITION_MAX, LANE_DISPOSITION_MAX);
     s->connection->out_end += lane_put_disposition(at, s->local, &fitting);
 }
 
@@ -145,10 +150,12 @@ static bool frame_open(lane_connection *l, delivery *d)
     if (!d->numbered) {
         t.tag = (amqp_octets) { d->tag, d->tag_size };
         t.has_format = true;
+        t.format = d->format;
+        if (d->laden) t.settle_mode = d->settle_mode;
         if (d->changed) t.state = state_said(d);
         delivery_unchange(d);
     }
-    uint8_t *at = out_frame(l, l->max_frame + LANE_TRANSFER_MAX + t.state.size);
+    uint8_t *at = state_frame(l, &t.state, LANE_TRANSFER_MAX, l->max_frame + LANE_TRANSFER_MAX);
     lane_send(s, &k->lane, &t);
     if (!d->numbered) {
         d->numbered = true;
@@ -160,7 +167,7 @@ static bool frame_open(lane_connection *l, delivery *d)
     }
     l->open_at = l->out_end;
     uint8_t *payload = lane_put_transfer(at, k->session->local, &t);
-    size_t behind = t.state.at ? 1 + t.state.size : 0;
+    size_t behind = t.settle_mode ? 2 + t.state.size : t.state.at ? 1 + t.state.size : 0;
     l->out_end = (size_t) (payload - l->out);
     l->open_flags = l->out_end - behind - 2;
     if (d->aborting) { lane_put_size(at, payload); return true; }
@@ -225,9 +232,9 @@ PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t
     delivery *d = k->sending;
     worker_session *s = k->session;
     lane_connection *l = s->connection;
-    if (s->queue_first || !s->lane.out_window || d->numbered || d->changed || size + LANE_TRANSFER_MAX > l->max_frame)
-        return false;
-    lane_transfer t = { .tag = { d->tag, d->tag_size }, .has_format = true, .has_settled = true,
+    if (s->queue_first || !s->lane.out_window || d->numbered || d->changed || d->laden
+        || size + LANE_TRANSFER_MAX > l->max_frame) return false;
+    lane_transfer t = { .tag = { d->tag, d->tag_size }, .has_format = true, .format = d->format, .has_settled = true,
                         .settled = d->presettled };
     uint8_t *frame = out_frame(l, size + LANE_TRANSFER_MAX);
     lane_send(&s->lane, &k->lane, &t);

@@ -64,13 +64,14 @@ PRIVATE void delivery_finish(delivery *d);
 PRIVATE size_t session_outgoing(const worker_session *s);
 
 /* states.c */
-PRIVATE amqp_value state_fields(amqp_value state);
+PRIVATE bool state_bare(const uint8_t *octets, uint32_t size);
 PRIVATE amqp_value state_said(const delivery *d);
 PRIVATE void state_forget(delivery *d);
 PRIVATE void state_note(delivery *d, amqp_value state);
 PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uint32_t size);
-PRIVATE void delivery_say_list(delivery *d, uint32_t code, const uint8_t *items, uint32_t size, uint32_t count);
-PRIVATE void delivery_say_fields(delivery *d, uint32_t code, const uint8_t *list, uint32_t size);
+PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size);
+PRIVATE void delivery_say_bare(delivery *d, uint32_t code);
+PRIVATE void delivery_fail(delivery *d);
 PRIVATE void delivery_reject(delivery *d, const char *name, const char *description);
 
 /* delivery.c */
@@ -119,6 +120,7 @@ static inline size_t delivery_pending(const delivery *d)
     return d->aborted ? 0 : d->direct_size + (d->laden ? d->held_size - d->held_at : 0);
 }
 static inline bool delivery_partial(const delivery *d) { return d->partial; }
+static inline bool delivery_resumed(const delivery *d) { return __builtin_expect(d->laden, 0) && d->resumed; }
 static inline bool delivery_aborted(const delivery *d) { return d->aborted; }
 static inline bool delivery_settled(const delivery *d) { return d->settled; }
 static inline bool delivery_updated(const delivery *d) { return d->updated; }

@@ -2,69 +2,65 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/codec/outcome.h"
 #include "workers/session/session.h"
 
 #define PLAIN(code) { AMQP_DESCRIBED, AMQP_SMALLULONG, code, AMQP_LIST0 }    /* a state without fields */
 
-/* The value behind a state's descriptor. */
-PRIVATE amqp_value state_fields(amqp_value state)
+/* Whether a state says no more than its code does, in the shortest form. */
+PRIVATE inline bool state_bare(const uint8_t *octets, uint32_t size)
 {
-    amqp_value none = { NULL, 0 };
-    if (!state.at || *state.at != AMQP_DESCRIBED) return none;
-    amqp_value code = amqp_take(state.at + 1, state.at + state.size, 0);
-    return amqp_take(code.at + code.size, state.at + state.size, AMQP_DEPTH);
+    return size == 4 && octets[1] == AMQP_SMALLULONG && octets[3] == AMQP_LIST0;
 }
 
 /* Forgets what our state says besides its code. */
 PRIVATE inline void state_forget(delivery *d)
 {
     if (!d->local) return;
-    free(d->local);
+    if (d->local != d->said) free(d->local);
     d->local = NULL;
     d->local_size = 0;
+}
+
+/* Room for the octets of our state, which the caller writes. */
+PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size)
+{
+    state_forget(d);
+    d->laden = true;
+    d->local = size <= sizeof d->said ? d->said : (uint8_t *) memory_for(NULL, size);
+    d->local_size = size;
+    d->local_code = code;
+    return d->local;
 }
 
 /* Our state is these octets. */
 PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uint32_t size)
 {
-    uint8_t *copy = (uint8_t *) memory_for(NULL, size);
-    memcpy(copy, octets, size);
-    state_forget(d);
-    d->laden = true;
-    d->local = copy;
-    d->local_size = size;
-    d->local_code = code;
+    memcpy(delivery_say_room(d, code, size), octets, size);
 }
 
-/* Our state has this list, which is encoded already; size 0: an empty one. */
-PRIVATE void delivery_say_fields(delivery *d, uint32_t code, const uint8_t *list, uint32_t size)
+/* Our state has no fields. */
+PRIVATE void delivery_say_bare(delivery *d, uint32_t code)
 {
-    uint8_t empty = AMQP_LIST0, *made = (uint8_t *) memory_for(NULL, 10 + size + 1), *at = made;
-    if (code <= UINT8_MAX) at = amqp_put_descriptor(at, (uint8_t) code);
-    else { *at++ = AMQP_DESCRIBED; at = amqp_put(at, AMQP_ULONG, code); }
-    memcpy(at, size ? list : &empty, size ? size : 1);
-    delivery_say(d, code, made, (uint32_t) (at - made) + (size ? size : 1));
-    free(made);
+    uint8_t made[12] = { AMQP_DESCRIBED }, *at;
+    if (code == LANE_OTHER) { state_forget(d); return; }           /* its name is lost: there is nothing to say */
+    at = amqp_put(made + 1, code <= UINT8_MAX ? AMQP_SMALLULONG : AMQP_ULONG, code);
+    *at++ = AMQP_LIST0;
+    delivery_say(d, code, made, (uint32_t) (at - made));
 }
 
-/* Our state has these items, as many as `count`. */
-PRIVATE void delivery_say_list(delivery *d, uint32_t code, const uint8_t *items, uint32_t size, uint32_t count)
+/* Our state is modified (delivery-failed). */
+PRIVATE void delivery_fail(delivery *d)
 {
-    uint8_t *made = (uint8_t *) memory_for(NULL, 9 + size);
-    uint8_t *at = count ? amqp_put_shortest_items_head(made, AMQP_LIST8, size, count) : amqp_put(made, AMQP_LIST0, 0);
-    if (size) memcpy(at, items, size);
-    delivery_say_fields(d, code, made, (uint32_t) (at - made) + size);
-    free(made);
+    static const uint8_t failed[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, LANE_MODIFIED, AMQP_LIST8, 2, 1, AMQP_TRUE };
+    delivery_say(d, LANE_MODIFIED, failed, sizeof failed);
 }
 
 /* Our state is rejected, with this error. */
 PRIVATE void delivery_reject(delivery *d, const char *name, const char *description)
 {
-    uint8_t made[1024], *list = amqp_put_descriptor(made, LANE_ERROR), *at = list + 9;
-    at = amqp_put_shortest(at, AMQP_SYMBOL8, name, (uint32_t) strnlen(name, 255));
-    at = amqp_put_shortest(at, AMQP_STRING8, description, (uint32_t) strnlen(description, 600));
-    amqp_put_items_head(list, AMQP_LIST32, (uint32_t) (at - list - 9), 2);
-    delivery_say_list(d, LANE_REJECTED, made, (uint32_t) (at - made), 1);
+    uint8_t made[OUTCOME_MAX];
+    delivery_say(d, LANE_REJECTED, made, outcome_rejected(made, name, description));
     delivery_update(d, LANE_REJECTED);
 }
 
@@ -74,7 +70,6 @@ static const uint8_t plain_states[][4] = { PLAIN(LANE_ACCEPTED), PLAIN(LANE_REJE
 /* Our state as octets; none: no state. */
 PRIVATE inline amqp_value state_said(const delivery *d)
 {
-    if (!d->local_code) return (amqp_value) { NULL, 0 };
     if (__builtin_expect(d->laden, 0) && d->local) return (amqp_value) { d->local, d->local_size };
     if (d->local_code < LANE_ACCEPTED || d->local_code > LANE_MODIFIED) return (amqp_value) { NULL, 0 };
     return (amqp_value) { plain_states[d->local_code - LANE_ACCEPTED], sizeof *plain_states };

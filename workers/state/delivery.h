@@ -28,6 +28,7 @@ typedef struct delivery {
     struct delivery *changed_next, *changed_previous;
     const uint8_t *direct;         /* the payload of the frame that is being read */
     uint32_t direct_size;
+    uint32_t format;               /* of the message (AMQP 1.0 part 2.7.5) */
     bool outgoing;
     bool partial, aborted;         /* in: more is to come; it was aborted */
     bool settled, updated;         /* the peer has settled it; its state or settlement has not been looked at */
@@ -45,9 +46,12 @@ typedef struct delivery {
     uint32_t held_at, held_size, held_room;
     uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
     uint8_t *state_made;           /* allocated octets of `state`, NULL: none */
-    uint8_t *local;                /* our state as octets; NULL: one without fields */
+    uint8_t *local;                /* our state as octets, `said` if it is short; NULL: one without fields */
     uint32_t local_size;
     uint8_t small[24];             /* octets of `state`, if it is short */
+    uint8_t said[24];              /* octets of `local`, if it is short */
+    uint8_t settle_mode;           /* enum lane_settle_mode, as its first TRANSFER says */
+    bool resumed;                  /* in: its first TRANSFER says `resume` */
 } delivery;
 
 _Static_assert(offsetof(delivery, tag) + 8 <= 128, "what most messages need, and a tag of ours, is in two cache lines");
@@ -92,6 +96,14 @@ typedef struct out_delivery {
     bool begun;                    /* of a frame (framed/out.c): the kernel has a part, or gets it in any case */
     bool waits;                    /* its receiver took no message at the last poll (out_waits) */
 } out_delivery;
+
+/* Notes in a chain's head block of which link and what format its message is. */
+static inline void note_delivery(pump *p, const delivery *d, uint32_t head)
+{
+    arena_block *b = arena_at(&p->arena.view, head);
+    note_link(p, d->link, head);
+    if (b) b->format = d->format;
+}
 
 /* Notes that the first byte of a delivery is sent, so its link has credit. */
 static inline void out_begun(const pump *p, worker_link *k, out_delivery *o)

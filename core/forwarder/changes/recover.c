@@ -156,7 +156,7 @@ static void link_fail_outs(core_router *c, core_link *l, bool failed)
     while (l->outs) {
         core_out *out = l->outs;
         core_outcome o = failed ? outcome_plain(S_MODIFIED, D_FAILED) : outcome_plain(S_RELEASED, 0);
-        if (out->state) o = outcome_plain(out->state, out->extra);
+        if (out->state) o = outcome_plain(out->state, D_TOLD);
         out_finish(c, out, &o);
     }
 }

@@ -12,9 +12,9 @@
 #include "core/forwarder/settlement/settlement.h"
 #include "core/forwarder/tables/planes.h"
 
-PRIVATE inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
+PRIVATE inline core_outcome outcome_plain(uint32_t state, uint8_t extra)
 {
-    return (core_outcome) {.state = state, .extra = extra & ~(uint64_t) D_PAYLOAD, .detail = ROUTERD_NIL};
+    return (core_outcome) {.state = state, .extra = extra, .detail = ROUTERD_NIL};
 }
 
 /* Lends the reader of a record the payload of its outcome. */
@@ -32,7 +32,6 @@ static inline void outcome_write(core_router *c, routerd_record *r, uint32_t rea
 {
     r->state = o->state;
     r->extra = o->extra;
-    r->length = o->offset;
     if (__builtin_expect(o->detail != ROUTERD_NIL, 0)) outcome_lend(c, r, reader, o->arena, o->detail);
 }
 
@@ -180,6 +179,7 @@ static inline core_outcome in_take_merged(core_in *in)
 {
     core_outcome o = {.state = in->state, .extra = in->extra, .detail = in->detail, .arena = in->detail_arena};
     in->detail = ROUTERD_NIL;
+    in->extra = D_TOLD;
     return o;
 }
 
@@ -252,10 +252,7 @@ PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
         return;
     }
     bool open = !out->state;
-    if (terminal && open) {
-        out->state = outcome.state;
-        out->extra = outcome.extra;
-    }
+    if (terminal && open) out->state = outcome.state;
     if (!multicast) {
         in_tell(c, in, outcome);
     } else if (terminal) {
@@ -276,7 +273,7 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
         if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);
             outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
-            core_outcome own = outcome_plain(out->state, out->extra);
+            core_outcome own = outcome_plain(out->state, D_TOLD);
             out_finish(c, out, &own);
         } else if (!quiet && !(out->flags & OUT_SETTLED)) {
             out->flags |= OUT_SETTLED;

@@ -12,10 +12,9 @@
  * CPU. */
 typedef struct {               /* a delivery state as it travels */
     uint32_t state;
-    uint64_t extra;
-    uint64_t offset;           /* received: the section's (AMQP 3.4.1) */
-    uint32_t detail;           /* ROUTERD_NIL: no payload */
+    uint32_t detail;           /* its octets as a payload; ROUTERD_NIL: it is one without fields */
     uint8_t arena;             /* of the payload */
+    uint8_t extra;             /* enum routerd_update_detail, but for D_PAYLOAD */
 } core_outcome;
 
 #define OUTCOME_NONE ((core_outcome) {.detail = ROUTERD_NIL})
@@ -65,7 +64,7 @@ GLUE void stream_close(core_router *c, core_streams *k);
 
 /* ---- settling: settle.c ---- */
 
-PRIVATE core_outcome outcome_plain(uint32_t state, uint64_t extra);
+PRIVATE core_outcome outcome_plain(uint32_t state, uint8_t extra);
 PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome);
 PRIVATE bool in_eager(const core_in *in);
 PRIVATE void in_forwarded(core_router *c, core_in *in);

@@ -101,9 +101,9 @@ typedef struct core_in {
     uint32_t copy_count;
     uint32_t open;             /* multicast: copies without a terminal state */
     uint32_t state;            /* multicast: merged so far */
-    uint64_t extra;
     uint32_t detail;           /* multicast: payload of `state` */
     uint8_t detail_arena;
+    uint8_t extra;             /* multicast: enum routerd_update_detail of `state` */
     uint8_t arena;
     uint8_t flags;
 } core_in;
@@ -121,7 +121,6 @@ typedef struct core_out {
     struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list */
     uint64_t peer;             /* the worker's handle; 0: not told yet */
     uint64_t progress;         /* bytes its worker has read */
-    uint64_t extra;            /* of `state` */
     uint32_t state;            /* the first terminal state told: it stands; 0: none */
     uint8_t flags;
     uint8_t hop;               /* bit of the router it is sent to; 0: a receiver of ours */

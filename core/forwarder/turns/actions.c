@@ -115,8 +115,7 @@ static inline uint32_t action_detail(core_router *c, uint32_t w, const routerd_r
 static inline core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
 {
     return (core_outcome) {
-        .state = r->state, .extra = r->extra & ~(uint64_t) D_PAYLOAD, .offset = r->state == S_RECEIVED ? r->length : 0,
-        .detail = action_detail(c, w, r), .arena = (uint8_t) w,
+        .state = r->state, .extra = r->extra & D_FAILED, .detail = action_detail(c, w, r), .arena = (uint8_t) w,
     };
 }
 
@@ -157,7 +156,7 @@ static INLINED void action_update_out(core_router *c, uint32_t w, const routerd_
     }
     if (out->state) {          /* settled, or lost, behind an outcome that the sender knows already */
         core_release_payload(c, o.arena, o.detail);
-        o = outcome_plain(out->state, out->extra);
+        o = outcome_plain(out->state, D_TOLD);
     }
     out_finish(c, out, &o);
 }

@@ -1,5 +1,6 @@
 /* Setting a router's tables up on its segments, and taking them down. */
 #include "core/forwarder/turns/turns.h"
+#include "shm/codec/outcome.h"
 #include "shm/memory/layout.h"
 
 /* Condition and description. */
@@ -11,19 +12,11 @@ static const char *const reasons[CORE_ROUTES][2] = {
     [ROUTE_RESERVED] = {"routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself"},
 };
 
-/* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each
- * with its length in front as a native 32-bit number. */
-static uint32_t setup_error(core_router *c, const char *const part[2])
+/* A constant payload: a rejected state, as receivers say it. */
+static uint32_t setup_rejected(core_router *c, const char *const part[2])
 {
-    uint8_t bytes[256];
-    uint32_t at = 0;
-    for (int i = 0; i < 2; i++) {
-        uint32_t n = (uint32_t) strlen(part[i]);
-        memcpy(bytes + at, &n, sizeof n);
-        memcpy(bytes + at + sizeof n, part[i], n);
-        at += (uint32_t) sizeof n + n;
-    }
-    return payload_write(c, bytes, at);
+    uint8_t octets[OUTCOME_MAX];
+    return payload_write(c, octets, outcome_rejected(octets, part[0], part[1]));
 }
 
 GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
@@ -57,7 +50,7 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     c->stats = (stats_page *) (control + layout_stats(workers));
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
     for (int why = ROUTE_NO_ADDRESS; why < CORE_ROUTES; why++)
-        if ((c->reason[why] = setup_error(c, reasons[why])) == ROUTERD_NIL) return "the core's arena has no room";
+        if ((c->reason[why] = setup_rejected(c, reasons[why])) == ROUTERD_NIL) return "the core's arena has no room";
     return NULL;
 }
 

@@ -15,6 +15,7 @@ AMQP_HEADER = b"AMQP\0\1\0\0"
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 SOURCE, TARGET = 0x28, 0x29
 WINDOW = 2**31 - 1
+NULL, TRUE, FALSE = b"\x40", b"\x41", b"\x42"
 
 
 def encode(value: Any) -> bytes:
@@ -27,6 +28,12 @@ def encode(value: Any) -> bytes:
 def described(code: int, *fields: Any) -> bytes:
     """A described list: a performative or a terminus."""
     return encode(Described(ulong(code), list(fields)))
+
+
+def listed(code: int, *fields: bytes) -> bytes:
+    """A performative whose fields are octets already."""
+    items = b"".join(fields)
+    return b"\0\x53" + bytes([code]) + struct.pack(">BII", 0xD0, len(items) + 4, len(fields)) + items
 
 
 def frame(channel: int, performative: bytes = b"", payload: bytes = b"") -> bytes:
@@ -47,11 +54,16 @@ def error_in(close: "Frame") -> tuple[str, str]:
 
 
 class Frame(NamedTuple):
-    """A frame that has come: the kind of its performative, its fields, and the size of it all."""
+    """A frame that has come: the kind of its performative, its fields, the size of it all, and its octets."""
 
     code: int
     fields: list[Any]
     size: int
+    data: bytes = b""
+
+    def field(self, number: int) -> Any:
+        """A field; None where the list ends before it."""
+        return self.fields[number] if number < len(self.fields) else None
 
 
 def parse(data: bytes) -> Frame | None:
@@ -65,7 +77,7 @@ def parse(data: bytes) -> Frame | None:
     decoder.next()
     performative: Any = decoder.get_object()
     fields = [bytes(one) if isinstance(one, memoryview) else one for one in performative.value]
-    return Frame(int(performative.descriptor), fields, len(data))
+    return Frame(int(performative.descriptor), fields, len(data), data)
 
 
 def exactly(sock: socket.socket, size: int) -> bytes:
@@ -86,6 +98,7 @@ class Wire:
         self.socket = socket.create_connection(address, timeout=LONG)
         self.hostname = hostname
         self.limits = limits
+        self.channel = 0
 
     def __enter__(self) -> Self:
         self.write(AMQP_HEADER)
@@ -146,21 +159,35 @@ class Wire:
 
     def attach_sender(self, address: str, handle: int = 0) -> None:
         """A sending link; returns when it has credit."""
-        self._attach(handle, False, "", address)
+        self.ask(handle, False, "", address)
         self.expect(FLOW)
 
     def attach_receiver(self, address: str, credit: int, handle: int = 0) -> None:
         """A receiving link with credit."""
-        self._attach(handle, True, address, "")
-        fields = (uint(0), uint(WINDOW), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
-        self.write(frame(0, described(FLOW, *fields)))
+        self.ask(handle, True, address, "")
+        self.expect(ATTACH)
+        self.flow(credit, handle)
 
-    def _attach(self, handle: int, receives: bool, source: str, target: str) -> None:
+    def flow(self, credit: int, handle: int = 0) -> None:
+        """Credit for the first deliveries of a receiving link."""
+        fields = (uint(0), uint(WINDOW), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
+        self.write(frame(self.channel, described(FLOW, *fields)))
+
+    def ask(self, handle: int, receives: bool, source: str, target: str) -> None:
+        """An attach, on its way."""
         ends = Described(ulong(SOURCE), [source]), Described(ulong(TARGET), [target])
         count = None if receives else uint(0)
         fields = (f"link-{handle}", uint(handle), receives, None, None, *ends, None, None, count)
         self.write(frame(0, described(ATTACH, *fields)))
-        self.expect(ATTACH)
+
+    def answer(self) -> None:
+        """Take the session and the link that the router begins: this end is what the router wants it to be."""
+        channel = int.from_bytes(self.expect(BEGIN).data[6:8])
+        self.channel = 1
+        self.write(frame(1, described(BEGIN, ushort(channel), uint(0), uint(WINDOW), uint(WINDOW))))
+        name, handle, receives, *modes_and_ends = self.expect(ATTACH).fields[:7]
+        count = uint(0) if receives else None
+        self.write(frame(1, described(ATTACH, name, handle, not receives, *modes_and_ends, None, None, count)))
 
     def begin(self, channel: int) -> None:
         """A session, on its way."""
@@ -170,4 +197,15 @@ class Wire:
         """One transfer frame."""
         tag = str(delivery).encode()
         fields = (uint(handle), uint(delivery), tag, uint(0), settled, more)
-        self.write(frame(0, described(TRANSFER, *fields), data))
+        self.write(frame(self.channel, described(TRANSFER, *fields), data))
+
+    def send(self, delivery: int, data: bytes, message_format: int = 0, **said: bytes) -> None:
+        """A message in one transfer, which says more: `settled`, `mode`, `state` and `resume` as octets."""
+        names = ("settled", "more", "mode", "state", "resume")
+        head = map(encode, (uint(0), uint(delivery), str(delivery).encode(), uint(message_format)))
+        self.write(frame(self.channel, listed(TRANSFER, *head, *(said.get(name, NULL) for name in names)), data))
+
+    def dispose(self, delivery: int, state: bytes, receiver: bool = True, settled: bool = True) -> None:
+        """The state of a delivery, as octets."""
+        fields = (encode(receiver), encode(uint(delivery)), NULL, encode(settled), state)
+        self.write(frame(self.channel, listed(DISPOSITION, *fields)))

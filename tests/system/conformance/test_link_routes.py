@@ -150,7 +150,7 @@ def test_a_state_of_what_the_broker_sends_passes(receives: Routed, outcome: Desc
     assert trimmed(got["state"]) == trimmed(outcome)
 
 
-@pytest.mark.parametrize("number", [0])
+@pytest.mark.parametrize("number", [0, 0x80000101])
 def test_tag_and_format_pass(sends: Routed, number: int) -> None:
     """2.7.5: as they were, of any payload."""
     for size in (1, 4, 32):

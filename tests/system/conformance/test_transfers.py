@@ -4,7 +4,18 @@ import pytest
 
 from tests.support.beds.conformance import Connect
 from tests.support.clients.frame_client import MESSAGE, FrameClient, disposition, flow, message, transfer
-from tests.support.clients.octets import ACCEPTED, DISPOSITION, FLOW, TRANSFER, WRAP, Frame, Symbol, said, state
+from tests.support.clients.octets import (
+    ACCEPTED,
+    DISPOSITION,
+    FLOW,
+    REJECTED,
+    TRANSFER,
+    WRAP,
+    Frame,
+    Symbol,
+    said,
+    state,
+)  # fmt: skip
 
 PLENTY = 100
 
@@ -287,11 +298,21 @@ def test_delivery_ids_begin_anywhere_and_wrap(pair: Pair, first: int) -> None:
 # ---- the rest of the fields ----
 
 
-def test_a_resumed_delivery_is_a_new_one(pair: Pair) -> None:
-    """2.6.13: the router keeps no unsettled deliveries for links that come again."""
+def test_a_resumed_delivery_is_rejected(pair: Pair) -> None:
+    """2.6.13: the router keeps no unsettled deliveries for links that come again; its message may be a rest."""
     pair.to.write(transfer(0, resume=True))
-    pair.accept(0, pair.at.take(1)[0])
+    (said,) = pair.to.settled(0, 0)
+    assert (said.descriptor, said.value[0].value[0]) == (REJECTED, "amqp:not-implemented")
     pair.passes(1)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("number", [0x80000101, WRAP - 1])
+def test_the_message_format_is_kept(pair: Pair, number: int, settled: bool) -> None:
+    """2.7.5: of a message in one frame, and of one in several."""
+    pair.to.write(transfer(0, settled=settled, format=number))
+    pair.to.write(transfer(1, MESSAGE[:9], settled=settled, more=True, format=number), transfer(None, MESSAGE[9:]))
+    assert [(got["format"], got.payload) for got in pair.at.take(2)] == [(number, MESSAGE)] * 2
 
 
 @pytest.mark.parametrize("batchable", [None, False, True])
