@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "workers/state/engine.h"
+#include "bench/engine.h"
 
 struct endpoint {
     int fd;

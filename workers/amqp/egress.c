@@ -316,7 +316,7 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 /* Follows the receiver's word on a delivery of an earlier core; no core hears of it. */
 static void egress_forgotten(pump *p, worker_link *k, delivery *d)
 {
-    bool over = delivery_settled(d) || delivery_remote_state(d) >= PN_ACCEPTED;
+    bool over = delivery_settled(d) || delivery_remote_state(d) >= LANE_ACCEPTED;
     delivery_clear(d);
     if (!over) return;
     delivery_settle(d);

@@ -1,9 +1,9 @@
-/* Prototypes of the AMQP engine's functions that the pump and the benchmark's load client call.
+/* Prototypes of the AMQP engine's functions that the pump calls: connections, sessions and links.  Deliveries and
+ * credit are the data lane's (workers/session).
  *
  * The engine is the one inside python-qpid-proton: its extension module exports every pn_* symbol and is loaded with
- * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.  This is the only
- * place that declares them; tests/unit/workers/test_engine.py compares each with the engine's own idea of its
- * signature.
+ * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.
+ * tests/unit/workers/test_engine.py compares each with the engine's own idea of its signature.
  */
 #ifndef ROUTERD_WORKERS_ENGINE_H
 #define ROUTERD_WORKERS_ENGINE_H
@@ -16,8 +16,6 @@
 typedef struct pn_connection_t pn_connection_t;
 typedef struct pn_session_t pn_session_t;
 typedef struct pn_link_t pn_link_t;
-typedef struct pn_delivery_t pn_delivery_t;
-typedef struct pn_disposition_t pn_disposition_t;
 typedef struct pn_transport_t pn_transport_t;
 typedef struct pn_terminus_t pn_terminus_t;
 typedef struct pn_collector_t pn_collector_t;
@@ -28,20 +26,17 @@ typedef struct pn_ssl_t pn_ssl_t;
 typedef struct pn_ssl_domain_t pn_ssl_domain_t;
 typedef struct pn_data_t pn_data_t;
 typedef struct pn_bytes_t { size_t size; const char *start; } pn_bytes_t;
-typedef pn_bytes_t pn_delivery_tag_t;
 typedef void (*pn_tracer_t)(pn_transport_t *transport, const char *message);   /* a line about each frame */
 
 enum {                                 /* pn_event_type_t: what the pump looks at */
     PN_CONNECTION_REMOTE_OPEN = 9, PN_CONNECTION_REMOTE_CLOSE = 11,
     PN_SESSION_REMOTE_OPEN = 15, PN_SESSION_REMOTE_CLOSE = 17,
-    PN_LINK_REMOTE_OPEN = 21, PN_LINK_REMOTE_CLOSE = 23, PN_LINK_REMOTE_DETACH = 25,
-    PN_LINK_FLOW = 26, PN_DELIVERY = 28, PN_TRANSPORT_ERROR = 31, PN_TRANSPORT_CLOSED = 34
+    PN_LINK_REMOTE_OPEN = 21, PN_LINK_REMOTE_CLOSE = 23, PN_LINK_REMOTE_DETACH = 25
 };
 enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_UNINIT = 8, PN_REMOTE_ACTIVE = 16,
        PN_REMOTE_CLOSED = 32 };
 enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
 enum { PN_UNSPECIFIED = 0, PN_SOURCE = 1, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
-enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0 part 3.4) */
 enum {                                 /* pn_type_t */
     PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8,
     PN_ULONG = 10, PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22,
@@ -153,8 +148,6 @@ pn_session_t *pn_session_next(pn_session_t *session, int state);
 void pn_session_set_context(pn_session_t *session, void *context);
 void *pn_session_get_context(pn_session_t *session);
 pn_connection_t *pn_session_connection(pn_session_t *session);
-size_t pn_session_outgoing_bytes(pn_session_t *session);
-uint32_t pn_session_remote_incoming_window(pn_session_t *session);
 int pn_session_set_incoming_window_and_lwm(pn_session_t *session, uint32_t window, uint32_t lwm);
 
 pn_link_t *pn_sender(pn_session_t *session, const char *name);
@@ -176,18 +169,6 @@ pn_terminus_t *pn_link_remote_target(pn_link_t *link);
 pn_condition_t *pn_link_condition(pn_link_t *link);
 pn_condition_t *pn_link_remote_condition(pn_link_t *link);
 void pn_link_set_snd_settle_mode(pn_link_t *link, int mode);
-int pn_link_credit(pn_link_t *link);
-int pn_link_queued(pn_link_t *link);
-void pn_link_flow(pn_link_t *receiver, int credit);
-void pn_link_drain(pn_link_t *receiver, int credit);
-void pn_link_set_drain(pn_link_t *receiver, bool drain);
-bool pn_link_get_drain(pn_link_t *link);
-bool pn_link_draining(pn_link_t *receiver);
-int pn_link_drained(pn_link_t *link);
-pn_delivery_t *pn_link_current(pn_link_t *link);
-bool pn_link_advance(pn_link_t *link);
-ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t size);
-ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t size);
 
 pn_data_t *pn_link_remote_properties(pn_link_t *link);
 
@@ -201,43 +182,11 @@ pn_data_t *pn_terminus_properties(pn_terminus_t *terminus);
 pn_data_t *pn_terminus_outcomes(pn_terminus_t *terminus);
 pn_data_t *pn_terminus_filter(pn_terminus_t *terminus);
 
-pn_delivery_t *pn_delivery(pn_link_t *link, pn_delivery_tag_t tag);
-void pn_delivery_set_context(pn_delivery_t *delivery, void *context);
-void *pn_delivery_get_context(pn_delivery_t *delivery);
-pn_delivery_tag_t pn_delivery_tag(pn_delivery_t *delivery);
-pn_link_t *pn_delivery_link(pn_delivery_t *delivery);
-bool pn_delivery_readable(pn_delivery_t *delivery);
-bool pn_delivery_partial(pn_delivery_t *delivery);
-bool pn_delivery_aborted(pn_delivery_t *delivery);
-bool pn_delivery_updated(pn_delivery_t *delivery);
-bool pn_delivery_settled(pn_delivery_t *delivery);
-size_t pn_delivery_pending(pn_delivery_t *delivery);
-uint64_t pn_delivery_remote_state(pn_delivery_t *delivery);
-void pn_delivery_update(pn_delivery_t *delivery, uint64_t state);
-void pn_delivery_clear(pn_delivery_t *delivery);
-void pn_delivery_settle(pn_delivery_t *delivery);
-void pn_delivery_abort(pn_delivery_t *delivery);
-pn_disposition_t *pn_delivery_local(pn_delivery_t *delivery);
-pn_disposition_t *pn_delivery_remote(pn_delivery_t *delivery);
-
-pn_condition_t *pn_disposition_condition(pn_disposition_t *disposition);
-pn_data_t *pn_disposition_data(pn_disposition_t *disposition);
-pn_data_t *pn_disposition_annotations(pn_disposition_t *disposition);
-uint32_t pn_disposition_get_section_number(pn_disposition_t *disposition);
-void pn_disposition_set_section_number(pn_disposition_t *disposition, uint32_t number);
-uint64_t pn_disposition_get_section_offset(pn_disposition_t *disposition);
-void pn_disposition_set_section_offset(pn_disposition_t *disposition, uint64_t offset);
-bool pn_disposition_is_failed(pn_disposition_t *disposition);
-void pn_disposition_set_failed(pn_disposition_t *disposition, bool failed);
-bool pn_disposition_is_undeliverable(pn_disposition_t *disposition);
-void pn_disposition_set_undeliverable(pn_disposition_t *disposition, bool undeliverable);
-
 bool pn_condition_is_set(pn_condition_t *condition);
 const char *pn_condition_get_name(pn_condition_t *condition);
 int pn_condition_set_name(pn_condition_t *condition, const char *name);
 const char *pn_condition_get_description(pn_condition_t *condition);
 int pn_condition_set_description(pn_condition_t *condition, const char *description);
-pn_data_t *pn_condition_info(pn_condition_t *condition);
 
 pn_collector_t *pn_collector(void);
 void pn_collector_free(pn_collector_t *collector);
@@ -246,9 +195,6 @@ pn_event_t *pn_collector_peek(pn_collector_t *collector);
 bool pn_collector_pop(pn_collector_t *collector);
 int pn_event_type(pn_event_t *event);
 void *pn_event_context(pn_event_t *event);
-pn_session_t *pn_event_session(pn_event_t *event);
-pn_link_t *pn_event_link(pn_event_t *event);
-pn_delivery_t *pn_event_delivery(pn_event_t *event);
 
 void pn_data_clear(pn_data_t *data);
 size_t pn_data_size(pn_data_t *data);

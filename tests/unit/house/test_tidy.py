@@ -259,6 +259,27 @@ def test_amqp_is_spelled_in_one_place() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+THE_LANES = re.compile(
+    r"\bpn_(delivery|disposition|work_head|event_delivery)|\bPN_(DELIVERY|LINK_FLOW)\b"
+    r"|\bpn_link_(credit|queued|unsettled|flow|drain|set_drain|get_drain|draining|drained|offered|available|current"
+    r"|advance|send|recv)\b"
+    r"|\bpn_session_(incoming_bytes|outgoing_bytes|remote_incoming_window|[gs]et_\w*_capacity|set_outgoing_window)\b"
+    r"|\bpn_transport_get_frames"
+)
+
+
+def test_the_engine_is_not_asked_for_deliveries_or_credit() -> None:
+    """It sees no TRANSFER, FLOW or DISPOSITION: what it says of them is wrong, and asking makes it write some."""
+    wrong = [
+        f"{place(file, number)}: {line.strip()[:80]} (workers/session has these)"
+        for file in sources(".h", ".c", ".pyx", ".pxi", ".pxd")
+        if file.is_relative_to(ROOT / "workers")
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if THE_LANES.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def parameters(text: str) -> list[str]:
     """Positional parameters of a list that begins at the front, after its bracket, without ``self``."""
     parts, depth = [""], 0

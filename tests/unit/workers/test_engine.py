@@ -10,7 +10,7 @@ import cproton_ffi
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "workers/state/engine.h").read_text(encoding="ascii")
+TEXT = "".join((ROOT / header).read_text(encoding="ascii") for header in ("workers/state/engine.h", "bench/engine.h"))
 HEADER = re.sub(r",\n +", ", ", TEXT)  # a prototype in one line
 # Those of the glue alone, as Cython declares them: without semicolons, and bool under another name.
 GLUE = (ROOT / "workers/loop/libproton.pxd").read_text(encoding="ascii").partition("cdef extern nogil:\n")[2]
@@ -33,7 +33,7 @@ def plain(declared: str) -> str:
     if len(words) > 1 and words[-1].isidentifier():
         words.pop()
     text = "".join(words)
-    same = {"bool": "_Bool", "void": "", "pn_delivery_tag_t": "pn_bytes_t"}
+    same = {"bool": "_Bool", "void": ""}
     return same.get(text, "int" if text in ENUMS else text)
 
 
