@@ -19,6 +19,11 @@ def positive(number: int) -> int:
     return number if number < WRAP // 2 else 0
 
 
+def left(number: int, ahead: int) -> int:
+    """What is left of a number, which may be any of 32 bits, behind a serial difference."""
+    return min(max(number - (ahead + WRAP // 2) % WRAP + WRAP // 2, 0), WRAP - 1)
+
+
 @dataclass
 class Link:
     """One link; of an incoming one `credit` is what its sender has."""
@@ -95,7 +100,7 @@ class Session:
         self, link: Link | None, next_in: int | None, window: int, count: int | None, credit: int,
         *, drain: bool, echo: bool,
     ) -> str:  # fmt: skip
-        before, self.out_window = self.out_window, positive((next_in or 0) + window - self.next_out)
+        before, self.out_window = self.out_window, left(window, self.next_out - (next_in or 0))
         opened = bool(self.out_window and not before)
         if echo and link:
             link.tell = True
@@ -105,7 +110,7 @@ class Session:
             return f"{opened:d}00 0"
         returned = 0
         if link.outgoing:
-            link.credit, link.drain = positive((count or 0) + credit - link.count), drain
+            link.credit, link.drain = left(credit, link.count - (count or 0)), drain
         elif count is not None:
             returned = min(positive(count - link.count), link.credit)
             link.count, link.credit = (link.count + returned) % WRAP, link.credit - returned

@@ -9,12 +9,15 @@ GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_FINE] = { LANE_NOBODY, NULL, NULL },
     [LANE_FRAMING] = { LANE_CONNECTION, "amqp:connection:framing-error", "the size of a frame makes no sense" },
     [LANE_DECODE] = { LANE_CONNECTION, "amqp:decode-error", "a frame is malformed" },
+    [LANE_ORDER] = { LANE_CONNECTION, "amqp:not-allowed", "OPEN is the first frame, and comes once" },
     [LANE_CHANNEL] = { LANE_CONNECTION, "amqp:not-allowed", "no session has the channel of a frame" },
+    [LANE_BEGUN] = { LANE_CONNECTION, "amqp:not-allowed", "another session has the channel" },
     [LANE_UNATTACHED] = { LANE_SESSION, "amqp:session:unattached-handle", "no link of that role has the handle" },
     [LANE_IN_USE] = { LANE_SESSION, "amqp:session:handle-in-use", "another link has the handle" },
     [LANE_WINDOW] = { LANE_SESSION, "amqp:session:window-violation", "more transfers have come than the window has" },
     [LANE_LIMIT] = { LANE_LINK, "amqp:link:transfer-limit-exceeded", "more deliveries have come than credit" },
     [LANE_FIELD] = { LANE_SESSION, "amqp:invalid-field", "the number of a delivery is out of order" },
+    [LANE_MANY] = { LANE_CONNECTION, "amqp:resource-limit-exceeded", "too many sessions or links" },
 };
 
 /* The size of the frame that begins here, of which `there` octets have come.  0: its size has not come; AMQP_WRONG: no

@@ -51,12 +51,15 @@ enum lane_fault {
     LANE_FINE,
     LANE_FRAMING,                      /* its size or data offset */
     LANE_DECODE,                       /* its performative */
+    LANE_ORDER,                        /* it stands before OPEN, or is another OPEN */
     LANE_CHANNEL,                      /* no session begins on its channel */
+    LANE_BEGUN,                        /* a BEGIN on the channel of another session */
     LANE_UNATTACHED,                   /* no link has its handle, or one of the other role */
     LANE_IN_USE,                       /* an ATTACH names the handle of another link */
     LANE_WINDOW,                       /* more TRANSFERs than the session's window */
     LANE_LIMIT,                        /* more deliveries than credit */
-    LANE_FIELD                         /* a delivery-id out of order, or first after last */
+    LANE_FIELD,                        /* a delivery-id out of order, or first after last */
+    LANE_MANY                          /* more sessions or links than a connection may have */
 };
 
 enum lane_scope { LANE_NOBODY, LANE_LINK, LANE_SESSION, LANE_CONNECTION };
@@ -133,6 +136,7 @@ PRIVATE uint32_t lane_put_size(uint8_t *frame, const uint8_t *end);
 /* ---- states of deliveries ---- */
 
 PRIVATE uint32_t lane_state_code(amqp_value state);
+PRIVATE size_t lane_value_sound(const uint8_t *at, const uint8_t *end);
 PRIVATE bool lane_state_sound(amqp_value state);
 PRIVATE uint32_t lane_state_shorten(amqp_value state, uint8_t *to, uint32_t room);
 

@@ -20,7 +20,13 @@
 #define OUT_WINDOW INT32_MAX           /* what FLOWs say of TRANSFERs that we might send */
 
 static inline bool serial_past(uint32_t a, uint32_t b) { return (int32_t) (a - b) > 0; }
-static inline uint32_t serial_positive(uint32_t n) { return (int32_t) n < 0 ? 0 : n; }
+
+/* What is left of `n` when the other side does not know of `ahead` yet, a difference of serial numbers. */
+static inline uint32_t serial_left(uint32_t n, uint32_t ahead)
+{
+    int64_t left = (int64_t) n - (int32_t) ahead;
+    return left < 0 ? 0 : left > UINT32_MAX ? UINT32_MAX : (uint32_t) left;
+}
 
 /* ---- the session ---- */
 
@@ -103,13 +109,13 @@ PRIVATE inline enum lane_fault lane_receive(lane_session *s, lane_link *k, const
 PRIVATE inline lane_heard lane_hear(lane_session *s, lane_link *k, const lane_flow *flow)
 {
     lane_heard heard = { 0 };
-    uint32_t window = serial_positive((flow->has_next_in ? flow->next_in : 0) + flow->in_window - s->next_out);
+    uint32_t window = serial_left(flow->in_window, s->next_out - (flow->has_next_in ? flow->next_in : 0));
     heard.window = window && !s->out_window;
     s->out_window = window;
     if (flow->echo) *(k ? &k->tell : &s->tell) = true;
     if (!k) return heard;
     if (k->outgoing) {
-        k->credit = serial_positive((flow->has_count ? flow->count : 0) + flow->credit - k->count);
+        k->credit = serial_left(flow->credit, k->count - (flow->has_count ? flow->count : 0));
         k->drain = flow->drain;
         heard.credit = k->credit > 0;
         heard.drain = k->drain;

@@ -1,7 +1,8 @@
 /* States of deliveries as octets (AMQP 1.0 part 3.4, part 4.5). */
 #include "workers/lane/lane.h"
 
-#define STATE_DEPTH 12                       /* values in values */
+#define STATE_DEPTH 12                 /* values in values, which others read */
+#define VALUE_DEPTH 64                 /* the same of a value that is described, and not passed on */
 
 /* The number that a descriptor by name stands for. */
 __attribute__((cold)) static uint32_t state_named(amqp_octets name)
@@ -102,6 +103,12 @@ static size_t value_sound(const uint8_t *p, const uint8_t *end, int depth)
     }
     size_t n = content_sound(*p, p + 1, end, depth);
     return n == AMQP_WRONG ? n : 1 + n;
+}
+
+/* The octets of a described value, which all are what they claim to be; AMQP_WRONG: they are not. */
+PRIVATE size_t lane_value_sound(const uint8_t *at, const uint8_t *end)
+{
+    return at < end && *at == AMQP_DESCRIBED ? value_sound(at, end, VALUE_DEPTH) : AMQP_WRONG;
 }
 
 /* Whether a state may be passed on: all of it is what it claims to be, and no deeper than others read. */

@@ -79,7 +79,6 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
     if (!session) return NULL;
     pn_session_set_context(session, name);
     pn_session_set_incoming_window_and_lwm(session, c->window, 0);
-    pn_session_open(session);
     lane_session_begin(c, session);
     return session;
 }
@@ -117,5 +116,5 @@ PRIVATE inline void dial_done(pump *p, worker_connection *c, pn_session_t *sessi
         index = k->next;
     }
     if (dial_kept(c, session)) pn_session_set_context(session, IDLE_SESSION);
-    else pn_session_close(session);
+    else lane_session_close(c, session);
 }

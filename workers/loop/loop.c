@@ -106,9 +106,9 @@ static void event_session(pump *p, pn_session_t *session, bool open)
     if (session_router_initiated(session)) return;
     lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
-    if (c && !security_session(p, c)) return;
-    if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
-    pn_session_open(session);
+    if (!c || !security_session(p, c)) return;
+    pn_session_set_incoming_window_and_lwm(session, c->window, 0);
+    lane_session_begin(c, session);
 }
 
 static void event_connection(pump *p, pn_connection_t *engine, bool open)

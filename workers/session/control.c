@@ -4,6 +4,8 @@
 
 #include "workers/session/session.h"
 
+enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
+
 static worker_session *session_new(lane_connection *l)
 {
     worker_session *s = (worker_session *) memory_clear(sizeof *s);
@@ -12,6 +14,7 @@ static worker_session *session_new(lane_connection *l)
     s->next = l->sessions;
     if (s->next) s->next->previous = s;
     l->sessions = s;
+    l->session_count++;
     return s;
 }
 
@@ -26,8 +29,11 @@ PRIVATE void session_free(worker_session *s)
         while (*at != s) at = &(*at)->due_next;
         *at = s->due_next;
     }
+    for (attach_due *a = s->attach_first, *next; a; a = next) { next = a->next; free(a); }
     lane_session_end(&s->lane);
     lane_map_end(&s->handles);
+    l->handle_count -= s->handle_count;
+    l->session_count--;
     free(s);
 }
 
@@ -37,88 +43,134 @@ static void session_reap(worker_session *s)
     if (s->ended_here && s->ended_there && !s->engine) session_free(s);
 }
 
+static void session_wait(worker_session **first, worker_session **last, worker_session *s)
+{
+    s->waiting_next = NULL;
+    if (*last) (*last)->waiting_next = s;
+    else *first = s;
+    *last = s;
+}
+
+/* The first of those that wait; NULL: none. */
+static worker_session *session_served(worker_session **first, worker_session **last)
+{
+    worker_session *s = *first;
+    if (!s) return NULL;
+    *first = s->waiting_next;
+    if (!*first) *last = NULL;
+    return s;
+}
+
+/* ---- frames that come ---- */
+
+/* The engine has as many sessions: those that the peer has ended and it has not answered are more than the channels. */
+static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_begin b;
+    uint32_t channels = pn_transport_get_channel_max(l->transport) + 1u;
+    enum lane_fault fault = lane_begin_read(f, &b);
+    if (!fault && s) fault = LANE_BEGUN;
+    if (!fault && !b.answers && l->session_count > 2 * channels) fault = LANE_MANY;
+    if (!fault && b.answers) {
+        s = session_of(lane_map_get(&l->by_local, b.remote_channel));
+        if (!s || s->begun_there) fault = LANE_CHANNEL;
+    }
+    if (fault) { fault_raise(l, NULL, NULL, fault); return false; }
+    if (!b.answers) {
+        s = session_new(l);
+        session_wait(&l->opening.first, &l->opening.last, s);
+    }
+    s->remote = f->channel;
+    s->begun_there = true;
+    lane_session_begun(&s->lane, &b);
+    lane_map_put(&l->by_remote, f->channel, value_of(s));
+    return true;
+}
+
+static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_attach a;
+    enum lane_fault fault = lane_attach_read(f, &a);
+    if (!fault && lane_map_get(&s->handles, a.handle)) fault = LANE_IN_USE;
+    if (!fault && l->handle_count >= MOST_HANDLES) fault = LANE_MANY;
+    if (fault) { fault_raise(l, s, NULL, fault); return false; }
+    l->attaching.session = s;
+    l->attaching.attach = a;
+    lane_map_put(&s->handles, a.handle, HANDLE_IGNORED);
+    s->handle_count++;
+    l->handle_count++;
+    return true;
+}
+
+static bool detach_in(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    uint32_t handle;
+    enum lane_fault fault = lane_detach_read(f, &handle);
+    uint64_t there = fault ? 0 : lane_map_take(&s->handles, handle);
+    if (!fault && !there) fault = LANE_UNATTACHED;
+    if (fault) { fault_raise(l, s, NULL, fault); return false; }
+    if (there > HANDLE_IGNORED) ((worker_link *) (uintptr_t) there)->remote_attached = false;
+    s->handle_count--;
+    l->handle_count--;
+    return true;
+}
+
 /* Learns from a frame before the engine reads it.  False: the engine must not see it. */
 PRIVATE bool control_in(lane_connection *l, const lane_frame *f)
 {
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
-    lane_begin b;
-    uint32_t handle;
-    l->attaching.session = NULL;
-    l->ending = NULL;
-    switch (f->performative) {
-    case LANE_BEGIN:
-        if (lane_begin_read(f, &b)) return true;
-        s = b.answers ? session_of(lane_map_get(&l->by_local, b.remote_channel)) : NULL;
-        if (!s) {
-            s = session_new(l);
-            if (l->opening_last) l->opening_last->opening_next = s;
-            else l->opening_first = s;
-            l->opening_last = s;
-        }
-        s->remote = f->channel;
-        s->begun_there = true;
-        lane_session_begun(&s->lane, &b);
-        lane_map_put(&l->by_remote, f->channel, value_of(s));
-        return true;
-    case LANE_ATTACH:
-        if (!s || lane_attach_read(f, &l->attaching.attach)) return true;
-        if (lane_map_get(&s->handles, l->attaching.attach.handle)) {
-            fault_raise(l, s, NULL, LANE_IN_USE);
-            return false;
-        }
-        l->attaching.session = s;
-        lane_map_put(&s->handles, l->attaching.attach.handle, HANDLE_IGNORED);
-        return true;
-    case LANE_DETACH:
-        if (s && !lane_detach_read(f, &handle)) {
-            uint64_t there = lane_map_take(&s->handles, handle);
-            if (there > HANDLE_IGNORED) ((worker_link *) (uintptr_t) there)->remote_attached = false;
-        }
-        return true;
-    case LANE_END:
-        if (!s) return true;
+    uint8_t what = f->performative;
+    if (l->opened == (what == LANE_OPEN)) { fault_raise(l, NULL, NULL, LANE_ORDER); return false; }
+    switch (what) {
+    case LANE_OPEN: l->opened = true; return true;
+    case LANE_BEGIN: return begin_in(l, s, f);
+    case LANE_CLOSE: l->closed_in = true; return true;
+    default: break;
+    }
+    if (!s) { fault_raise(l, NULL, NULL, LANE_CHANNEL); return false; }
+    if (what == LANE_END) {
         s->ended_there = true;
         l->ending = s;
         lane_map_take(&l->by_remote, f->channel);
         return true;
-    case LANE_CLOSE: l->closed_in = true; return true;
-    default: return true;
     }
+    if (s->closed_here) return false;
+    return what == LANE_ATTACH ? attach_in(l, s, f) : detach_in(l, s, f);
 }
 
 /* ---- links whose ATTACH the engine has not written ---- */
 
-static void unattached_add(worker_link *k)
+static void attach_wait(worker_link *k)
 {
     worker_session *s = k->session;
-    k->unattached = true;
-    k->attach_previous = s->unattached_last;
-    if (k->attach_previous) k->attach_previous->attach_next = k;
-    else s->unattached_first = k;
-    s->unattached_last = k;
+    const char *name = pn_link_name(k->engine);
+    size_t size = strlen(name);
+    attach_due *a = (attach_due *) memory_for(NULL, sizeof *a + size);
+    *a = (attach_due) { .link = k, .outgoing = k->outgoing, .size = (uint32_t) size };
+    memcpy(a->name, name, size);
+    if (s->attach_last) s->attach_last->next = a;
+    else s->attach_first = a;
+    s->attach_last = a;
+    k->attach_due = a;
 }
 
-static void unattached_remove(worker_link *k)
+/* The link of an ATTACH that the engine writes; NULL: one that has gone, or was refused at once.  The engine writes
+ * those of one name in their order. */
+static worker_link *attach_served(worker_session *s, const lane_attach *said)
 {
-    worker_session *s = k->session;
-    if (!k->unattached) return;
-    k->unattached = false;
-    if (k->attach_previous) k->attach_previous->attach_next = k->attach_next;
-    else s->unattached_first = k->attach_next;
-    if (k->attach_next) k->attach_next->attach_previous = k->attach_previous;
-    else s->unattached_last = k->attach_previous;
-    k->attach_next = k->attach_previous = NULL;
-}
-
-/* The engine writes them in the order of their begin, so the first is meant, but for those that it refuses. */
-static worker_link *unattached_find(const worker_session *s, const lane_attach *a)
-{
-    size_t size = strnlen((const char *) a->name.at, a->name.size);    /* the engine's names end at a NUL */
-    for (worker_link *k = s->unattached_first; k; k = k->attach_next) {
-        const char *name = pn_link_name(k->engine);
-        if (k->outgoing != a->receiver && strlen(name) == size && !memcmp(name, a->name.at, size)) return k;
+    size_t size = strnlen((const char *) said->name.at, said->name.size);      /* the engine's names end at a NUL */
+    attach_due *before = NULL, *a = s->attach_first;
+    while (a && (a->outgoing == said->receiver || a->size != size || memcmp(a->name, said->name.at, size))) {
+        before = a;
+        a = a->next;
     }
-    return NULL;
+    if (!a) return NULL;
+    worker_link *k = a->link;
+    *(before ? &before->next : &s->attach_first) = a->next;
+    if (s->attach_last == a) s->attach_last = before;
+    if (k) k->attach_due = NULL;
+    free(a);
+    return k;
 }
 
 /* ---- links ---- */
@@ -130,10 +182,12 @@ static void link_ready(lane_connection *l, worker_link *k)
     mark_dirty(l->p, l->c);
 }
 
+/* The ATTACH that is being read is this link's. */
 static void link_bind(lane_connection *l, worker_link *k)
 {
     worker_session *s = l->attaching.session;
     if (!s) return;
+    l->attaching.session = NULL;
     k->session = s;
     k->remote_handle = l->attaching.attach.handle;
     k->remote_attached = true;
@@ -154,9 +208,9 @@ PRIVATE void lane_link_new(worker_link *k)
     lane_connection *l = k->conn->lane;
     k->lane.outgoing = k->outgoing;
     if (!l) return;
-    if (l->attaching.session) link_bind(l, k);
-    else k->session = session_find(l, pn_link_session(k->engine));
-    if (k->session) unattached_add(k);
+    link_bind(l, k);
+    if (!k->session) k->session = session_find(l, pn_link_session(k->engine));
+    if (k->session) attach_wait(k);
 }
 
 /* The peer has answered a link of ours. */
@@ -175,20 +229,19 @@ PRIVATE void lane_link_free(worker_link *k)
     lane_connection *l = s->connection;
     if (l->open && l->open->link == k) frame_close(l, true);
     if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED);
-    unattached_remove(k);
+    if (k->attach_due) k->attach_due->link = NULL;
     tell_remove(k);
     while (k->deliveries) delivery_drop(k->deliveries);
 }
+
+/* ---- sessions ---- */
 
 /* The engine has a session that the peer began; it has them in their order. */
 PRIVATE void lane_session_opened(pn_session_t *session)
 {
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
-    worker_session *s = c && c->lane ? c->lane->opening_first : NULL;
-    if (!s) return;
-    s->engine = session;
-    c->lane->opening_first = s->opening_next;
-    if (!s->opening_next) c->lane->opening_last = NULL;
+    worker_session *s = c && c->lane ? session_served(&c->lane->opening.first, &c->lane->opening.last) : NULL;
+    if (s) s->engine = session;
 }
 
 /* The engine's session goes: the peer has ended it, and so does this side. */
@@ -198,54 +251,74 @@ PRIVATE void lane_session_gone(pn_session_t *session)
     worker_session *s = c && c->lane ? c->lane->ending : NULL;
     if (!s || s->engine != session) return;
     s->engine = NULL;
+    s->closed_here = true;
     c->lane->ending = NULL;
     session_reap(s);
 }
 
-/* A session of ours, before the engine writes its BEGIN. */
+/* Opens a session of ours, or answers the peer's.  The engine writes BEGINs in this order. */
 PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session)
 {
-    session_new(c->lane)->engine = session;
+    worker_session *s = session_find(c->lane, session);
+    if (!s) {
+        s = session_new(c->lane);
+        s->engine = session;
+    }
+    session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);
+    pn_session_open(session);
+}
+
+/* Ends a session; whatever comes of it until the peer's END is forgotten. */
+PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session)
+{
+    worker_session *s = c->lane ? session_find(c->lane, session) : NULL;
+    if (s) s->closed_here = true;
+    pn_session_close(session);
+}
+
+/* ---- frames that go ---- */
+
+static void begin_out(lane_connection *l, const lane_frame *f)
+{
+    lane_begin b;
+    worker_session *s = session_served(&l->beginning.first, &l->beginning.last);
+    if (!s || lane_begin_read(f, &b)) return;
+    s->local = f->channel;
+    s->begun_here = true;
+    s->lane.in_window = s->lane.in_most = b.in_window;
+    lane_map_put(&l->by_local, f->channel, value_of(s));
+}
+
+static void attach_out(lane_connection *l, worker_session *s, const lane_frame *f)
+{
+    lane_attach a;
+    worker_link *k = lane_attach_read(f, &a) ? NULL : attach_served(s, &a);
+    if (!k) return;
+    k->lane.handle = a.handle;
+    k->attached = true;
+    link_ready(l, k);
 }
 
 /* Learns from a frame of the engine that is being written. */
 PRIVATE void control_out(lane_connection *l, const lane_frame *f)
 {
     worker_session *s = session_of(lane_map_get(&l->by_local, f->channel));
-    lane_begin b;
-    lane_attach a;
-    worker_link *k;
     switch (f->performative) {
-    case LANE_BEGIN:
-        if (lane_begin_read(f, &b)) return;
-        if (b.answers) s = session_of(lane_map_get(&l->by_remote, b.remote_channel));
-        else {                                                 /* the oldest of ours: the engine keeps their order */
-            s = NULL;
-            for (worker_session *one = l->sessions; one; one = one->next)
-                if (!one->begun_here && !one->begun_there) s = one;
-        }
-        if (!s) return;
-        s->local = f->channel;
-        s->begun_here = true;
-        s->lane.in_window = s->lane.in_most = b.in_window;
-        lane_map_put(&l->by_local, f->channel, value_of(s));
-        return;
+    case LANE_BEGIN: begin_out(l, f); return;
     case LANE_ATTACH:
-        if (!s || lane_attach_read(f, &a)) return;
-        k = unattached_find(s, &a);
-        if (!k) return;                                        /* refused: its DETACH follows */
-        unattached_remove(k);
-        k->lane.handle = a.handle;
-        k->attached = true;
-        link_ready(l, k);
+        if (s) attach_out(l, s, f);
         return;
     case LANE_END:
         if (!s) return;
-        s->ended_here = true;
+        s->ended_here = s->closed_here = true;
+        s->lane.out_window = 0;
         lane_map_take(&l->by_local, f->channel);
         session_reap(s);
         return;
-    case LANE_CLOSE: l->closed_out = true; return;
+    case LANE_CLOSE:
+        l->closed_out = true;
+        for (s = l->sessions; s; s = s->next) s->lane.out_window = 0;
+        return;
     default: return;
     }
 }

@@ -12,6 +12,7 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
 {
     const struct lane_fault_terms *f = &lane_faults[fault];
     mark_dirty(l->p, l->c);
+    if (s && !s->engine) events_drain(l->p);                   /* its BEGIN came in the same read */
     if (f->scope == LANE_LINK && k) {
         pn_link_t *engine = k->engine;
         condition_say(pn_link_condition(engine), f);
@@ -20,7 +21,7 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
     } else if (f->scope == LANE_SESSION && s && s->engine) {
         condition_say(pn_session_condition(s->engine), f);
         session_lost(l->p, s->engine);
-        pn_session_close(s->engine);
+        lane_session_close(l->c, s->engine);
     } else {
         l->closed_in = true;
         layers_fail(l, f->condition, f->description);

@@ -7,13 +7,103 @@
 
 enum { TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512 };   /* octets */
 
+/* ---- out ---- */
+
+/* Our header. */
+static void head_take(lane_connection *l)
+{
+    uint8_t head[LAYERS_HEAD_MAX];
+    size_t n = layers_head(l, head);
+    memcpy(out_frame(l, n), head, n);
+    l->out_end += n;
+    l->traced = l->out_end;
+}
+
+/* Appends what the engine writes to the output: whole frames, once it has no more. */
+static void engine_write(lane_connection *l)
+{
+    uint8_t some[TAKEN_AT_ONCE];
+    ssize_t n;
+    while ((n = layers_take(l, some, sizeof some)) > 0) {
+        memcpy(out_frame(l, (size_t) n), some, (size_t) n);
+        l->out_end += (size_t) n;
+    }
+    if (n < 0) l->over = true;
+}
+
+/* Appends the engine's frames, and learns from them. */
+static void engine_take(lane_connection *l)
+{
+    if (!l->headed) head_take(l);
+    if (!l->headed) return;
+    size_t done = l->out_end - l->out_at, size;
+    engine_write(l);
+    for (size_t left; (left = l->out_end - l->out_at - done); done += size) {
+        lane_frame f;
+        const uint8_t *at = l->out + l->out_at + done;
+        size = lane_frame_size(at, left, UINT32_MAX);
+        if (!size || size > left) return;
+        if (!lane_frame_read(at, size, &f) && !f.type && f.performative) control_out(l, &f);
+    }
+}
+
+/* Appends the frames that are due.  What was said of a link stands before its DETACH, which the engine writes. */
+static void frames_due(lane_connection *l)
+{
+    if (l->open) frame_close(l, true);
+    out_due(l);
+    engine_take(l);
+    tell_flush(l);
+}
+
+static void frames_trace(lane_connection *l, size_t end)
+{
+    for (size_t size; l->traced < end; l->traced += size) {
+        size = be32(l->out + l->traced);
+        if (size < LANE_FRAME_HEAD || size > end - l->traced) return;
+        trace_octets(l->c, true, l->out + l->traced, size);
+    }
+}
+
+/* The end of the frames that may go now. */
+static size_t frames_ready(lane_connection *l)
+{
+    size_t end = l->open ? l->open_at : l->out_end;
+    if (__builtin_expect(l->c->tracer != NULL, 0)) frames_trace(l, end);
+    l->traced = end;
+    return end;
+}
+
+/* Copies frames out; before that it makes those that are due, if there are fewer octets than asked for. */
+PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
+{
+    if ((l->open ? l->open_at : l->out_end) - l->out_at < room) frames_due(l);
+    size_t n = frames_ready(l) - l->out_at;
+    if (n > room) n = room;
+    memcpy(to, l->out + l->out_at, n);
+    l->out_at += n;
+    return n || !l->over ? (ssize_t) n : PN_EOS;
+}
+
+/* For who sends frames without the transport: the octets of all that are due, and where they stand.  PN_EOS: there are
+ * none, and there will be none. */
+PRIVATE ssize_t lane_ready(lane_connection *l, const char **at)
+{
+    frames_due(l);
+    *at = (const char *) l->out + l->out_at;
+    size_t size = frames_ready(l) - l->out_at;
+    return size || !l->over ? (ssize_t) size : PN_EOS;
+}
+
+PRIVATE void lane_sent(lane_connection *l, size_t size) { l->out_at += size; }
+
 /* ---- in ---- */
 
 static void transport_frame(lane_connection *l, const lane_frame *f)
 {
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
     if (!s) { fault_raise(l, NULL, NULL, LANE_CHANNEL); return; }
-    if (s->ended_here || (s->engine && pn_session_state(s->engine) & PN_LOCAL_CLOSED)) return;
+    if (s->closed_here || (l->closed_out && f->performative == LANE_FLOW)) return;     /* nothing goes any more */
     if (f->performative == LANE_TRANSFER) transfer_arrives(l, s, f);
     else if (f->performative == LANE_FLOW) flow_arrives(l, s, f);
     else disposition_arrives(l, s, f);
@@ -23,15 +113,24 @@ static void transport_frame(lane_connection *l, const lane_frame *f)
  * and BEGIN wait: a limit of sessions counts from our OPEN on, and the peer may have begun some before it knew. */
 static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t *octets, size_t size)
 {
+    if (f->performative > LANE_BEGIN) events_drain(l->p);
+    if (f->performative == LANE_END) frames_due(l);           /* our BEGIN names the channel that this frees */
     if (f->performative && !control_in(l, f)) return;
-    if (layers_give(l, octets, size) < 0) l->closed_in = true;
+    if (layers_give(l, octets, size) < 0) {
+        if (!l->closed_in && !pn_condition_is_set(pn_transport_condition(l->transport)))
+            fault_raise(l, NULL, NULL, LANE_DECODE);
+        l->closed_in = true;
+    }
     if (f->performative == LANE_OPEN) {
         uint32_t most = pn_transport_get_remote_max_frame(l->transport);
         l->max_frame = !most || most > LARGEST_FRAME ? LARGEST_FRAME : most;
-    } else if (f->performative != LANE_BEGIN) {
+    } else if (f->performative > LANE_BEGIN) {
         events_drain(l->p);
     }
-    l->attaching.session = NULL;
+    /* The engine must have freed our channel or handle before it needs one for the next BEGIN or ATTACH: without one it
+     * falls silent. */
+    if (f->performative == LANE_DETACH || f->performative == LANE_END) frames_due(l);
+    l->attaching.session = l->ending = NULL;
     mark_dirty(l->p, l->c);
 }
 
@@ -39,9 +138,10 @@ static void frame_arrives(lane_connection *l, const uint8_t *octets, size_t size
 {
     lane_frame f;
     enum lane_fault fault = lane_frame_read(octets, size, &f);
+    if (__builtin_expect(l->c->tracer != NULL, 0)) trace_octets(l->c, false, octets, size);
     if (fault) fault_raise(l, NULL, NULL, fault);
-    else if (f.type) control_frame(l, &(lane_frame) { .performative = 0 }, octets, size);
     else if (f.performative >= LANE_FLOW && f.performative <= LANE_DISPOSITION) transport_frame(l, &f);
+    else if (f.type) fault_raise(l, NULL, NULL, LANE_FRAMING);
     else if (f.performative && (f.performative < LANE_OPEN || f.performative > LANE_CLOSE))
         fault_raise(l, NULL, NULL, LANE_DECODE);
     else control_frame(l, &f, octets, size);
@@ -59,70 +159,10 @@ PRIVATE ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t ther
         frame_arrives(l, at, size);
         at += size;
     }
-    return l->closed_in ? PN_EOS : (ssize_t) (at - octets);
+    if (l->closed_in) return PN_EOS;
+    if (at == octets && layers_ended(l)) return layers_give(l, NULL, 0);       /* the rest of this frame never comes */
+    return at - octets;
 }
-
-/* ---- out ---- */
-
-/* Appends what the engine writes to the output, and learns from it. */
-static void engine_take(lane_connection *l)
-{
-    uint8_t some[TAKEN_AT_ONCE];
-    ssize_t n;
-    if (!l->headed) return;
-    while ((n = layers_take(l, some, sizeof some)) > 0) {
-        if (l->control_size + (size_t) n > l->control_room) {
-            l->control_room = (l->control_size + (size_t) n) * 2;
-            l->control = (uint8_t *) memory_for(l->control, l->control_room);
-        }
-        memcpy(l->control + l->control_size, some, (size_t) n);
-        l->control_size += (size_t) n;
-        size_t at = 0, size;
-        while ((size = lane_frame_size(l->control + at, l->control_size - at, UINT32_MAX)) && size != AMQP_WRONG
-               && size <= l->control_size - at) {
-            lane_frame f;
-            memcpy(out_frame(l, size), l->control + at, size);
-            l->out_end += size;
-            if (!lane_frame_read(l->control + at, size, &f) && !f.type && f.performative) control_out(l, &f);
-            at += size;
-        }
-        memmove(l->control, l->control + at, l->control_size - at);
-        l->control_size -= at;
-    }
-    if (n < 0) l->over = true;
-}
-
-/* Makes the frames that are due. */
-static void frames_due(lane_connection *l)
-{
-    if (l->open) frame_close(l, true);
-    out_due(l);
-    engine_take(l);
-    tell_flush(l);
-}
-
-/* Copies frames out; before that it makes those that are due, if there are fewer octets than asked for. */
-PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
-{
-    if ((l->open ? l->open_at : l->out_end) - l->out_at < room) frames_due(l);
-    size_t n = (l->open ? l->open_at : l->out_end) - l->out_at;
-    if (n > room) n = room;
-    memcpy(to, l->out + l->out_at, n);
-    l->out_at += n;
-    return n || !l->over ? (ssize_t) n : PN_EOS;
-}
-
-/* For who sends frames without the transport: the octets of all that are due, and where they stand.  PN_EOS: there are
- * none, and there will be none. */
-PRIVATE ssize_t lane_ready(lane_connection *l, const char **at)
-{
-    frames_due(l);
-    *at = (const char *) l->out + l->out_at;
-    size_t size = l->out_end - l->out_at;
-    return size || !l->over ? (ssize_t) size : PN_EOS;
-}
-
-PRIVATE void lane_sent(lane_connection *l, size_t size) { l->out_at += size; }
 
 /* ---- the connection ---- */
 
@@ -143,7 +183,6 @@ PRIVATE void lane_free(worker_connection *c)
     lane_map_end(&l->by_local);
     for (delivery *d = l->spare, *next; d; d = next) { next = d->next; free(d->held); free(d); }
     free(l->out);
-    free(l->control);
     c->lane = NULL;
     free(l);
 }

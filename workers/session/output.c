@@ -8,11 +8,12 @@ enum { OUT_MOVED = 64 << 10 };         /* octets written at the buffer's beginni
 
 static uint8_t *out_grow(lane_connection *l, size_t size)
 {
-    if (l->out_at == l->out_end && !l->open) l->out_at = l->out_end = 0;
+    if (l->out_at == l->out_end && !l->open) l->out_at = l->out_end = l->traced = 0;
     else if (l->out_at > OUT_MOVED) {
         memmove(l->out, l->out + l->out_at, l->out_end - l->out_at);
         l->open_at -= l->out_at;
         l->open_flags -= l->out_at;
+        l->traced -= l->out_at;
         l->out_end -= l->out_at;
         l->out_at = 0;
     }
@@ -87,6 +88,10 @@ static void put_flow(worker_session *s, worker_link *k)
     lane_flow flow;
     uint8_t *at = out_frame(s->connection, LANE_FLOW_MAX);
     lane_say(&s->lane, k ? &k->lane : NULL, &flow);
+    if (k && k->outgoing) {
+        flow.has_available = true;
+        flow.available = k->queued;
+    }
     s->connection->out_end += lane_put_flow(at, s->local, &flow);
 }
 

@@ -37,6 +37,7 @@ PRIVATE void lane_link_answered(worker_link *k);
 PRIVATE void lane_session_opened(pn_session_t *session);
 PRIVATE void lane_session_gone(pn_session_t *session);
 PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session);
+PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session);
 PRIVATE bool control_in(lane_connection *l, const lane_frame *f);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);

@@ -50,10 +50,10 @@ struct worker_link {
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
     bool attached, remote_attached;    /* our ATTACH has been written; the peer's has come */
-    bool unattached;               /* it waits for our ATTACH on its session's list */
     bool telling;                  /* it is on the list of links that have a FLOW to say */
     bool discarding;               /* in: the rest of a delivery that has been dropped is still coming */
-    struct worker_link *attach_next, *attach_previous, *tell_next, *tell_previous;
+    struct attach_due *attach_due; /* our ATTACH, which the engine has not written; NULL: it has */
+    struct worker_link *tell_next, *tell_previous;
     struct delivery *deliveries;   /* all that are not forgotten */
     struct delivery *unread_first, *unread_last;
     struct delivery *arriving, *sending;   /* whose next TRANSFER is to come, or to be written; NULL: none */

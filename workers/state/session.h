@@ -9,18 +9,29 @@ struct delivery;
 struct io_layer;
 struct worker_link;
 
+/* An ATTACH that the engine has not written yet. */
+typedef struct attach_due {
+    struct attach_due *next;
+    struct worker_link *link;      /* NULL: the link has gone; the engine writes its ATTACH in any case */
+    bool outgoing;
+    uint32_t size;                 /* octets of the link's name */
+    char name[];
+} attach_due;
+
 /* A session that either side has begun.  It goes when both sides have ended it and the engine's session is free. */
 typedef struct worker_session {
     struct worker_session *next, *previous;
-    struct worker_session *due_next, *opening_next;
+    struct worker_session *due_next, *waiting_next;
     struct lane_connection *connection;
     pn_session_t *engine;          /* NULL: its END has been answered */
     uint16_t local, remote;        /* the channels of our frames and of the peer's */
     bool begun_here, begun_there, ended_here, ended_there;
+    bool closed_here;              /* our END has been written, or follows: what comes is forgotten */
     bool due;                      /* it has a DISPOSITION or FLOW to say */
     lane_session lane;
     lane_map handles;              /* the peer's handles: a worker_link, or HANDLE_IGNORED */
-    struct worker_link *unattached_first, *unattached_last;    /* links whose ATTACH has not been written */
+    uint32_t handle_count;
+    attach_due *attach_first, *attach_last;
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
 } worker_session;
@@ -34,18 +45,20 @@ typedef struct lane_connection {
     const struct io_layer **slots; /* the engine's layers of this transport (layers.c) */
     unsigned layer;                /* the slot of the AMQP layer, whose place the lane takes */
     bool headed;                   /* our protocol header is out: OPEN may follow */
+    bool opened;                   /* the peer's OPEN has come */
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */
     bool over;                     /* the engine has nothing more to write */
     uint8_t *out;                  /* frames on their way to the transport: out_at to out_end */
     size_t out_at, out_end, out_room;
+    size_t traced;                 /* the end of the frames that the trace has, or that went untraced */
     struct delivery *open;         /* whose TRANSFER stands at the end of `out`, unfinished; NULL: none */
     size_t open_at, open_flags;    /* the places of that frame, and of its `settled` and `more` */
-    uint8_t *control;              /* octets of the engine that make no whole frame yet */
-    size_t control_size, control_room;
     lane_map by_remote, by_local;  /* channels: worker_session */
     worker_session *sessions;
     worker_session *ending;        /* the session whose END the engine is reading; NULL: none */
-    worker_session *opening_first, *opening_last;  /* begun by the peer; the engine's event has not come */
+    struct { worker_session *first, *last; } opening;  /* begun by the peer; the engine's event has not come */
+    struct { worker_session *first, *last; } beginning;    /* whose BEGIN the engine writes, in this order */
+    uint32_t session_count, handle_count;  /* sessions; handles of the peer in all of them */
     worker_session *due_first;     /* sessions that have something to say */
     struct { worker_session *session; lane_attach attach; } attaching;   /* the ATTACH that the engine is reading */
     struct worker_link *tell_first;    /* links of which a FLOW is due */

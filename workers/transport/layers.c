@@ -2,15 +2,21 @@
  *
  * The engine calls a layer through a table of functions, and replaces the table when a header has been agreed.  The
  * lane takes the place of the engine's AMQP layer, so that it gets plain octets from whatever is below.  Wrappers of
- * the engine's header layers keep watch: each puts the engine's own table back, calls it, and replaces what that left.
+ * the engine's other layers keep watch: each puts the engine's own table back, calls it, and wraps what that has left.
  *
- *   accepted   autodetect --header--> header out --> lane
- *   dialled    header out and in, in either order --> lane; OPEN follows our header at once
+ *   accepted   autodetect --SASL header--> SASL, and autodetect above it
+ *                         --AMQP header--> their header has come --our header is out--> both have passed
+ *   dialled    SASL, if wanted, and above it: neither header has passed
+ *                         --our header is out, theirs has come, in either order--> both have passed
  *
- * A header layer sees at most the 8 octets of a header: clients send frames behind it without waiting.
+ * The lane reads once their header has come, and writes our header and all behind it; OPEN does not wait for their
+ * header.  A layer that reads a header sees at most the 8 octets of one: clients send frames behind it without waiting.
  *
- * The tables are data of the engine that no header declares (Proton C 0.40.0): layers_found() says whether this engine
- * has them where they are looked for.
+ * The engine describes no frame of a traced connection by itself, since malformed octets would crash it: the lane does
+ * (trace.c).  SASL frames are the engine's; it is quiet about those that are malformed.
+ *
+ * The tables are data of the engine that no header declares: layers_found() says whether this engine has them where
+ * they are looked for, and workers/loop/engine.py names the version that has.
  */
 #include "workers/transport/transport.h"
 #include "workers/state/session.h"
@@ -24,34 +30,67 @@ typedef struct io_layer {              /* pn_io_layer_t */
 } io_layer;
 
 extern const io_layer pni_setup_layer, pni_autodetect_layer, amqp_header_layer, amqp_write_header_layer,
-    amqp_read_header_layer, amqp_layer, sasl_header_layer, ssl_layer, pni_passthru_layer;
+    amqp_read_header_layer, amqp_layer, sasl_header_layer, sasl_write_header_layer, sasl_read_header_layer, sasl_layer,
+    ssl_layer, pni_passthru_layer;
 
 extern int pn_do_error(pn_transport_t *transport, const char *condition, const char *format, ...);
 
 enum { LAYERS = 3, LAYERS_SOUGHT = 64, HEADER = 8 };       /* slots; words of a transport; octets of a header */
-enum client_layer { CLIENT_NEITHER, CLIENT_THEIRS, CLIENT_OURS, CLIENT_LAYERS };     /* the headers that have passed */
+enum watched {                         /* the headers that have passed */
+    DETECT, SASL_NEITHER, SASL_THEIRS, SASL_OURS, SASL_BOTH, AMQP_NEITHER, AMQP_THEIRS, AMQP_OURS, AMQP_BOTH, WATCHED
+};
 
-static io_layer lane_layer, server_detect, server_header, client_layers[CLIENT_LAYERS];
-static const io_layer *const client_own[] = { &amqp_header_layer, &amqp_write_header_layer, &amqp_read_header_layer };
+static const io_layer *const own[WATCHED] = {
+    &pni_autodetect_layer, &sasl_header_layer, &sasl_write_header_layer, &sasl_read_header_layer, &sasl_layer,
+    &amqp_header_layer, &amqp_write_header_layer, &amqp_read_header_layer, &amqp_layer
+};
+static io_layer watching[WATCHED];
 
 static lane_connection *layers_lane(pn_transport_t *t)
 {
     return ((worker_connection *) pn_transport_get_context(t))->lane;
 }
 
-/* Replaces each AMQP layer of the engine by the lane's. */
-static void layers_replace(lane_connection *l)
+static enum watched layers_which(const io_layer *is)
+{
+    for (enum watched w = DETECT; w < WATCHED; w++) if (is == own[w] || is == &watching[w]) return w;
+    return WATCHED;
+}
+
+/* Wraps what the engine has left. */
+static void layers_wrap(lane_connection *l)
 {
     for (unsigned i = 0; i < LAYERS; i++) {
-        const io_layer *is = l->slots[i];
-        if (is == &pni_autodetect_layer) l->slots[i] = &server_detect;
-        else if (is == &amqp_write_header_layer)
-            l->slots[i] = l->c->dialled ? &client_layers[CLIENT_THEIRS] : &server_header;
-        else if (is == &amqp_read_header_layer) { l->slots[i] = &client_layers[CLIENT_OURS]; l->headed = true; }
-        else if (is == &amqp_layer) { l->slots[i] = &lane_layer; l->headed = true; }
-        else continue;
-        l->layer = i;
+        enum watched w = layers_which(l->slots[i]);
+        if (w == WATCHED) continue;
+        l->slots[i] = &watching[w];
+        if (w >= AMQP_NEITHER) l->layer = i;
+        if (w >= AMQP_OURS) l->headed = true;
     }
+}
+
+static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
+{
+    lane_connection *l = layers_lane(t);
+    enum watched w = layers_which(l->slots[layer]);
+    bool sasl = w == SASL_THEIRS || w == SASL_BOTH;
+    bool quiet = sasl && l->c->tracer && !trace_sound(l->c, (const uint8_t *) octets, size);
+    if (quiet) trace_pause(l->c);
+    l->slots[layer] = own[w];
+    ssize_t done = own[w]->in(t, layer, octets, sasl || size < HEADER ? size : HEADER);
+    layers_wrap(l);
+    if (quiet) trace_resume(l->c);
+    return done;
+}
+
+static ssize_t watched_out(pn_transport_t *t, unsigned layer, char *to, size_t room)
+{
+    lane_connection *l = layers_lane(t);
+    enum watched w = layers_which(l->slots[layer]);
+    l->slots[layer] = own[w];
+    ssize_t done = own[w]->out(t, layer, to, room);
+    layers_wrap(l);
+    return done;
 }
 
 static ssize_t lane_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
@@ -67,53 +106,21 @@ static ssize_t lane_out(pn_transport_t *t, unsigned layer, char *to, size_t room
     return lane_write(layers_lane(t), (uint8_t *) to, room);
 }
 
-static ssize_t detect_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
+static void lane_error(pn_transport_t *t, unsigned layer)
 {
-    ssize_t done = pni_autodetect_layer.in(t, layer, octets, size < HEADER ? size : HEADER);
-    layers_replace(layers_lane(t));
-    return done;
+    const worker_connection *c = layers_lane(t)->c;
+    trace_pause(c);
+    amqp_layer.error(t, layer);
+    trace_resume(c);
 }
 
-static ssize_t header_out(pn_transport_t *t, unsigned layer, char *to, size_t room)
+static int64_t lane_tick(pn_transport_t *t, unsigned layer, int64_t now)
 {
-    lane_connection *l = layers_lane(t);
-    l->slots[layer] = &amqp_write_header_layer;
-    ssize_t done = amqp_write_header_layer.out(t, layer, to, room);
-    layers_replace(l);
-    return done;
-}
-
-static enum client_layer client_begin(lane_connection *l, unsigned layer)
-{
-    enum client_layer which = (enum client_layer) (l->slots[layer] - client_layers);
-    l->slots[layer] = client_own[which];
-    return which;
-}
-
-static void client_end(lane_connection *l, unsigned layer, enum client_layer which)
-{
-    if (l->slots[layer] == client_own[which]) l->slots[layer] = &client_layers[which];
-    else layers_replace(l);
-}
-
-static ssize_t client_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
-{
-    lane_connection *l = layers_lane(t);
-    if (l->slots[layer] == &client_layers[CLIENT_THEIRS]) return lane_in(t, layer, octets, size);
-    enum client_layer which = client_begin(l, layer);
-    ssize_t done = client_own[which]->in(t, layer, octets, size < HEADER ? size : HEADER);
-    client_end(l, layer, which);
-    return done;
-}
-
-static ssize_t client_out(pn_transport_t *t, unsigned layer, char *to, size_t room)
-{
-    lane_connection *l = layers_lane(t);
-    if (l->slots[layer] == &client_layers[CLIENT_OURS]) return lane_out(t, layer, to, room);
-    enum client_layer which = client_begin(l, layer);
-    ssize_t done = client_own[which]->out(t, layer, to, room);
-    client_end(l, layer, which);
-    return done;
+    const worker_connection *c = layers_lane(t)->c;
+    trace_pause(c);
+    int64_t next = amqp_layer.tick(t, layer, now);
+    trace_resume(c);
+    return next;
 }
 
 static const io_layer **layers_slots(pn_transport_t *t)
@@ -129,18 +136,12 @@ GLUE bool layers_found(void)
     pn_transport_t *t = pn_transport();
     bool found = t && layers_slots(t);
     if (t) pn_transport_free(t);
-    lane_layer = amqp_layer;
-    lane_layer.in = lane_in;
-    lane_layer.out = lane_out;
-    server_detect = pni_autodetect_layer;
-    server_detect.in = detect_in;
-    server_header = amqp_write_header_layer;
-    server_header.in = lane_in;
-    server_header.out = header_out;
-    for (int i = 0; i < CLIENT_LAYERS; i++) {
-        client_layers[i] = *client_own[i];
-        client_layers[i].in = client_in;
-        client_layers[i].out = client_out;
+    for (enum watched w = DETECT; w < WATCHED; w++) {
+        watching[w] = *own[w];
+        watching[w].in = w == AMQP_THEIRS || w == AMQP_BOTH ? lane_in : watched_in;
+        if (w != DETECT) watching[w].out = w >= AMQP_NEITHER ? lane_out : watched_out;
+        if (w >= AMQP_OURS) watching[w].error = lane_error;
+        if (w >= AMQP_NEITHER) watching[w].tick = lane_tick;
     }
     return found;
 }
@@ -151,16 +152,31 @@ PRIVATE void layers_install(lane_connection *l)
     unsigned layer = 0;
     l->slots = layers_slots(l->transport);
     pn_transport_set_context(l->transport, l->c);
-    if (!l->c->dialled) { l->slots[0] = &server_detect; return; }
+    if (!l->c->dialled) {
+        l->slots[0] = &watching[DETECT];
+        return;
+    }
     if (l->c->secured) l->slots[layer++] = &ssl_layer;
-    l->slots[layer++] = &sasl_header_layer;
-    l->slots[layer] = &client_layers[CLIENT_NEITHER];
+    l->slots[layer++] = &watching[SASL_NEITHER];
+    l->slots[layer] = &watching[AMQP_NEITHER];
+    l->layer = layer;
+}
+
+/* Our header, if it is not out yet.  An error that is there already closes the connection behind it. */
+PRIVATE size_t layers_head(lane_connection *l, uint8_t to[LAYERS_HEAD_MAX])
+{
+    enum watched w = layers_which(l->slots[l->layer]);
+    if (l->headed || (w != AMQP_NEITHER && w != AMQP_THEIRS)) return 0;
+    l->slots[l->layer] = own[w];
+    ssize_t done = own[w]->out(l->transport, l->layer, (char *) to, LAYERS_HEAD_MAX);
+    layers_wrap(l);
+    return done > 0 ? (size_t) done : 0;
 }
 
 /* Whether nothing is between the lane and the socket: no TLS, and no security layer of SASL. */
 PRIVATE inline bool layers_bare(const lane_connection *l)
 {
-    if (l->slots[l->layer] != &lane_layer) return false;
+    if (l->slots[l->layer] != &watching[AMQP_BOTH]) return false;
     for (unsigned i = 0; i < l->layer; i++) if (l->slots[i] != &pni_passthru_layer) return false;
     return true;
 }
@@ -168,13 +184,19 @@ PRIVATE inline bool layers_bare(const lane_connection *l)
 /* Gives the engine a frame that is not the lane's, or the end of the input (size 0).  Negative: it reads no more. */
 PRIVATE inline ssize_t layers_give(lane_connection *l, const uint8_t *octets, size_t size)
 {
-    return amqp_layer.in(l->transport, l->layer, (const char *) octets, size);
+    trace_pause(l->c);
+    ssize_t done = amqp_layer.in(l->transport, l->layer, (const char *) octets, size);
+    trace_resume(l->c);
+    return done;
 }
 
 /* Takes what the engine writes.  Negative: it writes no more. */
 PRIVATE inline ssize_t layers_take(lane_connection *l, uint8_t *to, size_t room)
 {
-    return amqp_layer.out(l->transport, l->layer, (char *) to, room);
+    trace_pause(l->c);
+    ssize_t done = amqp_layer.out(l->transport, l->layer, (char *) to, room);
+    trace_resume(l->c);
+    return done;
 }
 
 /* Ends the connection with a CLOSE that has this condition. */
@@ -182,3 +204,6 @@ PRIVATE void layers_fail(lane_connection *l, const char *condition, const char *
 {
     pn_do_error(l->transport, condition, "%s", description);
 }
+
+/* Whether the end of the input has come. */
+PRIVATE bool layers_ended(const lane_connection *l) { return pn_transport_capacity(l->transport) < 0; }

@@ -66,13 +66,17 @@ typedef struct relay {
 
 enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
 
+#define LAYERS_HEAD_MAX 4096u          /* octets of our header, and of the OPEN and CLOSE of an early error */
+
 /* layers.c */
 GLUE bool layers_found(void);
 PRIVATE void layers_install(struct lane_connection *l);
 PRIVATE bool layers_bare(const struct lane_connection *l);
+PRIVATE size_t layers_head(struct lane_connection *l, uint8_t to[LAYERS_HEAD_MAX]);
 PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void layers_fail(struct lane_connection *l, const char *condition, const char *description);
 PRIVATE ssize_t layers_take(struct lane_connection *l, uint8_t *to, size_t room);
+PRIVATE bool layers_ended(const struct lane_connection *l);
 
 /* Whoever reads and writes frames defines these (workers/session).  A result of PN_EOS: no more. */
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
@@ -85,7 +89,20 @@ PRIVATE void lane_sent(struct lane_connection *l, size_t size);
 GLUE void trace_apply(pump *p, worker_connection *c);
 GLUE void trace_all(pump *p, bool tracing);
 PRIVATE void trace_frame(worker_connection *c, frame_seen *seen);
+PRIVATE bool trace_sound(const worker_connection *c, const uint8_t *octets, size_t size);
+PRIVATE void trace_octets(const worker_connection *c, bool sent, const uint8_t *octets, size_t size);
 PRIVATE void trace_end(worker_connection *c);
+
+/* The engine describes no frame until trace_resume. */
+static inline void trace_pause(const worker_connection *c)
+{
+    if (__builtin_expect(c->tracer != NULL, 0)) pn_transport_trace(c->transport, PN_TRACE_OFF);
+}
+
+static inline void trace_resume(const worker_connection *c)
+{
+    if (__builtin_expect(c->tracer != NULL, 0)) pn_transport_trace(c->transport, PN_TRACE_FRM);
+}
 
 /* websocket.c */
 PRIVATE void websocket_end(websocket *s, uint32_t status);
