@@ -21,6 +21,15 @@ enum act { RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY };
 void tell(const uint8_t *octets, size_t size, char *to, size_t room);
 size_t rewritten(const uint8_t *octets, size_t size, uint8_t *to);
 size_t shortened(const uint8_t *octets, size_t size, uint8_t *to, uint32_t room);
+size_t headed(uint16_t channel, uint32_t handle, uint32_t id, const uint8_t *tag, int settled, uint8_t *to);
+/* A TRANSFER without a payload, by its link's head; its size. */
+size_t headed(uint16_t channel, uint32_t handle, uint32_t id, const uint8_t *tag, int settled, uint8_t *to)
+{
+    lane_head h = { 0 };
+    lane_head_begin(&h, channel, handle);
+    return lane_put_size(to, lane_put_head(to, &h, id, tag, settled));
+}
+
 int sound(const uint8_t *octets, size_t size);
 world *opened(uint32_t window, uint32_t next_in, uint32_t out_window, uint32_t next_out, uint32_t count);
 void act(world *w, int what, const uint32_t *with, char *to, size_t room);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Data, Described, symbol, ulong
 
@@ -30,7 +30,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     assert done.returncode == 0, done.stderr
     found = ctypes.CDLL(str(library))
     found.opened.restype = ctypes.c_void_p
-    found.rewritten.restype = found.shortened.restype = ctypes.c_size_t
+    found.rewritten.restype = found.shortened.restype = found.headed.restype = ctypes.c_size_t
     return found
 
 
@@ -172,6 +172,25 @@ def test_a_performative_says_what_its_fields_say(
     size = native.rewritten(whole, ctypes.c_size_t(len(whole)), again)
     assert tell(native, again.raw[:size]) == words
     assert size <= len(whole)
+
+
+@given(
+    channel=st.integers(0, 2**16 - 1), handle=st.integers(0, WRAP - 1), number=st.integers(0, WRAP - 1),
+    tag=st.binary(min_size=8, max_size=8), settled=st.booleans(),
+)  # fmt: skip
+@example(channel=0, handle=0, number=0, tag=bytes(8), settled=False)
+@example(channel=0, handle=255, number=WRAP - 1, tag=bytes(8), settled=True)
+def test_a_links_head_says_what_its_deliveries_of_one_transfer_say(
+    native: ctypes.CDLL, channel: int, handle: int, number: int, tag: bytes, settled: bool
+) -> None:
+    to = ctypes.create_string_buffer(ROOM)
+    size = native.headed(
+        ctypes.c_uint16(channel), ctypes.c_uint32(handle), ctypes.c_uint32(number), tag, ctypes.c_int(settled), to
+    )
+    whole = to.raw[:size]
+    assert struct.unpack(">IBBH", whole[:8]) == (len(whole), 2, 0, channel)
+    words = f"transfer handle={handle} id={number} tag={tag.hex()} format=0 settled={int(settled)}"
+    assert tell(native, whole) == f"{words} payload="
 
 
 @given(

@@ -127,7 +127,16 @@ PRIVATE enum lane_fault lane_begin_read(const lane_frame *f, lane_begin *b);
 PRIVATE enum lane_fault lane_attach_read(const lane_frame *f, lane_attach *a);
 PRIVATE enum lane_fault lane_detach_read(const lane_frame *f, uint32_t *handle);
 
+#define LANE_HEAD_TAG 8u               /* octets of a delivery tag of ours */
+
+typedef struct {                       /* how a link's deliveries of one TRANSFER each begin: up to the handle */
+    uint8_t size;                      /* 0: it has not been made */
+    uint8_t octets[24];
+} lane_head;
+
 /* write.c */
+PRIVATE void lane_head_begin(lane_head *h, uint16_t channel, uint32_t handle);
+PRIVATE uint8_t *lane_put_head(uint8_t *to, const lane_head *h, uint32_t id, const uint8_t *tag, bool settled);
 PRIVATE uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t);
 PRIVATE uint32_t lane_put_flow(uint8_t *to, uint16_t channel, const lane_flow *flow);
 PRIVATE uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, const lane_disposition *d);

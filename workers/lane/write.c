@@ -88,35 +88,33 @@ PRIVATE inline uint32_t lane_put_size(uint8_t *frame, const uint8_t *end)
     return size;
 }
 
-static inline uint8_t *put_uint(uint8_t *to, uint32_t n)
+/* Octets behind a head: id, tag, format, settled; the fields of the list. */
+enum { HEAD_BEHIND = 5 + 2 + LANE_HEAD_TAG + 1 + 1, HEAD_FIELDS = 5 };
+
+/* What a link's TRANSFERs of whole deliveries begin with, before it sends the first one. */
+PRIVATE void lane_head_begin(lane_head *h, uint16_t channel, uint32_t handle)
 {
-    if (!n) return amqp_put(to, AMQP_UINT0, 0);
-    return n <= UINT8_MAX ? amqp_put(to, AMQP_SMALLUINT, n) : amqp_put(to, AMQP_UINT, n);
+    list_writer w = list_begin(h->octets, channel, LANE_TRANSFER, false);
+    list_uint(&w, handle);
+    uint8_t *list = h->octets + LANE_FRAME_HEAD + 3;
+    amqp_put_items_head(list, AMQP_LIST8, (uint32_t) (w.at - list) - 3 + HEAD_BEHIND, HEAD_FIELDS);
+    h->size = (uint8_t) (w.at - h->octets);
 }
 
-/* A delivery's first TRANSFER that says no more than its numbers, its tag, and whether it is settled and has more. */
-static inline uint8_t *put_plain(uint8_t *to, uint16_t channel, const lane_transfer *t)
+/* A delivery's only TRANSFER, but its size and payload; where its payload begins. */
+PRIVATE inline uint8_t *lane_put_head(uint8_t *to, const lane_head *h, uint32_t id, const uint8_t *tag, bool settled)
 {
-    uint8_t *at = list_begin(to, channel, LANE_TRANSFER, false).at;
-    at = put_uint(at, t->handle);
-    at = put_uint(at, t->id);
-    at = amqp_put_head(at, AMQP_BINARY8, t->tag.size);
-    if (__builtin_expect(t->tag.size == sizeof(uint64_t), 1)) memcpy(at, t->tag.at, sizeof(uint64_t));
-    else memcpy(at, t->tag.at, t->tag.size);
-    at = put_uint(at + t->tag.size, t->format);
-    at = amqp_put(at, t->settled ? AMQP_TRUE : AMQP_FALSE, 0);
-    if (t->more) at = amqp_put(at, AMQP_TRUE, 0);
-    uint8_t *list = to + LANE_FRAME_HEAD + 3;
-    amqp_put_items_head(list, AMQP_LIST8, (uint32_t) (at - list) - 3, t->more ? 6 : 5);
-    return at;
+    memcpy(to, h->octets, sizeof h->octets);           /* those behind its size are overwritten */
+    uint8_t *at = amqp_put(to + h->size, AMQP_UINT, id);
+    at = amqp_put_head(at, AMQP_BINARY8, LANE_HEAD_TAG);
+    memcpy(at, tag, LANE_HEAD_TAG);
+    at = amqp_put(at + LANE_HEAD_TAG, AMQP_UINT0, 0);
+    return amqp_put(at, settled ? AMQP_TRUE : AMQP_FALSE, 0);
 }
 
 /* All of a TRANSFER but its size and payload; where its payload begins. */
 PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t)
 {
-    if (__builtin_expect(t->has_id && t->tag.at && t->has_format && t->has_settled
-                         && !(t->settle_mode | t->resume | t->aborted | t->batchable) && !t->state.at, 1))
-        return put_plain(to, channel, t);
     bool wide = t->state.size > LIST8_STATE;
     list_writer w = list_begin(to, channel, LANE_TRANSFER, wide);
     list_uint(&w, t->handle);

@@ -231,16 +231,16 @@ PRIVATE inline void link_send(worker_link *k, const uint8_t *bytes, size_t size)
 }
 
 /* Writes all of the current delivery as one frame, and the delivery is sent.  False: nothing is written, because it
- * does not fit, it has to wait, or it has begun. */
+ * does not fit, it has to wait, it has begun, or its TRANSFER says more than those of most. */
 PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t size)
 {
     delivery *d = k->sending;
     worker_session *s = k->session;
     lane_connection *l = s->connection;
-    if (s->queue_first || !s->lane.out_window || d->numbered || d->changed || d->laden
-        || size + LANE_TRANSFER_MAX > l->max_frame) return false;
-    lane_transfer t = { .tag = { d->tag, d->tag_size }, .has_format = true, .format = d->format, .has_settled = true,
-                        .settled = d->presettled };
+    if (s->queue_first || !s->lane.out_window || d->numbered || d->changed || d->laden || d->format
+        || d->tag_size != LANE_HEAD_TAG || size + LANE_TRANSFER_MAX > l->max_frame) return false;
+    if (__builtin_expect(!k->head.size, 0)) lane_head_begin(&k->head, s->local, k->lane.handle);
+    lane_transfer t = { .settled = d->presettled };
     uint8_t *frame = out_frame(l, size + LANE_TRANSFER_MAX);
     lane_send(&s->lane, &k->lane, &t);
     d->id = t.id;
@@ -249,7 +249,7 @@ PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t
         d->mapped = true;
         if (!lane_map_put(&s->lane.out, d->id, value_of(d))) abort();
     }
-    uint8_t *payload = lane_put_transfer(frame, s->local, &t);
+    uint8_t *payload = lane_put_head(frame, &k->head, d->id, d->tag, d->presettled);
     memcpy(payload, bytes, size);
     l->out_end += lane_put_size(frame, payload + size);
     k->sending = NULL;

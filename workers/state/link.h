@@ -46,6 +46,7 @@ struct worker_link {
     uint64_t starved;              /* out: how long they have waited in all, before that */
     struct worker_session *session;    /* NULL: a framed link */
     lane_link lane;                /* its credit and delivery-count */
+    lane_head head;                /* out: of its TRANSFERs */
     uint32_t remote_handle;        /* the peer's */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
