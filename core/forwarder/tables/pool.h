@@ -96,7 +96,8 @@ static inline void *pool_take(core_pool *p) { return pool_take_of(p, p->entry_by
 static INLINED void pool_give(core_pool *p, void *entry)
 {
     pool_node *n = (pool_node *) entry;
-    if (!++n->generation) n->generation = 1;
+    const uint32_t generation = n->generation + 1;
+    n->generation = generation ? generation : 1;
     n->next_free = p->free;
     p->free = n;
     p->live--;
