@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -143,9 +143,9 @@ def main(
     json_file: Path | None,
     markdown: bool,
 ) -> None:
-    """Measure; the exit status is 1 if a measurement of routerd or of a peer failed."""
+    """Measure; the exit status is 1 if something could not be measured. An interrupt ends it with the table so far."""
     raise_descriptor_limit()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no router stays behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no router stays behind
     try:
         build_wire()
         found = [ROUTERD, DIRECT, BASELINE, *installed(), *(parse_peer(text) for text in peers)]
@@ -157,9 +157,15 @@ def main(
         raise click.ClickException(f"--only {', '.join(sorted(unknown))}: there is no such router here")
     targets = [target for target in targets if not only or target.name in only]
     settings = {"workerThreads": str(workers)} | parse_attributes(attributes)
+    steps = [
+        (scenario, together)
+        for scenario, wanted in plan(chosen(names), targets)
+        for together in ([[one] for one in wanted] if scenario.memory else [wanted])
+    ]
     outcomes: list[Outcome] = []
-    for scenario, wanted in plan(chosen(names), targets):
-        for together in [[one] for one in wanted] if scenario.memory else [wanted]:
+    done = 0
+    with suppress(KeyboardInterrupt):
+        for scenario, together in steps:
             console.print(f"[dim]{scenario.title}: {', '.join(one.name for one in together)} …[/dim]")
             outcomes += measure(
                 scenario,
@@ -169,13 +175,16 @@ def main(
                 scale=QUICK_SCALE if quick else 1.0,
                 settings=settings,
             )
+            done += 1
+    if done < len(steps):
+        console.print(f"interrupted; {len(steps) - done} of {len(steps)} steps are missing", style="red")
     for outcome in outcomes:
         if outcome.error is not None:
             console.print(
                 f"{outcome.scenario}, {outcome.target}: {outcome.error}", style="red", markup=False, soft_wrap=True
             )
     show(outcomes, markdown=markdown, json_file=json_file)
-    sys.exit(1 if any(outcome.error for outcome in outcomes) else 0)
+    sys.exit(1 if done < len(steps) or any(outcome.error for outcome in outcomes) else 0)
 
 
 def show(outcomes: Sequence[Outcome], *, markdown: bool, json_file: Path | None) -> None:

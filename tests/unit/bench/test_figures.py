@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from bench.clients import ClientSpec, summary, worst
 from bench.large import figures as large_figures
@@ -20,7 +21,7 @@ from bench.queries import Asking, figures
 from bench.recording import Pair, without_recorder
 from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
 from bench.results import ClientResult, Latency, Outcome, Run
-from bench.run import measure, plan
+from bench.run import main, measure, plan
 from bench.scenarios import SCENARIOS, Scenario, Transfer, scaled, slow_figures
 from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Running, Target, installed, parse_peer
 
@@ -246,6 +247,27 @@ def test_what_one_target_cannot_others_can(capsys: pytest.CaptureFixture[str]) -
     assert (none.runs, none.error) == ([], "/no/such/router does not start: No such file or directory")
     assert (other.runs, other.error) == ([], "KeyError: 'core'")
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is printed, and the exit status says that something is missing."""
+
+    def measured(scenario: Scenario, targets: list[Target], **_: object) -> list[Outcome]:
+        if scenario.name != "idle":
+            raise KeyboardInterrupt
+        return [
+            Outcome(scenario=scenario.name, target=target.name, client="proton", runs=[Run()]) for target in targets
+        ]
+
+    monkeypatch.setattr("bench.run.measure", measured)
+    monkeypatch.setattr("bench.run.raise_descriptor_limit", lambda: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    asked = ["--markdown", "--only", "routerd", "--scenario", "idle", "--scenario", "connections"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 1
+    assert "| idle router | routerd |" in result.output
+    assert "idle connections" not in result.stdout
+    assert CliRunner().invoke(main, asked[:-2]).exit_code == 0
 
 
 def test_installed_routers_are_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
