@@ -1,4 +1,4 @@
-/* Messages and what is said of them, between the AMQP engine and blocks. */
+/* Messages and what is said of them, between deliveries and blocks. */
 #ifndef ROUTERD_WORKERS_AMQP_H
 #define ROUTERD_WORKERS_AMQP_H
 

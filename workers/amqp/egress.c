@@ -1,4 +1,4 @@
-/* Outgoing deliveries: from blocks to the engine, in priority order.
+/* Outgoing deliveries: from blocks into frames, in priority order.
  *
  *   undelivered ──written, unsettled──▶ unsettled ──receiver settles──▶ gone (UPDATE, SETTLED)
  *       │                                   └──sender settled first────▶ gone (DONE)
@@ -11,7 +11,7 @@
 #include "workers/amqp/amqp.h"
 
 #define PROGRESS_STEP (64u << 10)  /* bytes of a stream after which a reader reports its progress to the core */
-#define SESSION_HIGH (128u << 10)  /* bytes in the engine for a session at which the worker writes no more deliveries */
+#define SESSION_HIGH (128u << 10)  /* bytes of frames at which the worker writes no more deliveries of a session */
 
 static void out_queue(worker_link *k, out_delivery *o)
 {
@@ -193,7 +193,11 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
     if (!sent) link_advance(k);
 }
 
+<<<<<<< HEAD
 /* Begins a delivery, with what precedes the bytes of its blocks.  False: it cannot be sent. */
+=======
+/* Begins a delivery, with what precedes the bytes of its blocks.  False: the message is malformed. */
+>>>>>>> c58f513 (Pages and comments say what the data lane is and why it stands where it does)
 static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
@@ -212,7 +216,7 @@ static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_c
 }
 
 /* Writes one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
- * engine holds enough for now. */
+ * connection holds enough frames for now. */
 static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, worker_session *session)
 {
     const arena_view *v = &p->views[o->arena];
@@ -283,13 +287,13 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
     return result;
 }
 
-/* Whether the peer has closed the session's window and the engine holds as much as it may for the session. */
+/* Whether the peer has closed the session's window and as much as may waits for it. */
 static bool session_shut(worker_session *session)
 {
     return session_outgoing(session) >= SESSION_HIGH && !session->lane.out_window;
 }
 
-/* Serves a connection's links with work, most urgent first.  BUSY: the engine holds up what is left; BLOCKED: what is
+/* Serves a connection's links with work, most urgent first.  BUSY: frames hold up what is left; BLOCKED: what is
  * left waits for its session's window, which only a frame of the peer opens. */
 PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 {

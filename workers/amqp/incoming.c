@@ -42,7 +42,7 @@ PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d
     return s;
 }
 
-/* Lets a link wait for blocks or for a core; the engine's session window bounds what arrives meanwhile. */
+/* Lets a link wait for blocks or for a core; the session's window bounds what arrives meanwhile. */
 PRIVATE inline void intake_stall(pump *p, worker_link *k)
 {
     if (k->stalled) return;

@@ -1,4 +1,4 @@
-/* Incoming deliveries: from the engine into blocks, scanned, and posted to the core.
+/* Incoming deliveries: from frames into blocks, scanned, and posted to the core.
  *
  *   state of a delivery   what has been said to the core      what ends it
  *   arriving              nothing                             posted, or refused (malformed): the core never hears it

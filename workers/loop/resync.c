@@ -2,7 +2,7 @@
  *
  *   attached --pump_leave()--> detached --pump_return()--> resyncing --pump_present()--> attached
  *
- *   detached    nothing is posted; no ring and no block is touched; incoming messages wait in the engine, attaches are
+ *   detached    nothing is posted; no ring and no block is touched; incoming messages wait in their links, attaches are
  *               not answered, no credit is granted; detaches and closes happen at once
  *   resyncing   the worker presents its connections and links to a new core one by one; incoming messages wait until
  *               all workers have done so, because their receivers may belong to another worker
@@ -99,7 +99,7 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     return true;
 }
 
-/* Returns the credit of an incoming link's sender as the core counts it. Messages that wait in the engine will use it;
+/* Returns the credit of an incoming link's sender as the core counts it. Messages that wait in the link will use it;
  * one that is being discarded will not, and its credit may be back already. */
 GLUE int32_t resync_credit(worker_link *k)
 {

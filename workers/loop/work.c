@@ -1,4 +1,4 @@
-/* Work records: the core's orders to this worker, applied to the engine (record.h, enum routerd_work). */
+/* Work records: the core's orders to this worker (record.h, enum routerd_work). */
 #include "workers/loop/loop.h"
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"

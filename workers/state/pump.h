@@ -70,7 +70,7 @@ struct pump {
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
     bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
-    bool resting;                  /* detached or resyncing: incoming messages wait in the engine */
+    bool resting;                  /* detached or resyncing: incoming messages wait in their links */
     routerd_record discarded;      /* what is posted while there is no core */
     const struct annotations_self *identity;   /* this router in messages (annotations.h) */
     struct route_engine *routes;   /* the route workers; NULL: there are none */
