@@ -105,7 +105,8 @@ GLUE int32_t resync_credit(worker_link *k)
 {
     link_drained(k);        /* what came back unused is not in the credit any more */
     const in_delivery *s = k->current;
-    return link_credit(k) + (int32_t) k->owed - (s && s->discard && !s->refund);
+    int64_t credit = (int64_t) link_credit(k) + k->owed - (s && s->discard && !s->refund);
+    return credit > INT32_MAX ? INT32_MAX : (int32_t) credit;
 }
 
 /* Repeats the receiver's drain to a new core that knows the link. */
