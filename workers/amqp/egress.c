@@ -193,11 +193,7 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
     if (!sent) link_advance(k);
 }
 
-<<<<<<< HEAD
 /* Begins a delivery, with what precedes the bytes of its blocks.  False: it cannot be sent. */
-=======
-/* Begins a delivery, with what precedes the bytes of its blocks.  False: the message is malformed. */
->>>>>>> c58f513 (Pages and comments say what the data lane is and why it stands where it does)
 static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
@@ -259,7 +255,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
 
 PRIVATE inline void egress_drained(pump *p, worker_link *k)
 {
-    if (!k->drain_ready || k->queue_first) return;
+    if (!k->drain_ready || k->queue_first || k->waiting) return;
     if (k->routed) { routed_drained(p, k); return; }
     k->drain_ready = k->drain_asked = false;
     link_drained(k);

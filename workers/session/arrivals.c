@@ -84,7 +84,7 @@ PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const la
     lane_heard heard = lane_hear(&s->lane, k ? &k->lane : NULL, &flow);
     if (s->lane.tell) session_due(s);
     mark_dirty(l->p, l->c);
-    if (heard.window) queue_flush(s);
+    if (s->queue_first && (heard.window || heard.credit)) queue_flush(s);
     if (!k) return;
     if (k->lane.tell) tell_later(k);
     k->returned += heard.returned;

@@ -60,6 +60,7 @@ PRIVATE inline void delivery_drop(delivery *d)
     delivery_unchange(d);
     if (k->arriving == d) { k->arriving = NULL; k->discarding = true; }
     if (k->sending == d) k->sending = NULL;
+    if (d->outgoing && !d->numbered) k->waiting--;
     if (d->unread) unread_remove(k, d);
     if (__builtin_expect(d->queued, 0)) queue_remove(d);
     if (d->mapped) lane_map_take(d->outgoing ? &s->lane.out : &s->lane.in, d->id);
@@ -134,6 +135,7 @@ PRIVATE inline delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t
     delivery *d = delivery_take(k);
     d->outgoing = true;
     d->presettled = settled;
+    k->waiting++;
     d->tag_size = (uint8_t) size;
     if (__builtin_expect(size == sizeof(uint64_t), 1)) memcpy(d->tag, tag, sizeof(uint64_t));
     else memcpy(d->tag, tag, size);
@@ -165,10 +167,13 @@ PRIVATE inline void link_advance(worker_link *k)
     if (k->arriving == d && !d->partial) k->arriving = NULL;
 }
 
-/* Out: the deliveries that may begin now.  In: those that the sender may begin, and those that nobody has taken. */
+/* Out: the deliveries that may begin now, besides those that wait for the window.  In: those that the sender may begin,
+ * and those that nobody has taken. */
 __attribute__((always_inline)) PRIVATE inline int link_credit(worker_link *k)
 {
-    uint32_t n = k->outgoing ? k->attached && !k->session->ended_here ? k->lane.credit : 0 : k->lane.credit + k->unread;
+    uint32_t n = k->lane.credit;
+    if (!k->outgoing) n += k->unread;
+    else n = n > k->waiting && k->attached && !k->session->ended_here ? n - k->waiting : 0;
     return n > INT32_MAX ? INT32_MAX : (int) n;
 }
 
@@ -186,7 +191,7 @@ PRIVATE inline int link_drained(worker_link *k)
     uint32_t n = k->returned;
     if (!k->outgoing) { k->returned = 0; return (int) n; }
     n = k->lane.credit;
-    if (!k->lane.drain || !n) return 0;
+    if (!k->lane.drain || !n || k->waiting) return 0;
     lane_drained(&k->lane);
     tell_later(k);
     return n > INT32_MAX ? INT32_MAX : (int) n;

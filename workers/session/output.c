@@ -145,12 +145,25 @@ PRIVATE inline void frame_close(lane_connection *l, bool more)
     l->open = NULL;
 }
 
-/* Begins a TRANSFER at the end of the output; an aborting one is complete.  False: the window is shut. */
+/* Gives a delivery its delivery-id, as its first TRANSFER is written. */
+static void delivery_number(delivery *d, uint32_t id)
+{
+    worker_link *k = d->link;
+    d->numbered = true;
+    d->id = id;
+    k->waiting--;
+    if (d->presettled) return;
+    d->mapped = true;
+    if (!lane_map_put(&k->session->lane.out, id, value_of(d))) abort();
+}
+
+/* Begins a TRANSFER at the end of the output; an aborting one is complete.  False: the window is shut, or the receiver
+ * has taken back the credit of a delivery that has not begun. */
 static bool frame_open(lane_connection *l, delivery *d)
 {
     worker_link *k = d->link;
     lane_session *s = &k->session->lane;
-    if (!s->out_window) return false;
+    if (!s->out_window || (!d->numbered && !k->lane.credit)) return false;
     lane_transfer t = { .has_settled = true, .settled = d->presettled, .more = !d->aborting, .aborted = d->aborting };
     if (!d->numbered) {
         t.tag = (amqp_octets) { d->tag, d->tag_size };
@@ -162,14 +175,7 @@ static bool frame_open(lane_connection *l, delivery *d)
     }
     uint8_t *at = state_frame(l, &t.state, LANE_TRANSFER_MAX, l->max_frame + LANE_TRANSFER_MAX);
     lane_send(s, &k->lane, &t);
-    if (!d->numbered) {
-        d->numbered = true;
-        d->id = t.id;
-        if (!d->presettled) {
-            d->mapped = true;
-            if (!lane_map_put(&k->session->lane.out, d->id, value_of(d))) abort();
-        }
-    }
+    if (!d->numbered) delivery_number(d, t.id);
     l->open_at = l->out_end;
     uint8_t *payload = lane_put_transfer(at, k->session->local, &t);
     size_t behind = t.settle_mode ? 2 + t.state.size : t.state.at ? 1 + t.state.size : 0;
@@ -243,12 +249,8 @@ PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t
     lane_transfer t = { .settled = d->presettled };
     uint8_t *frame = out_frame(l, size + LANE_TRANSFER_MAX);
     lane_send(&s->lane, &k->lane, &t);
-    d->id = t.id;
-    d->numbered = d->done = d->sent = true;
-    if (!d->presettled) {
-        d->mapped = true;
-        if (!lane_map_put(&s->lane.out, d->id, value_of(d))) abort();
-    }
+    delivery_number(d, t.id);
+    d->done = d->sent = true;
     uint8_t *payload = lane_put_head(frame, &k->head, d->id, d->tag, d->presettled);
     memcpy(payload, bytes, size);
     l->out_end += lane_put_size(frame, payload + size);
@@ -276,12 +278,14 @@ PRIVATE inline void delivery_finish(delivery *d)
     if (d->queued || s->queue_first || !delivery_last(s->connection, d)) queue_add(s, d);
 }
 
-/* Writes what waited for the window, in order. */
+/* Writes what waited for the window, in order.  A delivery whose credit the receiver has taken back waits on. */
 PRIVATE void queue_flush(worker_session *s)
 {
     lane_connection *l = s->connection;
-    delivery *d;
-    while ((d = s->queue_first)) {
+    for (delivery *d = s->queue_first, *next; d && (s->lane.out_window || l->open); d = next) {
+        worker_link *k = d->link;
+        next = d->after;
+        if (!d->numbered && !k->lane.credit) continue;
         size_t n = d->aborting ? 0 : frames_write(l, d, d->held + d->held_at, d->held_size - d->held_at);
         d->held_at += (uint32_t) n;
         s->queued -= n;
@@ -289,6 +293,7 @@ PRIVATE void queue_flush(worker_session *s)
         if (d->done && !s->lane.out_window && (l->open != d || d->aborting)) return;
         queue_remove(d);
         if (d->done) delivery_last(l, d);
+        if (!k->waiting && k->drain_ready) work_add(l->p, k);
     }
 }
 

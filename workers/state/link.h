@@ -50,6 +50,7 @@ struct worker_link {
     uint32_t remote_handle;        /* the peer's */
     uint32_t returned;             /* in: credit that the sender has given back and nobody has looked at */
     uint32_t unread;               /* in: deliveries that nobody has taken */
+    uint32_t waiting;              /* out: deliveries that have begun and of which no frame has been written */
     bool attached, remote_attached;    /* our ATTACH has been written; the peer's has come */
     bool telling;                  /* it is on the list of links that have a FLOW to say */
     bool discarding;               /* in: the rest of a delivery that has been dropped is still coming */
