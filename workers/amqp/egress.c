@@ -75,7 +75,7 @@ PRIVATE inline routerd_record *post_update(pump *p, const out_delivery *o)
 }
 
 /* Takes a delivery back whose end has been posted. */
-static void out_drop(pump *p, out_delivery *o)
+__attribute__((noinline)) static void out_drop(pump *p, out_delivery *o)
 {
     worker_link *k = o->link;
     if (o->delivery) {
@@ -96,7 +96,7 @@ PRIVATE inline void out_abort(pump *p, out_delivery *o)
 }
 
 /* Ends a delivery that cannot be sent.  Its sender hears that it has failed. */
-static void out_fail(pump *p, out_delivery *o)
+__attribute__((noinline, cold)) static void out_fail(pump *p, out_delivery *o)
 {
     if (o->settled) { out_abort(p, o); return; }
     routerd_record *r = post_update(p, o);

@@ -128,7 +128,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t si
 /* ---- out ---- */
 
 /* Reads a state from a chain.  False: it is malformed. */
-static bool routed_state(const pump *p, out_delivery *o, uint64_t length, uint32_t size)
+__attribute__((noinline)) static bool routed_state(const pump *p, out_delivery *o, uint64_t length, uint32_t size)
 {
     delivery *d = o->delivery;
     uint8_t *octets = delivery_say_room(d, 0, size);
@@ -155,7 +155,7 @@ PRIVATE inline bool routed_fits(const delivery *d)
 }
 
 /* Begins a delivery with what its sender's first transfer says.  False: the chain is malformed. */
-PRIVATE inline bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
+__attribute__((noinline)) PRIVATE bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length)
 {
     uint32_t room;
     routed_front front;
