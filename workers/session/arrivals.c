@@ -61,7 +61,7 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     d->partial = !piece.last;
     d->aborted = piece.aborted;
     if (piece.settled && d->mapped) { d->mapped = false; lane_map_take(&s->lane.in, d->id); }
-    d->settled = piece.settled;
+    d->settled |= piece.settled;
     if (k->unread_first != d) {                                /* others come first */
         transfer_keep(s, d, f->payload, f->payload_size);
         return;
