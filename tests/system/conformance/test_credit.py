@@ -79,6 +79,21 @@ def test_stopping_a_link_with_echo_tells_when_it_has_stopped(connect: Connect, n
     assert transfers(at) == []
 
 
+@pytest.mark.parametrize("credit", [2**31 - 1, 2**31, WRAP - 1])
+def test_the_most_credit_that_there_is(connect: Connect, name: str, credit: int) -> None:
+    """2.7.4: a uint; it falls with each delivery, and may be said again."""
+    at = connect()
+    at.receiver(name, credit=credit)
+    to = feed(connect, name, 3)
+    assert len(transfers(at)) == 3
+    at.write(flow(next_in=3, handle=0, count=1, credit=credit, echo=True))
+    got = at.expect(FLOW, 0, handle=at.handles[0, 0])
+    assert (got["count"], got["credit"]) == (3, credit - 2)
+    to.write(transfer(3))
+    to.round_trip()
+    assert len(transfers(at)) == 1
+
+
 def test_a_flow_without_delivery_count_counts_from_the_first(connect: Connect, name: str) -> None:
     """2.6.7: its receiver had not yet seen the ATTACH of the sender."""
     at = connect()
@@ -169,6 +184,51 @@ def test_drain_of_less_than_there_is(connect: Connect, name: str) -> None:
     assert len(transfers(at)) == 3
 
 
+def test_credit_counts_what_waits_for_the_window(connect: Connect, name: str) -> None:
+    """2.5.6, 2.6.7: one credit is one message, however long the window was shut."""
+    at = connect(0)
+    at.begin(in_window=0)
+    at.receiver(name)
+    at.write(flow(handle=0, count=0, credit=1, in_window=0))
+    feed(connect, name, 5)
+    assert transfers(at) == []
+    at.write(flow(in_window=PLENTY))
+    assert len(transfers(at)) == 1
+    at.write(flow(next_in=1, handle=0, count=1, credit=2))
+    assert len(transfers(at)) == 2
+
+
+def test_credit_that_is_taken_back_while_the_window_is_shut_is_gone(connect: Connect, name: str) -> None:
+    """2.6.7: what has not left needs credit when it leaves; another link of the session goes on."""
+    at = connect(0)
+    at.begin(in_window=0)
+    for handle in range(2):
+        at.receiver(f"{name}.{handle}", handle)
+        at.write(flow(handle=handle, count=0, credit=3, in_window=0))
+        feed(connect, f"{name}.{handle}", 3)
+    assert transfers(at) == []
+    at.write(flow(handle=0, count=0, credit=0, in_window=0), flow(in_window=PLENTY))
+    assert [got["handle"] for got in transfers(at)] == [at.handles[0, 1]] * 3
+    at.write(flow(next_in=3, handle=0, count=0, credit=2))
+    assert [got["handle"] for got in transfers(at)] == [at.handles[0, 0]] * 2
+
+
+def test_drain_waits_for_the_window(connect: Connect, name: str) -> None:
+    """2.5.6, 2.6.7: messages that the window holds up are sent before the rest of the credit is gone."""
+    at = connect(0)
+    at.begin(in_window=1)
+    at.receiver(name)
+    feed(connect, name, 3)
+    at.write(flow(handle=0, count=0, credit=10, drain=True, in_window=1))
+    passed = at.round_trip()
+    assert len([got for got in passed if got.code == TRANSFER]) == 1
+    assert all(got["count"] in (None, 1) for got in passed if got.code == FLOW)
+    at.write(flow(next_in=1, in_window=PLENTY))
+    assert [at.expect(TRANSFER, 0)["id"] for _ in range(2)] == [1, 2]
+    got = at.expect(FLOW, 0, handle=at.handles[0, 0])
+    assert (got["count"], got["credit"], got["drain"]) == (10, 0, True)
+
+
 def test_drain_waits_for_the_rest_of_a_message(connect: Connect, name: str) -> None:
     """2.6.7: its credit is used; only what is left is given back, and the message arrives whole."""
     at, to = connect(), connect()
@@ -204,20 +264,20 @@ def test_a_timed_get_is_answered_either_way(connect: Connect, name: str) -> None
     at, to = connect(), connect()
     at.receiver(name)
     to.sender(name)
-    sent = got_all = 0
+    written = sent = 0
     for count in range(20):
-        if sent < count // 2 and sent == got_all:
-            to.write(transfer(sent, message(str(sent))))
-            sent += 1
-        at.write(flow(next_in=count, handle=0, count=count, credit=1))
-        at.write(flow(next_in=count, handle=0, count=count, credit=1, drain=True))
+        if written < count // 2:
+            to.write(transfer(written, message(str(written))))
+            written += 1
+        at.write(flow(next_in=sent, handle=0, count=count, credit=1))
+        at.write(flow(next_in=sent, handle=0, count=count, credit=1, drain=True))
         got = at.read()
         while got.code not in (TRANSFER, FLOW) or (got.code == FLOW and got["count"] != count + 1):
             got = at.read()
         if got.code == TRANSFER:
             at.write(disposition(got["id"], state=state(ACCEPTED)))
-            assert to.settled(got_all, got_all) == [state(ACCEPTED)]
-            got_all += 1
+            assert to.settled(sent, sent) == [state(ACCEPTED)]
+            sent += 1
 
 
 # ---- the router receives ----

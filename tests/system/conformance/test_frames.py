@@ -254,7 +254,24 @@ def test_no_frame_is_larger_than_its_receiver_allows(connect: Connect, name: str
     assert got["state"] == state(REJECTED, error) or limit < 6100
 
 
-@pytest.mark.parametrize("size", [100, 230, 300, 440])
+@pytest.mark.parametrize("limit", [512, 513, 530, 552, 600])
+def test_an_outcome_that_just_fits_is_no_frame_too_large(connect: Connect, name: str, limit: int) -> None:
+    """2.7.1: whatever the length of its description."""
+    at, to = connect(), connect(max_frame=limit)
+    at.receiver(name, credit=100)
+    to.sender(name)
+    for number, size in enumerate(range(limit - 120, limit + 10, 3)):
+        to.write(transfer(number))
+        (arrived,) = at.take(1)
+        error = Described(Ulong(ERROR), [Symbol("app:no"), "d" * size])
+        at.write(disposition(arrived["id"], state=state(REJECTED, error)))
+        got = to.expect(DISPOSITION)
+        assert got["state"].descriptor == REJECTED
+        assert got["state"].value[0].value[0] == "app:no"
+        assert got.size <= limit
+
+
+@pytest.mark.parametrize("size", [100, 230, 300, 440, 470, 500, 3000])
 def test_a_state_that_does_not_fit_a_transfer_makes_it_no_larger(connect: Connect, name: str, size: int) -> None:
     """2.7.1: the message arrives, whatever its sender said of it."""
     at, to = connect(max_frame=SMALLEST), connect()

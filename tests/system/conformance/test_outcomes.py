@@ -250,6 +250,8 @@ STATES = {
     "declared": state(0x33, b"txn"),
     "of nobody's": state(0x29A, "text", [None, True], {Symbol("a"): b"b"}),
     "of nobody's, at length": state(0x29A, LONG),
+    "of nobody's, with a long number": state(0x1234_5678_9ABC_DEF0, "text"),
+    "by symbol": Described(Symbol("com.example:done:list"), ["text"]),
 }
 
 
@@ -298,6 +300,7 @@ def test_a_sender_may_settle_a_delivery_that_goes_on(pair: Pair) -> None:
     assert arrived.payload == text
     if not arrived["settled"]:
         assert pair.at.expect(DISPOSITION, 0, receiver=False)["settled"]
+    assert told(pair.to) == []
 
 
 def test_a_receiver_may_refuse_before_the_end(connect: Connect, name: str) -> None:

@@ -132,6 +132,19 @@ def test_a_flow_without_next_incoming_id_counts_from_the_first(connect: Connect,
     assert len(transfers(at)) == 3
 
 
+@pytest.mark.parametrize("window", [2**31 - 1, 2**31, WRAP - 1])
+def test_the_largest_windows_are_open(connect: Connect, name: str, window: int) -> None:
+    """2.7.4: a window is any uint, in BEGIN and in FLOW."""
+    at = connect(0)
+    at.begin(in_window=window)
+    at.receiver(name)
+    at.write(flow(handle=0, count=0, credit=2, in_window=window))
+    feed(connect, name, ["a", "b", "c"])
+    assert len(transfers(at)) == 2
+    at.write(flow(next_in=2, in_window=window, handle=0, count=2, credit=1))
+    assert len(transfers(at)) == 1
+
+
 def test_a_smaller_window_takes_back(connect: Connect, name: str) -> None:
     """2.5.6: a FLOW may offer less than the one before."""
     at = connect(0)
