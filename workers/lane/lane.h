@@ -168,6 +168,7 @@ PRIVATE bool lane_map_put(lane_map *m, uint32_t key, uint64_t value);
 PRIVATE uint64_t lane_map_get(lane_map *m, uint32_t key);
 PRIVATE uint64_t lane_map_take(lane_map *m, uint32_t key);
 PRIVATE uint64_t lane_map_next(lane_map *m, uint32_t *key, uint32_t last);
+PRIVATE void lane_map_rest(lane_map *m);
 PRIVATE void lane_map_end(lane_map *m);
 
 /* ---- sessions and links ---- */

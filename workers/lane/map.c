@@ -158,6 +158,15 @@ static void pages_free(lane_page *page)
     }
 }
 
+/* Gives back what is kept for the next numbers. */
+PRIVATE void lane_map_rest(lane_map *m)
+{
+    if (!m->pages) { lane_map_end(m); return; }
+    pages_free(m->spare);
+    m->spare = NULL;
+    m->spares = 0;
+}
+
 PRIVATE inline void lane_map_end(lane_map *m)
 {
     pages_free(m->first);

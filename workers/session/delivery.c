@@ -80,7 +80,7 @@ PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size)
         d->held_room = (uint32_t) (d->held_size + size) * 2;
         d->held = (uint8_t *) memory_for(d->held, d->held_room);
     }
-    memcpy(d->held + d->held_size, bytes, size);
+    if (size) memcpy(d->held + d->held_size, bytes, size);
     d->held_size += (uint32_t) size;
 }
 

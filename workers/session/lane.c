@@ -5,7 +5,7 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-enum { TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512 };   /* octets */
+enum { TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512, OUT_RESTING = 256 };   /* octets */
 
 /* ---- out ---- */
 
@@ -74,6 +74,12 @@ static size_t frames_ready(lane_connection *l)
     return end;
 }
 
+PRIVATE void lane_sent(lane_connection *l, size_t size)
+{
+    l->out_at += size;
+    l->active = true;
+}
+
 /* Copies frames out; before that it makes those that are due, if there are fewer octets than asked for. */
 PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
 {
@@ -81,7 +87,7 @@ PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
     size_t n = frames_ready(l) - l->out_at;
     if (n > room) n = room;
     memcpy(to, l->out + l->out_at, n);
-    l->out_at += n;
+    lane_sent(l, n);
     return n || !l->over ? (ssize_t) n : PN_EOS;
 }
 
@@ -94,8 +100,6 @@ PRIVATE ssize_t lane_ready(lane_connection *l, const char **at)
     size_t size = frames_ready(l) - l->out_at;
     return size || !l->over ? (ssize_t) size : PN_EOS;
 }
-
-PRIVATE void lane_sent(lane_connection *l, size_t size) { l->out_at += size; }
 
 /* ---- in ---- */
 
@@ -152,6 +156,7 @@ PRIVATE ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t ther
 {
     const uint8_t *at = octets, *end = octets + there;
     uint32_t most = pn_transport_get_max_frame(l->transport);
+    l->active = true;
     while (!l->closed_in) {
         size_t size = lane_frame_size(at, (size_t) (end - at), most ? most : UINT32_MAX);
         if (size == AMQP_WRONG) { fault_raise(l, NULL, NULL, LANE_FRAMING); break; }
@@ -172,6 +177,46 @@ PRIVATE void lane_begin_connection(pump *p, worker_connection *c)
     *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME };
     c->lane = l;
     layers_install(l);
+    layers_rest(l);
+}
+
+static void spares_free(lane_connection *l)
+{
+    for (delivery *d = l->spare, *next; d; d = next) {
+        next = d->next;
+        free(d->held);
+        free(d);
+    }
+    l->spare = NULL;
+}
+
+/* To be called from time to time: a connection without frames since the last call gives its buffers back. */
+PRIVATE void lane_rest(worker_connection *c)
+{
+    lane_connection *l = c->lane;
+    bool done = l->rested && !l->active;
+    l->rested = !l->active;
+    l->active = false;
+    if (done || !l->rested) return;
+    l->woken = false;
+    layers_rest(l);
+    spares_free(l);
+    for (worker_session *s = l->sessions; s; s = s->next) {
+        lane_map_rest(&s->lane.in);
+        lane_map_rest(&s->lane.out);
+    }
+    if (l->open || l->out_at < l->out_end || l->out_room <= OUT_RESTING) return;
+    l->out_at = l->out_end = l->traced = 0;
+    l->out_room = OUT_RESTING;
+    l->out = (uint8_t *) memory_for(l->out, OUT_RESTING);
+}
+
+/* A buffer of the engine has been full. */
+PRIVATE inline void lane_wake(worker_connection *c)
+{
+    if (__builtin_expect(c->lane->woken, 1)) return;
+    c->lane->woken = true;
+    layers_wake(c->lane);
 }
 
 PRIVATE void lane_free(worker_connection *c)
@@ -181,7 +226,7 @@ PRIVATE void lane_free(worker_connection *c)
     while (l->sessions) session_free(l->sessions);
     lane_map_end(&l->by_remote);
     lane_map_end(&l->by_local);
-    for (delivery *d = l->spare, *next; d; d = next) { next = d->next; free(d->held); free(d); }
+    spares_free(l);
     free(l->out);
     c->lane = NULL;
     free(l);

@@ -21,6 +21,18 @@
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
+ * What a peer can make grow, and what bounds it:
+ *
+ *   sessions                  twice the channels: those open, and those that it has ended and we have not
+ *   handles, links            65,536 in all sessions of a connection; the policy's limits of its user before that
+ *   deliveries that came      the credit that it has; each settles, or its link ends
+ *   octets that came          the window of each session, in frames of our size; a stalled link's wait in memory, those
+ *                             that go on are in blocks of the arena (over_share)
+ *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes some
+ *   an unfinished frame       our frame size, in the engine's buffer
+ *
+ * A connection without traffic keeps no buffers of these (lane_rest).
+ *
  * Prohibited: asking the engine for credit, windows or deliveries.
  */
 #ifndef ROUTERD_WORKERS_SESSION_H
@@ -43,6 +55,7 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 
 /* lane.c */
+PRIVATE void lane_rest(worker_connection *c);
 PRIVATE void lane_free(worker_connection *c);
 
 /* arrivals.c */

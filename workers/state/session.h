@@ -48,6 +48,8 @@ typedef struct lane_connection {
     bool opened;                   /* the peer's OPEN has come */
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */
     bool over;                     /* the engine has nothing more to write */
+    bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
+    bool woken;                    /* the engine's buffers are large */
     uint8_t *out;                  /* frames on their way to the transport: out_at to out_end */
     size_t out_at, out_end, out_room;
     size_t traced;                 /* the end of the frames that the trace has, or that went untraced */

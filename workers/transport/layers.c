@@ -15,9 +15,13 @@
  * The engine describes no frame of a traced connection by itself, since malformed octets would crash it: the lane does
  * (trace.c).  SASL frames are the engine's; it is quiet about those that are malformed.
  *
+ * The engine's transport has a buffer each way.  They are small until one has been full, and when the connection rests.
+ *
  * The tables are data of the engine that no header declares: layers_found() says whether this engine has them where
  * they are looked for, and workers/loop/engine.py names the version that has.
  */
+#include <stdlib.h>
+
 #include "workers/transport/transport.h"
 #include "workers/state/session.h"
 
@@ -36,6 +40,7 @@ extern const io_layer pni_setup_layer, pni_autodetect_layer, amqp_header_layer, 
 extern int pn_do_error(pn_transport_t *transport, const char *condition, const char *format, ...);
 
 enum { LAYERS = 3, LAYERS_SOUGHT = 64, HEADER = 8 };       /* slots; words of a transport; octets of a header */
+enum { BUFFER = 8192 };                /* octets of a buffer of a new transport */
 enum watched {                         /* the headers that have passed */
     DETECT, SASL_NEITHER, SASL_THEIRS, SASL_OURS, SASL_BOTH, AMQP_NEITHER, AMQP_THEIRS, AMQP_OURS, AMQP_BOTH, WATCHED
 };
@@ -45,6 +50,9 @@ static const io_layer *const own[WATCHED] = {
     &amqp_header_layer, &amqp_write_header_layer, &amqp_read_header_layer, &amqp_layer
 };
 static io_layer watching[WATCHED];
+
+typedef struct { size_t size, pending; char *octets; } engine_buffer;  /* of a transport: output, then input */
+static unsigned buffers_word;          /* where a transport has them; 0: they are not where they are looked for */
 
 static lane_connection *layers_lane(pn_transport_t *t)
 {
@@ -130,11 +138,23 @@ static const io_layer **layers_slots(pn_transport_t *t)
     return NULL;
 }
 
+/* A new transport has two empty buffers. */
+static unsigned layers_buffers(pn_transport_t *t)
+{
+    const uintptr_t *words = (const uintptr_t *) t;
+    for (unsigned i = 1; i < LAYERS_SOUGHT - 6; i++) {
+        const uintptr_t *w = words + i;
+        if (w[0] == BUFFER && !w[1] && w[2] && w[3] == BUFFER && !w[4] && w[5]) return i;
+    }
+    return 0;
+}
+
 /* Fills the lane's tables from the engine's.  False: a new transport does not have its table where it is looked for. */
 GLUE bool layers_found(void)
 {
     pn_transport_t *t = pn_transport();
     bool found = t && layers_slots(t);
+    if (found) buffers_word = layers_buffers(t);
     if (t) pn_transport_free(t);
     for (enum watched w = DETECT; w < WATCHED; w++) {
         watching[w] = *own[w];
@@ -171,6 +191,30 @@ PRIVATE size_t layers_head(lane_connection *l, uint8_t to[LAYERS_HEAD_MAX])
     ssize_t done = own[w]->out(l->transport, l->layer, (char *) to, LAYERS_HEAD_MAX);
     layers_wrap(l);
     return done > 0 ? (size_t) done : 0;
+}
+
+/* Makes the engine's buffers small.  Each gets a new block, so that the old one can be used whole. */
+PRIVATE void layers_rest(lane_connection *l)
+{
+    engine_buffer *b = (engine_buffer *) ((uintptr_t *) l->transport + buffers_word);
+    for (int i = 0; buffers_word && i < 2; i++, b++) {
+        char *octets = b->pending || b->size <= BUFFER_RESTING ? NULL : (char *) malloc(BUFFER_RESTING);
+        if (!octets) continue;
+        free(b->octets);
+        *b = (engine_buffer) { .size = BUFFER_RESTING, .octets = octets };
+    }
+}
+
+/* Makes them as large as those of a new transport. */
+PRIVATE void layers_wake(lane_connection *l)
+{
+    engine_buffer *b = (engine_buffer *) ((uintptr_t *) l->transport + buffers_word);
+    for (int i = 0; buffers_word && i < 2; i++, b++) {
+        char *octets = b->size >= BUFFER ? NULL : (char *) realloc(b->octets, BUFFER);
+        if (!octets) continue;
+        b->octets = octets;
+        b->size = BUFFER;
+    }
 }
 
 /* Whether nothing is between the lane and the socket: no TLS, and no security layer of SASL. */

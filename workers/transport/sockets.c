@@ -218,6 +218,7 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (n > 0) {
         stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
         mark_dirty(p, c);
+        if (n == room) lane_wake(c);
         return n == room;
     }
     if (n == 0) {
@@ -260,6 +261,7 @@ static ssize_t conn_output(worker_connection *c, const char **at)
     ssize_t size = c->bare && !c->failed && layers_bare(c->lane) ? lane_ready(c->lane, at) : PN_EOS;
     if (size >= 0) return size;
     size = pn_transport_pending(c->transport);
+    if (size >= BUFFER_RESTING) lane_wake(c);
     if (size > 0) *at = pn_transport_head(c->transport);
     c->bare = !size && !c->websocket && layers_bare(c->lane);
     return size;

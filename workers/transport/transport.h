@@ -66,11 +66,14 @@ typedef struct relay {
 
 enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
 
+#define BUFFER_RESTING 512u            /* octets of the engine's buffers, each way, while a connection needs no more */
 #define LAYERS_HEAD_MAX 4096u          /* octets of our header, and of the OPEN and CLOSE of an early error */
 
 /* layers.c */
 GLUE bool layers_found(void);
 PRIVATE void layers_install(struct lane_connection *l);
+PRIVATE void layers_rest(struct lane_connection *l);
+PRIVATE void layers_wake(struct lane_connection *l);
 PRIVATE bool layers_bare(const struct lane_connection *l);
 PRIVATE size_t layers_head(struct lane_connection *l, uint8_t to[LAYERS_HEAD_MAX]);
 PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, size_t size);
@@ -83,6 +86,7 @@ PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
 PRIVATE ssize_t lane_read(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE ssize_t lane_ready(struct lane_connection *l, const char **at);
+PRIVATE void lane_wake(worker_connection *c);
 PRIVATE void lane_sent(struct lane_connection *l, size_t size);
 
 /* trace.c */

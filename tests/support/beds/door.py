@@ -4,6 +4,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import time
 
 from shm.contract.control import ListenerSetup
 from shm.contract.security import TlsSetup
@@ -24,6 +25,10 @@ class Door(Stand):
         )
         self.handler.guard.protect(place, setup)
         self.pump.accept(True)
+
+    def dial(self) -> socket.socket:
+        """A connection to it, of which it does not know yet."""
+        return socket.create_connection(self.listening.getsockname())
 
     def end(self) -> None:
         self.pump.accept(False)
@@ -71,6 +76,12 @@ class Client:
                 self.socket.sendall(some)
             self.step()
 
+    def rest(self, seconds: float) -> None:
+        """Say nothing for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.stand.turn(0.01)
+
     def finish(self) -> None:
         """No more is said."""
         self.socket.shutdown(socket.SHUT_WR)
@@ -109,6 +120,16 @@ class Client:
             assert got is not None
             assert got.code == code
             found.append(got.fields)
+        return found
+
+    def all_until(self, code: int) -> list[tuple[int, list[object]]]:
+        """The next frames, up to the first of this kind: the kind and fields of each."""
+        found: list[tuple[int, list[object]]] = []
+        while not found or found[-1][0] != code:
+            size = self.take(4)
+            got = parse(size + self.take(struct.unpack(">I", size)[0] - 4))
+            assert got is not None
+            found.append((got.code, got.fields))
         return found
 
     def over(self) -> bytes:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 SASL_HEADER = b"AMQP\3\1\0\0"
 MECHANISMS, INIT, OUTCOME = 0x40, 0x41, 0x44
+BUFFER = 8192  # octets of a new transport's buffers
 WORDS = 64  # of a transport, among which the lane looks for its table
 OPENING = frame(0, described(OPEN, "peer"))
 CLOSING = frame(0, described(CLOSE))
@@ -77,6 +78,21 @@ def test_a_new_transport_has_the_table_where_the_lane_looks() -> None:
         words = (ctypes.c_void_p * WORDS).from_address(transport)
         setup = ctypes.addressof(ctypes.c_char.in_dll(library, "pni_setup_layer"))
         assert list(words).count(setup) == 1
+    finally:
+        library.pn_transport_free(ctypes.c_void_p(transport))
+
+
+def test_a_new_transport_has_its_buffers_where_the_lane_looks() -> None:
+    """Size, octets that wait, and where: of the output, and behind it of the input."""
+    library = native()
+    transport = library.pn_transport()
+    try:
+        words = list((ctypes.c_size_t * WORDS).from_address(transport))
+        out, into = (at for at, word in enumerate(words) if word == BUFFER)
+        assert into == out + 3
+        assert words[out + 1] == words[into + 1] == 0
+        assert words[out + 2]
+        assert words[into + 2]
     finally:
         library.pn_transport_free(ctypes.c_void_p(transport))
 
@@ -134,7 +150,7 @@ def client(way: str, certificate: Certificate) -> Iterator[Client]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     door = Door(f"layers-{way.replace(' ', '-')}", tls)
-    client = Client(door, socket.create_connection(door.listening.getsockname()), context)
+    client = Client(door, door.dial(), context)
     if context:
         client.secure()
     yield client
@@ -220,6 +236,22 @@ def test_octet_by_octet(client: Client, way: str) -> None:
     heard(client, way)
     assert client.take(8) == AMQP_HEADER
     client.frames(OPEN, BEGIN)
+
+
+def test_a_connection_that_rested_goes_on(client: Client, way: str) -> None:
+    """It has given its buffers back; what then comes fills them, and so does its answer."""
+    greet(client, way)
+    client.write(AMQP_HEADER)
+    client.take(8)
+    client.write(OPENING)
+    client.frames(OPEN)
+    for _ in range(2):
+        client.rest(0.3)
+        client.write(b"".join(begin(channel) for channel in range(100)))
+        client.frames(*[BEGIN] * 100)
+        client.rest(0.3)
+        client.write(b"".join(frame(channel, described(END)) for channel in range(100)))
+        client.frames(*[END] * 100)
 
 
 WRONG = {

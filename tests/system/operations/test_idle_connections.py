@@ -1,0 +1,65 @@
+"""Connections with a link and nothing to do."""
+
+import socket
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from proton import Described, uint, ulong
+
+from tests.support.clients.wire import (
+    AMQP_HEADER,
+    ATTACH,
+    OPEN,
+    SOURCE,
+    TARGET,
+    begin,
+    described,
+    exactly,
+    frame,
+    parse,
+)
+from tests.support.running import Configuration, RunningRouter, roles, until
+
+FEW, MANY = 100, 500
+MOST = 26 * 1024  # bytes of each
+ENDS = Described(ulong(SOURCE), ["idle"]), Described(ulong(TARGET), ["idle"])
+LINK = frame(0, described(ATTACH, "link", uint(0), True, None, None, *ENDS))
+WORDS = AMQP_HEADER + frame(0, described(OPEN, "idle")) + begin(0) + LINK
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration(router="workers: 1")
+
+
+@pytest.fixture
+def sockets() -> Iterator[list[socket.socket]]:
+    made: list[socket.socket] = []
+    yield made
+    for one in made:
+        one.close()
+
+
+def attach(router: RunningRouter, sockets: list[socket.socket], number: int) -> None:
+    """So many connections more, each with a receiver."""
+    new = [socket.create_connection(router.address, timeout=30) for _ in range(number)]
+    sockets += new
+    for one in new:
+        one.sendall(WORDS)
+    for one in new:
+        exactly(one, 8)
+        code = 0
+        while code != ATTACH:
+            size = exactly(one, 4)
+            got = parse(size + exactly(one, int.from_bytes(size, "big") - 4))
+            code = got.code if got else 0
+
+
+def test_an_idle_connection_is_small(router: RunningRouter, sockets: list[socket.socket]) -> None:
+    """In its worker: the engine's objects, the lane's, and the handler's; buffers are for those that use them."""
+    worker: psutil.Process = next(one for role, one in roles(router.process.pid).items() if role.startswith("worker"))
+    attach(router, sockets, FEW)
+    before = worker.memory_full_info().uss
+    attach(router, sockets, MANY)
+    until(lambda: (worker.memory_full_info().uss - before) / MANY < MOST, f"less than {MOST} bytes for each", 10)
