@@ -37,6 +37,7 @@ extern const io_layer pni_setup_layer, pni_autodetect_layer, amqp_header_layer, 
     amqp_read_header_layer, amqp_layer, sasl_header_layer, sasl_write_header_layer, sasl_read_header_layer, sasl_layer,
     ssl_layer, pni_passthru_layer;
 
+extern ssize_t pni_transport_grow_capacity(pn_transport_t *transport, size_t size);
 extern int pn_do_error(pn_transport_t *transport, const char *condition, const char *format, ...);
 
 enum { LAYERS = 3, LAYERS_SOUGHT = 64, HEADER = 8 };       /* slots; words of a transport; octets of a header */
@@ -241,6 +242,12 @@ PRIVATE inline ssize_t layers_take(lane_connection *l, uint8_t *to, size_t room)
     ssize_t done = amqp_layer.out(l->transport, l->layer, (char *) to, room);
     trace_resume(l->c);
     return done;
+}
+
+/* Lets the transport take so many octets at once, but no more than its largest frame has. */
+PRIVATE void layers_widen(pn_transport_t *t, size_t size)
+{
+    pni_transport_grow_capacity(t, size);
 }
 
 /* Ends the connection with a CLOSE that has this condition. */

@@ -19,6 +19,7 @@
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 
 #define RESUME_TICK_MS 1000
+#define READ_MOST 65536u               /* octets at once of a connection whose reads fill its buffer */
 
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
 PRIVATE inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
@@ -218,7 +219,10 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (n > 0) {
         stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
         mark_dirty(p, c);
-        if (n == room) lane_wake(c);
+        if (n == room) {
+            lane_wake(c);
+            if (room > (ssize_t) BUFFER_RESTING) layers_widen(c->transport, READ_MOST);
+        }
         return n == room;
     }
     if (n == 0) {
@@ -267,7 +271,7 @@ static ssize_t conn_output(worker_connection *c, const char **at)
     return size;
 }
 
-/* Writes the engine's output; false if the socket is full. */
+/* Writes what is to be written; false if the socket is full. */
 PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 {
     const char *at;

@@ -74,6 +74,7 @@ GLUE bool layers_found(void);
 PRIVATE void layers_install(struct lane_connection *l);
 PRIVATE void layers_rest(struct lane_connection *l);
 PRIVATE void layers_wake(struct lane_connection *l);
+PRIVATE void layers_widen(pn_transport_t *t, size_t size);
 PRIVATE bool layers_bare(const struct lane_connection *l);
 PRIVATE size_t layers_head(struct lane_connection *l, uint8_t to[LAYERS_HEAD_MAX]);
 PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, size_t size);
