@@ -140,6 +140,12 @@ static inline arena_content *arena_content_of(const arena_view *v, uint32_t head
     return b ? (arena_content *) ((uint8_t *) b - CONTENT_FRONT) : NULL;
 }
 
+/* The head block whose content header this is. */
+static inline const arena_block *arena_head_of(const arena_content *c)
+{
+    return (const arena_block *) ((const uint8_t *) c + CONTENT_FRONT);
+}
+
 /* Prefetches the header and the message's beginning of a head block that another process has written. */
 static inline void arena_fetch(const arena_view *v, uint32_t head)
 {

@@ -194,7 +194,8 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
 }
 
 /* Begins a delivery, with what precedes the bytes of its blocks.  False: it cannot be sent. */
-static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_content *c, uint64_t length)
+__attribute__((always_inline)) static inline bool egress_begin(pump *p, worker_link *k, out_delivery *o,
+                                                               const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) {
@@ -203,7 +204,7 @@ static bool egress_begin(pump *p, worker_link *k, out_delivery *o, const arena_c
     }
     uint64_t tag = ++k->tag;
     o->delivery = delivery_new(k, (const uint8_t *) &tag, sizeof tag, o->settled);
-    o->delivery->format = arena_at(&p->views[o->arena], o->reader.head)->format;
+    o->delivery->format = arena_head_of(c)->format;
     delivery_set_context(o->delivery, o);
     message_log(p, k, &p->views[o->arena], o->reader.head, true);
     if (__builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length)) return true;
