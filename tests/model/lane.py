@@ -148,5 +148,6 @@ class Session:
         return f"{words} handle={link.handle} count={link.count} credit={link.credit}{' drain' * link.drain}"
 
     def _look(self) -> None:
-        if self.in_window <= self.window // 2 and self.held < self.window:
+        offer = max(self.window - self.held, 0)
+        if self.in_window <= offer // 2 and offer - self.in_window >= max(self.window // 8, 1):
             self.tell = True

@@ -17,7 +17,8 @@ from workers.control.neighbours import Terms
 from workers.control.tls import CertificateError
 
 SERVER = logging.getLogger("SERVER")
-SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # bytes that the engine may hold for a session (AMQP 1.0 part 2.5.6)
+SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # bytes that may wait of a session (AMQP 1.0 part 2.5.6)
+FIRST_WINDOW_BYTES = 64 * 1024 * 1024  # the same of a connection's first session: long messages come in one piece
 SESSION_WINDOW_BYTES_OF_ROUTERS = 128 * 1024 * 1024  # routers' links share one session per priority
 
 CONNECT_SECONDS = 60  # timeout of a connector's attempt if it has no idle timeout
@@ -102,8 +103,8 @@ class Listeners:
 def terms(one: ListenerSetup | ConnectorSetup) -> Terms:
     """Return the pump's terms of a listener or connector; pump.pyx, `add_listener`, lists them and their units."""
     routers = one.role in ("inter-router", "edge")
-    window = SESSION_WINDOW_BYTES_OF_ROUTERS if routers else SESSION_WINDOW_BYTES
-    frames = max(2, window // one.max_frame_size)
+    windows = (SESSION_WINDOW_BYTES_OF_ROUTERS,) * 2 if routers else (SESSION_WINDOW_BYTES, FIRST_WINDOW_BYTES)
+    window, widest = (one.max_session_frames or max(2, octets // one.max_frame_size) for octets in windows)
     if isinstance(one, ConnectorSetup):
         handshake, authenticate = one.idle_timeout_seconds or CONNECT_SECONDS, False
     else:
@@ -116,7 +117,8 @@ def terms(one: ListenerSetup | ConnectorSetup) -> Terms:
         one.idle_timeout_seconds * 1000,
         handshake * 1000,
         one.link_capacity,
-        one.max_session_frames or frames,
+        window,
+        widest,
         authenticate,
         one.sasl_mechanisms,
     )

@@ -8,7 +8,7 @@ from shm.contract.control import ConnectorSetup, ListenerSetup
 
 AmqpError = tuple[str, str]
 Name = tuple[int, int]  # index and generation of a connection
-Terms = tuple[int, int, int, int, int, int, int, bool, str]  # pump.pyx, `add_listener`, lists them
+Terms = tuple[int, int, int, int, int, int, int, int, bool, str]  # pump.pyx, `add_listener`, lists them
 
 
 class Described(Protocol):

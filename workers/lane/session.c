@@ -6,8 +6,8 @@
  *
  * All numbers are serial numbers of 32 bits: they are compared by the sign of their difference (RFC 1982).
  *
- * Every TRANSFER counts against the window, whatever becomes of it.  A session's FLOW is due when half of the window is
- * used up; it offers the whole window less what the router holds back.
+ * Every TRANSFER counts against the window, whatever becomes of it.  A session's FLOW offers the whole window less what
+ * the router holds back.
  *
  * The caller writes what is due (`tell`), and asks lane_may_send before each lane_send.
  *
@@ -49,9 +49,15 @@ PRIVATE inline void lane_session_end(lane_session *s)
     lane_map_end(&s->out);
 }
 
+static inline uint32_t window_offer(const lane_session *s) { return s->held < s->in_most ? s->in_most - s->held : 0; }
+
+/* A FLOW is due when half of what it would offer is used up, and it opens the window by an eighth at least.  Small steps
+ * are dear to senders that move what they have not sent in memory with each. */
 static inline void window_check(lane_session *s)
 {
-    if (s->in_window <= s->in_most / 2 && s->held < s->in_most) s->tell = true;
+    if (s->in_window > s->in_most / 2) return;
+    uint32_t offer = window_offer(s), least = s->in_most < 8 ? 1 : s->in_most / 8;
+    if (s->in_window <= offer / 2 && offer - s->in_window >= least) s->tell = true;
 }
 
 /* The router has taken the content of TRANSFERs that it held back (counted in `held` by the caller). */
@@ -172,7 +178,7 @@ PRIVATE inline void lane_drained(lane_link *k)
 /* The FLOW that is due of a link, or (k NULL) of the session alone. */
 PRIVATE inline void lane_say(lane_session *s, lane_link *k, lane_flow *flow)
 {
-    s->in_window = s->held < s->in_most ? s->in_most - s->held : 0;
+    s->in_window = window_offer(s);
     s->tell = false;
     *flow = (lane_flow) { .has_next_in = true, .next_in = s->next_in, .in_window = s->in_window,
                           .next_out = s->next_out, .out_window = OUT_WINDOW };

@@ -78,7 +78,6 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
     pn_session_set_context(session, name);
-    pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     lane_session_begin(c, session);
     return session;
 }

@@ -107,7 +107,6 @@ static void event_session(pump *p, pn_session_t *session, bool open)
     lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (!c || !security_session(p, c)) return;
-    pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     lane_session_begin(c, session);
 }
 

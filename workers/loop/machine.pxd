@@ -108,7 +108,7 @@ cdef extern from "workers/loop/api.h" nogil:
         relay *relay
         bint messages_logged
         uint64_t max_message
-        uint32_t window, max_sessions
+        uint32_t window, widest, max_sessions
         uint8_t trusted, annotations
     ctypedef struct worker_link:
         route_sender *sender
@@ -135,7 +135,7 @@ cdef extern from "workers/loop/api.h" nogil:
         uint32_t config
         bint dials, relays, hands_over
         char offered[256]
-        uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
+        uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window, widest
         uint16_t channel_max
         bint authenticate, encrypt
         char mechanisms[256]

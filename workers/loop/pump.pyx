@@ -123,7 +123,7 @@ cdef class Pump(AnnotatingPump):
         """Take over a listening socket, which all workers share, and return its place.
 
         ``terms`` are: number (connection_info returns it), maximum frame size (bytes), highest channel, idle
-        timeout and handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
+        timeout and handshake timeout (ms), link capacity, session window and that of the first session (frames), authenticate, SASL mechanisms.
         """
         cdef worker_listener *l = listener_new(&self.p)
         if l == NULL:

@@ -30,6 +30,7 @@ PRIVATE void session_free(worker_session *s)
         *at = s->due_next;
     }
     for (attach_due *a = s->attach_first, *next; a; a = next) { next = a->next; free(a); }
+    if (s->wide) l->wide = false;
     lane_session_end(&s->lane);
     lane_map_end(&s->handles);
     l->handle_count -= s->handle_count;
@@ -256,6 +257,18 @@ PRIVATE void lane_session_gone(pn_session_t *session)
     session_reap(s);
 }
 
+/* The first session of a connection has a wide window, others have one as soon as that has gone. */
+static void window_choose(worker_session *s)
+{
+    lane_connection *l = s->connection;
+    uint32_t window = l->c->window;
+    if (!l->wide) {
+        l->wide = s->wide = true;
+        window = l->c->widest;
+    }
+    pn_session_set_incoming_window_and_lwm(s->engine, window, 0);
+}
+
 /* Opens a session of ours, or answers the peer's.  The engine writes BEGINs in this order. */
 PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session)
 {
@@ -265,6 +278,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session)
         s->engine = session;
     }
     session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);
+    window_choose(s);
     pn_session_open(session);
 }
 

@@ -24,7 +24,7 @@ struct worker_connection {
     int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
     char *user;                    /* the only user-id that messages may have (security.c); NULL: any */
     uint64_t max_message;          /* bytes; 0: no limit */
-    uint32_t window;               /* frames of each session */
+    uint32_t window, widest;       /* frames of each session, and of one of them */
     uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
     struct sockaddr_in6 peer;      /* the peer's address, IPv6 or IPv4 */
     bool secured;                  /* it was accepted with TLS */

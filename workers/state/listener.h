@@ -12,7 +12,7 @@ typedef struct {
     bool hands_over;               /* its socket brings connections that the exporter has accepted (websocket.c) */
     uint32_t config;               /* the number of its ListenerSetup or ConnectorSetup */
     bool armed;
-    uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
+    uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window, widest;
     uint16_t channel_max;
     bool authenticate, encrypt;    /* required of every connection */
     char mechanisms[256];          /* empty: all of the engine */

@@ -34,6 +34,7 @@ typedef struct worker_session {
     attach_due *attach_first, *attach_last;
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
+    bool wide;                     /* it has its connection's wide window */
 } worker_session;
 
 #define HANDLE_IGNORED 1u              /* a link that was refused or closed here: its frames count, no more */
@@ -67,6 +68,7 @@ typedef struct lane_connection {
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     struct delivery *spare;
     uint32_t max_frame;            /* octets of our largest frame */
+    bool wide;                     /* one of its sessions has the wide window */
 } lane_connection;
 
 #endif

@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef int listener_terms(worker_listener *l, tuple terms) except -1:
-    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.authenticate, name = terms
+    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.widest, l.authenticate, name = terms
     cdef bytes mechanisms = name.encode()
     if len(mechanisms) >= 256:
         raise ValueError("the list of SASL mechanisms is longer than 255 characters")
@@ -163,7 +163,7 @@ cdef class Security(PumpPart):
             pn_transport_set_channel_max(c.transport, min(max_sessions, 32768) - 1)
             c.max_sessions = max_sessions
         if window:
-            c.window = max(2, window // (max_frame or self.pump.p.listeners[c.listener].max_frame))
+            c.window = c.widest = max(2, window // (max_frame or self.pump.p.listeners[c.listener].max_frame))
         if user is not None:
             name = user.encode("utf-8", "replace")
             free(c.user)

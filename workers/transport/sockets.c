@@ -105,6 +105,7 @@ PRIVATE inline worker_connection *conn_begin(pump *p, int fd, uint16_t listener)
     pn_transport_set_channel_max(c->transport, l->channel_max);
     pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
     c->window = l->window;
+    c->widest = l->widest;
     trace_apply(p, c);
     pn_connection_set_context(c->engine, c);
     pn_connection_collect(c->engine, p->collector);

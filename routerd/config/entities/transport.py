@@ -23,7 +23,10 @@ Right = Literal["none", "read", "all"]
 # Attributes that listeners and connectors share.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
 MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0)]
-MaxSessionFrames = Annotated[int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")]
+MaxSessionFrames = Annotated[
+    int,
+    about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB, in the first session 64 MiB"),
+]
 IdleTimeout = Annotated[int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
 Annotations = Annotated[Form, about(

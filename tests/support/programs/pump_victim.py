@@ -97,7 +97,7 @@ class World:
         self.pump = pump = Pump(self.segments, 0, 1, self.bell, self.wake[0].fileno())
         serve(pump, self.setup, self.segments)
         listening = self.listening.fileno()
-        self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS")
+        self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, 64, False, "ANONYMOUS")
         self.pump.extract(True, True)  # as while there is a flow log
         self.pump.accept(True)
         self.segments.unlink()  # whatever happens, nothing is left behind

@@ -363,7 +363,7 @@ def test_a_stream_does_not_hold_up_other_links(net: Net, pair: Pair, name: str) 
 
 
 def test_a_stream_to_a_receiver_without_credit_waits(net: Net, name: str) -> None:
-    """Its sender is held back: the router keeps what the session.s window bounds, and no more."""
+    """Its sender is held back: the router keeps what the window of a connection's first session bounds, and no more."""
     pair = Pair(net, name, credit=0)
     session = pair.sender.session
     message = Message(body=b"").encode()[:-2] + b"\xb0" + (100_000_000).to_bytes(4, "big")
@@ -375,7 +375,7 @@ def test_a_stream_to_a_receiver_without_credit_waits(net: Net, name: str) -> Non
             pair.sender.stream(b"x" * CHUNK)
             taken, quiet = taken + CHUNK, 0
         pair.to.round_trip()
-    assert taken < 12_000_000
+    assert taken < 70_000_000
     pair.receiver.flow(1)
     net.until(lambda: session.outgoing_bytes == 0, "the router's readiness for more")
     pair.sender.advance()
