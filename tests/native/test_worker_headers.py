@@ -46,6 +46,13 @@ def test_the_data_lane_keeps_inside(build, run, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_waiting_octets_come_out_as_they_went_in(build, run, seed):
+    """Held ones in pieces, and lent ones between others: each once, in order, and no buffer is left or freed twice."""
+    done = run(build("waiting", "address,undefined"), str(seed), "40")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_two_ends_of_a_session_agree(build, run, seed):
     """Deliveries in pieces between two sessions whose numbers wrap."""
     done = run(build("lane_ends", "address,undefined"), str(seed), "100")

@@ -239,7 +239,7 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
             out_fail(p, o);
             return SERVE_EMPTY;
         }
-        link_send(k, from, n);
+        link_lend(k, from, n);
         chain_advance(&o->reader, n);
         if (o->streaming && o->reader.position - o->reported >= PROGRESS_STEP) {
             routerd_record *r = post_link(p, A_PROGRESS, k);

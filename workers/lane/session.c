@@ -51,8 +51,8 @@ PRIVATE inline void lane_session_end(lane_session *s)
 
 static inline uint32_t window_offer(const lane_session *s) { return s->held < s->in_most ? s->in_most - s->held : 0; }
 
-/* A FLOW is due when half of what it would offer is used up, and it opens the window by an eighth at least.  Small steps
- * are dear to senders that move what they have not sent in memory with each. */
+/* A FLOW is due when half of what it would offer is used up, and it opens the window by an eighth at least: some
+ * senders move all that they have not sent in memory with each. */
 static inline void window_check(lane_session *s)
 {
     if (s->in_window > s->in_most / 2) return;

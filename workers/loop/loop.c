@@ -280,6 +280,7 @@ static void conn_sweep(pump *p, worker_connection *c)
         return;
     }
     if (c->tick_at && p->now_ms >= c->tick_at) {
+        lane_pulse(c->lane);
         c->tick_at = pn_transport_tick(c->transport, p->now_ms);
         mark_dirty(p, c);
     }

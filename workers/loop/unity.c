@@ -16,9 +16,11 @@
 #include "workers/transport/websocket.c"
 
 #include "workers/session/arrivals.c"
+#include "workers/session/borrowed.c"
 #include "workers/session/control.c"
 #include "workers/session/delivery.c"
 #include "workers/session/faults.c"
+#include "workers/session/held.c"
 #include "workers/session/lane.c"
 #include "workers/session/output.c"
 #include "workers/session/states.c"

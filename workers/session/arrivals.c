@@ -16,9 +16,9 @@ static void unread_add(worker_link *k, delivery *d)
 /* Keeps the payload of a TRANSFER that nobody takes now; until then its session's window is smaller by one. */
 static void transfer_keep(worker_session *s, delivery *d, const uint8_t *payload, uint32_t size)
 {
-    delivery_hold(d, payload, size);
+    delivery_hold(d, payload, size, s->connection->reading);
+    s->connection->held += size;
     d->direct_size = 0;
-    d->held_frames++;
     s->lane.held++;
 }
 

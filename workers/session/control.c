@@ -5,6 +5,9 @@
 #include "workers/session/session.h"
 
 enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
+enum {                                 /* what may wait of a connection before it is read no more: the larger of both */
+    HELD_OCTETS = 128 << 20, HELD_SESSIONS = 8                 /* octets; sessions whose windows are used up */
+};
 
 static worker_session *session_new(lane_connection *l)
 {
@@ -292,6 +295,12 @@ PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session)
 
 /* ---- frames that go ---- */
 
+static void held_limit(lane_connection *l)
+{
+    size_t most = (size_t) HELD_SESSIONS * l->c->window * pn_transport_get_max_frame(l->transport);
+    l->held_most = most > HELD_OCTETS ? most : HELD_OCTETS;
+}
+
 static void begin_out(lane_connection *l, const lane_frame *f)
 {
     lane_begin b;
@@ -300,6 +309,7 @@ static void begin_out(lane_connection *l, const lane_frame *f)
     s->local = f->channel;
     s->begun_here = true;
     s->lane.in_window = s->lane.in_most = b.in_window;
+    held_limit(l);
     lane_map_put(&l->by_local, f->channel, value_of(s));
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "workers/session/session.h"
-
-enum { HELD_KEPT = 65536 };            /* octets of room that a spare delivery keeps for the next */
+#include "workers/transport/transport.h"
 
 /* ---- deliveries of either direction ---- */
 
@@ -38,13 +37,29 @@ static void unread_remove(worker_link *k, delivery *d)
     k->unread--;
 }
 
+/* So many octets that came do not wait any more: a connection that was not read for that goes on. */
+static void held_gone(lane_connection *l, size_t size)
+{
+    l->held -= size;
+    if (!l->c->reading && l->held <= l->held_most / 2) conn_resume(l->p, l->c);
+}
+
+/* The session's window counts so many TRANSFERs of the delivery no more. */
+static void held_release(delivery *d, uint32_t frames)
+{
+    worker_session *s = d->link->session;
+    d->held_frames -= frames;
+    lane_release(&s->lane, frames);
+    session_due(s);
+    mark_dirty(s->connection->p, s->connection->c);
+}
+
 /* Brings what is behind `tag` back to what a new delivery has. */
 __attribute__((noinline)) static void delivery_unload(delivery *d)
 {
-    worker_session *s = d->link->session;
-    if (d->held_frames) { lane_release(&s->lane, d->held_frames); session_due(s); }
-    if (d->held_room > HELD_KEPT) { free(d->held); d->held = NULL; d->held_room = 0; }
-    d->held_at = d->held_size = d->held_frames = 0;
+    if (d->held_frames) held_release(d, d->held_frames);
+    if (d->held.first && !d->outgoing) held_gone(d->link->session->connection, d->held.size);
+    held_forget(&d->held);
     d->settle_mode = LANE_AS_LINK;
     d->resumed = false;
     free(d->state_made);
@@ -72,16 +87,12 @@ PRIVATE inline void delivery_drop(delivery *d)
     l->spare = d;
 }
 
-PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size)
+/* Keeps octets of a delivery: of a TRANSFER that came, or those that wait for the window. */
+PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, read_buffer *buffer)
 {
     d->laden = true;
-    if (d->held_at == d->held_size) d->held_at = d->held_size = 0;
-    if (d->held_size + size > d->held_room) {
-        d->held_room = (uint32_t) (d->held_size + size) * 2;
-        d->held = (uint8_t *) memory_for(d->held, d->held_room);
-    }
-    if (size) memcpy(d->held + d->held_size, bytes, size);
-    d->held_size += (uint32_t) size;
+    d->held_frames += !d->outgoing;
+    if (size) held_add(&d->held, octets, size, !d->outgoing, buffer);
 }
 
 PRIVATE inline void delivery_unchange(delivery *d)
@@ -148,8 +159,8 @@ PRIVATE void delivery_abort(delivery *d)
 {
     if (d->numbered && !d->sent) {
         d->presettled = d->aborting = true;
-        if (d->queued) d->link->session->queued -= d->held_size - d->held_at;
-        d->held_at = d->held_size = 0;
+        if (d->queued) d->link->session->queued -= d->held.size;
+        held_forget(&d->held);
         if (!d->done) delivery_finish(d);
     } else {
         delivery_drop(d);
@@ -197,20 +208,29 @@ PRIVATE inline int link_drained(worker_link *k)
     return n > INT32_MAX ? INT32_MAX : (int) n;
 }
 
-/* Copies octets of the current delivery: first those that were held, whose frames then open the window again. */
+/* Copies octets that were held, whose frames then open the window again. */
+static size_t held_recv(delivery *d, uint8_t *to, size_t size)
+{
+    size_t done = 0, n;
+    const uint8_t *from;
+    while (done < size && (from = held_front(&d->held, &n))) {
+        if (n > size - done) n = size - done;
+        memcpy(to + done, from, n);
+        done += n;
+        uint32_t frames = held_take(&d->held, n);
+        if (frames) held_release(d, frames);
+    }
+    if (!d->held.size && d->held_frames) held_release(d, d->held_frames);
+    held_gone(d->link->session->connection, done);
+    return done;
+}
+
+/* Copies octets of the current delivery, those that were held first. */
 PRIVATE inline ssize_t link_recv(worker_link *k, uint8_t *to, size_t size)
 {
     delivery *d = k->unread_first;
-    size_t n = d->laden ? d->held_size - d->held_at : 0, done = n < size ? n : size;
-    if (__builtin_expect(done != 0, 0)) {
-        memcpy(to, d->held + d->held_at, done);
-        d->held_at += (uint32_t) done;
-        if (d->held_at == d->held_size && d->held_frames) {
-            lane_release(&k->session->lane, d->held_frames);
-            session_due(k->session);
-            d->held_frames = 0;
-        }
-    }
+    size_t n, done = 0;
+    if (__builtin_expect(d->laden && d->held.size, 0)) done = held_recv(d, to, size);
     n = size - done < d->direct_size ? size - done : d->direct_size;
     if (n) {
         memcpy(to + done, d->direct, n);

@@ -5,7 +5,11 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-enum { TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512, OUT_RESTING = 256 };   /* octets */
+enum {                                 /* octets */
+    TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512, OUT_RESTING = 256,
+    MADE_BELOW = 32768             /* with more output than that, what is due waits */
+};
+enum { BUFFERS_KEPT = 16 };            /* buffers for reads to come */
 
 /* ---- out ---- */
 
@@ -74,15 +78,10 @@ static size_t frames_ready(lane_connection *l)
     return end;
 }
 
-PRIVATE void lane_sent(lane_connection *l, size_t size)
-{
-    l->out_at += size;
-    l->active = true;
-}
-
 /* Copies frames out; before that it makes those that are due, if there are fewer octets than asked for. */
 PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
 {
+    if (l->c->bare) return l->over && l->out_at == l->out_end ? PN_EOS : 0;
     if ((l->open ? l->open_at : l->out_end) - l->out_at < room) frames_due(l);
     size_t n = frames_ready(l) - l->out_at;
     if (n > room) n = room;
@@ -91,14 +90,15 @@ PRIVATE ssize_t lane_write(lane_connection *l, uint8_t *to, size_t room)
     return n || !l->over ? (ssize_t) n : PN_EOS;
 }
 
-/* For who sends frames without the transport: the octets of all that are due, and where they stand.  PN_EOS: there are
- * none, and there will be none. */
-PRIVATE ssize_t lane_ready(lane_connection *l, const char **at)
+/* For who sends frames without the transport: makes those that are due, unless many octets wait for the socket.  False:
+ * there may be more. */
+PRIVATE inline bool lane_make(lane_connection *l)
 {
-    frames_due(l);
-    *at = (const char *) l->out + l->out_at;
-    size_t size = frames_ready(l) - l->out_at;
-    return size || !l->over ? (ssize_t) size : PN_EOS;
+    bool few = l->out_end - l->out_at + l->lent_size < MADE_BELOW;
+    if (few) frames_due(l);
+    else if (l->open) frame_close(l, true);
+    (void) frames_ready(l);
+    return few;
 }
 
 /* ---- in ---- */
@@ -169,12 +169,127 @@ PRIVATE ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t ther
     return at - octets;
 }
 
+/* ---- in, without the transport ---- */
+
+/* A piece of a buffer has been taken. */
+PRIVATE void read_buffer_left(read_buffer *buffer)
+{
+    pump *p = buffer->p;
+    if (--buffer->pieces) return;
+    if (p->buffer_count >= BUFFERS_KEPT) { free(buffer); return; }
+    buffer->next = p->buffers;
+    p->buffers = buffer;
+    p->buffer_count++;
+}
+
+static read_buffer *read_buffer_take(pump *p)
+{
+    read_buffer *buffer = p->buffers;
+    if (buffer) {
+        p->buffers = buffer->next;
+        p->buffer_count--;
+    } else {
+        buffer = (read_buffer *) memory_for(NULL, sizeof *buffer);
+        buffer->p = p;
+    }
+    buffer->pieces = 1;                                        /* ours */
+    return buffer;
+}
+
+/* Keeps the beginning of a frame until its rest has come. */
+static void rest_keep(lane_connection *l, const uint8_t *octets, size_t size)
+{
+    if (size > l->rest_room) {
+        l->rest = (uint8_t *) memory_for(l->rest, size);
+        l->rest_room = size;
+    }
+    memcpy(l->rest, octets, size);
+    l->rest_size = size;
+}
+
+static void rest_forget(lane_connection *l)
+{
+    free(l->rest);
+    l->rest = NULL;
+    l->rest_size = l->rest_room = 0;
+}
+
+/* The size of the frame that has begun to come, if it needs more room than a read has; else 0. */
+static size_t rest_large(const lane_connection *l)
+{
+    size_t size = lane_frame_size(l->rest, l->rest_size, UINT32_MAX);
+    return size == AMQP_WRONG || size <= READ_AT_ONCE / 2 ? 0 : size;
+}
+
+/* Where the next octets of the socket go.  Large frames grow where they are kept, as they come; others, and many small
+ * ones at once, are read behind what is there of the first. */
+PRIVATE inline uint8_t *lane_room(lane_connection *l, size_t *room)
+{
+    size_t large = l->rest_size ? rest_large(l) : 0;
+    if (__builtin_expect(large != 0, 0)) {
+        if (l->rest_room == l->rest_size) {
+            l->rest_room = l->rest_size + READ_AT_ONCE < large ? l->rest_size + READ_AT_ONCE : large;
+            l->rest = (uint8_t *) memory_for(l->rest, l->rest_room);
+        }
+        *room = (l->rest_room < large ? l->rest_room : large) - l->rest_size;
+        return l->rest + l->rest_size;
+    }
+    if (__builtin_expect(!l->p->buffer, 0)) l->p->buffer = read_buffer_take(l->p);
+    read_buffer *buffer = l->p->buffer;
+    if (l->rest_size) memcpy(buffer->octets, l->rest, l->rest_size);
+    *room = READ_AT_ONCE - l->rest_size;
+    return buffer->octets + l->rest_size;
+}
+
+/* Reads the frames that are whole with so many octets in that room. */
+PRIVATE inline void lane_came(lane_connection *l, size_t size)
+{
+    size_t large = l->rest_size ? rest_large(l) : 0, there = l->rest_size + size;
+    read_buffer *buffer = l->p->buffer;
+    const uint8_t *from = large ? l->rest : buffer->octets;
+    l->heard = true;
+    if (large && there < large) { l->rest_size = there; return; }
+    if (!large) l->reading = buffer;
+    ssize_t done = lane_read(l, from, there);
+    l->reading = NULL;
+    if (done < 0) {
+        rest_forget(l);
+        pn_transport_close_tail(l->transport);
+    } else if ((size_t) done < there) {
+        if (!large) rest_keep(l, from + done, there - (size_t) done);
+    } else if (l->rest) {
+        rest_forget(l);
+    }
+    if (large || buffer->pieces == 1) return;
+    buffer->pieces--;                                          /* it is its pieces' from now on */
+    l->p->buffer = NULL;
+}
+
+/* Takes from the transport what it still had when the lane began to read the socket. */
+PRIVATE ssize_t lane_moved(lane_connection *l, const uint8_t *octets, size_t size)
+{
+    if (!l->ticking) rest_keep(l, octets, size);
+    return (ssize_t) size;
+}
+
+/* Before the transport's idle timeout is looked at: it counts its own octets, so it gets an empty frame. */
+PRIVATE void lane_pulse(lane_connection *l)
+{
+    static const char empty[] = { 0, 0, 0, LANE_FRAME_HEAD, 2, 0, 0, 0 };
+    if (!l->heard) return;
+    l->heard = false;
+    l->ticking = true;
+    (void) pn_transport_push(l->transport, empty, sizeof empty);
+    l->ticking = false;
+}
+
 /* ---- the connection ---- */
 
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c)
 {
     lane_connection *l = (lane_connection *) memory_clear(sizeof *l);
-    *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME };
+    *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME,
+                             .held_most = SIZE_MAX };
     c->lane = l;
     layers_install(l);
     layers_rest(l);
@@ -184,7 +299,6 @@ static void spares_free(lane_connection *l)
 {
     for (delivery *d = l->spare, *next; d; d = next) {
         next = d->next;
-        free(d->held);
         free(d);
     }
     l->spare = NULL;
@@ -228,6 +342,7 @@ PRIVATE void lane_free(worker_connection *c)
     lane_map_end(&l->by_local);
     spares_free(l);
     free(l->out);
+    free(l->rest);
     c->lane = NULL;
     free(l);
 }

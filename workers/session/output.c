@@ -4,13 +4,18 @@
 
 #include "workers/session/session.h"
 
-enum { OUT_MOVED = 64 << 10 };         /* octets written at the buffer's beginning before the others move there */
+enum {
+    OUT_MOVED = 64 << 10,          /* octets written at the buffer's beginning before the others move there */
+    LEND_LEAST = 2048              /* fewer octets are copied: that costs less than another piece */
+};
 
-static uint8_t *out_grow(lane_connection *l, size_t size)
+/* Room for so many octets at the end of the output. */
+PRIVATE inline uint8_t *out_grow(lane_connection *l, size_t size)
 {
-    if (l->out_at == l->out_end && !l->open) l->out_at = l->out_end = l->traced = 0;
+    if (l->out_at == l->out_end && !l->open && !l->lent_count) l->out_at = l->out_end = l->traced = 0;
     else if (l->out_at > OUT_MOVED) {
         memmove(l->out, l->out + l->out_at, l->out_end - l->out_at);
+        lent_move(l, l->out_at);
         l->open_at -= l->out_at;
         l->open_flags -= l->out_at;
         l->traced -= l->out_at;
@@ -131,7 +136,7 @@ static void changed_flush(lane_connection *l)
 /* Octets that wait for the socket, or for the peer's window. */
 PRIVATE inline size_t session_outgoing(const worker_session *s)
 {
-    return s->connection->out_end - s->connection->out_at + s->queued;
+    return s->connection->out_end - s->connection->out_at + s->connection->lent_size + s->queued;
 }
 
 /* Ends the unfinished TRANSFER; `more` of its delivery follows in another. */
@@ -140,7 +145,7 @@ PRIVATE inline void frame_close(lane_connection *l, bool more)
     delivery *d = l->open;
     l->out[l->open_flags] = d->presettled ? AMQP_TRUE : AMQP_FALSE;
     l->out[l->open_flags + 1] = more ? AMQP_TRUE : AMQP_FALSE;
-    lane_put_size(l->out + l->open_at, l->out + l->out_end);
+    be32_put(l->out + l->open_at, (uint32_t) (l->out_end - l->open_at + l->open_lent));
     d->link->lane.begun = more;
     l->open = NULL;
 }
@@ -183,19 +188,26 @@ static bool frame_open(lane_connection *l, delivery *d)
     l->open_flags = l->out_end - behind - 2;
     if (d->aborting) { lane_put_size(at, payload); return true; }
     l->open = d;
+    l->open_lent = 0;
     return true;
 }
 
-/* Writes octets into frames as far as the window allows; returns how many. */
-static size_t frames_write(lane_connection *l, delivery *d, const uint8_t *bytes, size_t size)
+/* Writes octets into frames as far as the window allows; returns how many.  Long runs of those of a block are lent. */
+static size_t frames_write(lane_connection *l, delivery *d, const uint8_t *bytes, size_t size, bool lend)
 {
     size_t done = 0;
     while (done < size) {
         if (l->open != d && !frame_open(l, d)) break;
-        size_t room = l->max_frame - (l->out_end - l->open_at), n = size - done < room ? size - done : room;
+        size_t room = l->max_frame - (l->out_end - l->open_at) - l->open_lent;
+        size_t n = size - done < room ? size - done : room;
         if (!n) { frame_close(l, true); continue; }
-        memcpy(l->out + l->out_end, bytes + done, n);
-        l->out_end += n;
+        if (lend && n >= LEND_LEAST && l->lent_count < LENT_MOST) {
+            lane_lend(l, bytes + done, n);
+            l->open_lent += n;
+        } else {
+            memcpy(l->out + l->out_end, bytes + done, n);
+            l->out_end += n;
+        }
         done += n;
     }
     return done;
@@ -221,23 +233,24 @@ PRIVATE void queue_remove(delivery *d)
     else s->queue_last = d->before;
     d->after = d->before = NULL;
     d->queued = false;
-    s->queued -= d->held_size - d->held_at;
+    if (d->laden) s->queued -= d->held.size;
 }
 
 /* Writes octets of the current delivery; without a window, or behind others of the session, they wait. */
-PRIVATE inline void link_send(worker_link *k, const uint8_t *bytes, size_t size)
+static inline void octets_send(worker_link *k, const uint8_t *bytes, size_t size, bool lend)
 {
     delivery *d = k->sending;
     worker_session *s = k->session;
-    size_t done = s->queue_first ? 0 : frames_write(s->connection, d, bytes, size);
+    size_t done = s->queue_first ? 0 : frames_write(s->connection, d, bytes, size, lend);
     if (done == size) return;
-    delivery_hold(d, bytes + done, size - done);
+    delivery_hold(d, bytes + done, size - done, NULL);
     s->queued += size - done;
     queue_add(s, d);
 }
 
-/* Writes all of the current delivery as one frame, and the delivery is sent.  False: nothing is written, because it
- * does not fit, it has to wait, it has begun, or its TRANSFER says more than those of most. */
+/* Writes all of the current delivery, which is in one block, as one frame, and the delivery is sent.  Long ones are
+ * lent.  False: nothing is written, because it does not fit, it has to wait, it has begun, or its TRANSFER says more
+ * than those of most. */
 PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t size)
 {
     delivery *d = k->sending;
@@ -252,10 +265,27 @@ PRIVATE inline bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t
     delivery_number(d, t.id);
     d->done = d->sent = true;
     uint8_t *payload = lane_put_head(frame, &k->head, d->id, d->tag, d->presettled);
-    memcpy(payload, bytes, size);
-    l->out_end += lane_put_size(frame, payload + size);
+    if (size >= LEND_LEAST && lane_lends(l) && l->lent_count < LENT_MOST) {
+        l->out_end = (size_t) (payload - l->out);
+        be32_put(frame, (uint32_t) ((size_t) (payload - frame) + size));
+        lane_lend(l, bytes, size);
+    } else {
+        memcpy(payload, bytes, size);
+        l->out_end += lane_put_size(frame, payload + size);
+    }
     k->sending = NULL;
     return true;
+}
+
+PRIVATE inline void link_send(worker_link *k, const uint8_t *bytes, size_t size)
+{
+    octets_send(k, bytes, size, false);
+}
+
+/* The same for octets of a block, which stay there until the next conn_write of the link's connection. */
+PRIVATE inline void link_lend(worker_link *k, const uint8_t *bytes, size_t size)
+{
+    octets_send(k, bytes, size, lane_lends(k->session->connection));
 }
 
 /* Writes the last frame of a delivery, all of whose octets are in frames.  False: the window is shut. */
@@ -284,12 +314,17 @@ PRIVATE void queue_flush(worker_session *s)
     lane_connection *l = s->connection;
     for (delivery *d = s->queue_first, *next; d && (s->lane.out_window || l->open); d = next) {
         worker_link *k = d->link;
+        const uint8_t *from;
+        size_t size, left = 0;
         next = d->after;
         if (!d->numbered && !k->lane.credit) continue;
-        size_t n = d->aborting ? 0 : frames_write(l, d, d->held + d->held_at, d->held_size - d->held_at);
-        d->held_at += (uint32_t) n;
-        s->queued -= n;
-        if (d->held_at < d->held_size) return;
+        while (!left && (from = held_front(&d->held, &size))) {
+            size_t done = frames_write(l, d, from, size, false);
+            left = size - done;
+            s->queued -= done;
+            if (done) (void) held_take(&d->held, done);
+        }
+        if (left) return;
         if (d->done && !s->lane.out_window && (l->open != d || d->aborting)) return;
         queue_remove(d);
         if (d->done) delivery_last(l, d);

@@ -5,6 +5,8 @@
  *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
  *   output.c     the connection's frames on their way out
  *   delivery.c   deliveries and links, for those who read and write messages
+ *   held.c       octets that wait
+ *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
  *   faults.c     a peer's violation: DETACH, END or CLOSE
  *
@@ -19,6 +21,7 @@
  *   egress at SESSION_HIGH                    conn_serve after a write; EPOLLOUT; flow_arrives, if the window is shut
  *   a FLOW before our ATTACH or BEGIN is out  lane_write, behind the engine's frames
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
+ *   a connection of which too much waits      held_gone: conn_resume
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
  * What a peer can make grow, and what bounds it:
@@ -55,6 +58,7 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 
 /* lane.c */
+PRIVATE void read_buffer_left(read_buffer *buffer);
 PRIVATE void lane_rest(worker_connection *c);
 PRIVATE void lane_free(worker_connection *c);
 
@@ -63,7 +67,12 @@ PRIVATE void transfer_arrives(lane_connection *l, worker_session *s, const lane_
 PRIVATE void flow_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
 PRIVATE void disposition_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
 
+/* borrowed.c */
+PRIVATE void lane_lend(lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE void lent_move(lane_connection *l, size_t size);
+
 /* output.c */
+PRIVATE uint8_t *out_grow(lane_connection *l, size_t size);
 PRIVATE uint8_t *out_frame(lane_connection *l, size_t size);
 PRIVATE void session_due(worker_session *s);
 PRIVATE void range_say(worker_session *s, bool receiver, bool settled, uint32_t id, amqp_value state);
@@ -88,10 +97,16 @@ PRIVATE void delivery_say_bare(delivery *d, uint32_t code);
 PRIVATE void delivery_fail(delivery *d);
 PRIVATE void delivery_reject(delivery *d, const char *name, const char *description);
 
+/* held.c */
+PRIVATE void held_add(held_octets *h, const uint8_t *octets, size_t size, uint32_t frames, read_buffer *buffer);
+PRIVATE const uint8_t *held_front(const held_octets *h, size_t *size);
+PRIVATE uint32_t held_take(held_octets *h, size_t size);
+PRIVATE uint32_t held_forget(held_octets *h);
+
 /* delivery.c */
 PRIVATE delivery *delivery_take(worker_link *k);
 PRIVATE void delivery_drop(delivery *d);
-PRIVATE void delivery_hold(delivery *d, const uint8_t *bytes, size_t size);
+PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, read_buffer *buffer);
 PRIVATE delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled);
 PRIVATE void delivery_ends(delivery *d, uint64_t code);
 PRIVATE void delivery_update(delivery *d, uint64_t code);
@@ -100,6 +115,7 @@ PRIVATE void delivery_settle(delivery *d);
 PRIVATE void delivery_abort(delivery *d);
 PRIVATE ssize_t link_recv(worker_link *k, uint8_t *to, size_t size);
 PRIVATE void link_send(worker_link *k, const uint8_t *bytes, size_t size);
+PRIVATE void link_lend(worker_link *k, const uint8_t *bytes, size_t size);
 PRIVATE bool link_send_whole(worker_link *k, const uint8_t *bytes, size_t size);
 PRIVATE void link_advance(worker_link *k);
 PRIVATE delivery *link_current(worker_link *k);
@@ -131,7 +147,7 @@ static inline void delivery_set_context(delivery *d, void *context) { d->context
 static inline void *delivery_get_context(const delivery *d) { return d->context; }
 static inline size_t delivery_pending(const delivery *d)
 {
-    return d->aborted ? 0 : d->direct_size + (d->laden ? d->held_size - d->held_at : 0);
+    return d->aborted ? 0 : d->direct_size + (d->laden ? d->held.size : 0);
 }
 static inline bool delivery_partial(const delivery *d) { return d->partial; }
 static inline bool delivery_resumed(const delivery *d) { return __builtin_expect(d->laden, 0) && d->resumed; }
@@ -141,6 +157,9 @@ static inline bool delivery_updated(const delivery *d) { return d->updated; }
 static inline void delivery_clear(delivery *d) { d->updated = false; }
 static inline uint64_t delivery_remote_state(const delivery *d) { return d->state_code; }
 static inline bool delivery_readable(const delivery *d) { return d->link->unread_first == d; }
+
+/* Whether octets of blocks go to the socket from where they are.  The trace wants whole frames in one place. */
+static inline bool lane_lends(const lane_connection *l) { return l->c->bare && !l->c->tracer; }
 
 /* Allocated memory.  A worker without memory ends; the supervisor starts another (see memory_left in sockets.c). */
 static inline void *memory_for(void *old, size_t size)

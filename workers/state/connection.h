@@ -15,7 +15,7 @@ struct worker_connection {
     uint16_t work_mask;            /* priorities whose list is not empty */
     bool opened;                   /* the peer's OPEN has been seen */
     bool reading, want_write, dirty, failed, output_done;
-    bool bare;                     /* its frames go past the transport, which has nothing to send */
+    bool bare;                     /* its frames go past the transport, which has nothing to send (sockets.c) */
     bool known;                    /* the core has been told of it */
     uint32_t dirty_next;
     uint32_t link_first;           /* all its links */

@@ -9,12 +9,20 @@
 #include "workers/state/link.h"
 #include "workers/state/session.h"
 
+/* Octets that wait, in pieces (session/held.c). */
+typedef struct held_piece held_piece;
+typedef struct {
+    held_piece *first, *last;
+    uint32_t at;                   /* octets of the first piece that have been taken */
+    size_t size;                   /* of those that wait */
+} held_octets;
+
 /* A delivery between this end of a link and its peer's (AMQP 1.0 part 2.6.12), from its first octet until both have
  * forgotten it.  All of a link's are on its list; those that came and were not taken are on its list of unread ones,
  * too.
  *
  * What most messages need comes first, in two cache lines.  What comes behind `tag` is set in few of them: it is the
- * same in a spare delivery as in a new one, but for the room in `held`. */
+ * same in a spare delivery as in a new one. */
 typedef struct delivery {
     _Alignas(64) struct delivery *next;    /* of the link, or of spare ones */
     struct delivery *previous;
@@ -42,8 +50,7 @@ typedef struct delivery {
     bool laden;                    /* it has something behind `tag` */
     uint8_t tag_size;
     uint8_t tag[32];               /* in: of a routed link's deliveries alone */
-    uint8_t *held;                 /* octets held_at to held_size: in: not taken; out: they wait for the window */
-    uint32_t held_at, held_size, held_room;
+    held_octets held;              /* in: not taken; out: they wait for the window */
     uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
     uint8_t *state_made;           /* allocated octets of `state`, NULL: none */
     uint8_t *local;                /* our state as octets, `said` if it is short; NULL: one without fields */

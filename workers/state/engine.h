@@ -90,6 +90,7 @@ int pn_transport_close_tail(pn_transport_t *transport);
 ssize_t pn_transport_pending(pn_transport_t *transport);
 const char *pn_transport_head(pn_transport_t *transport);
 void pn_transport_pop(pn_transport_t *transport, size_t size);
+ssize_t pn_transport_push(pn_transport_t *transport, const char *octets, size_t size);
 int pn_transport_close_head(pn_transport_t *transport);
 bool pn_transport_closed(pn_transport_t *transport);
 int64_t pn_transport_tick(pn_transport_t *transport, int64_t now);

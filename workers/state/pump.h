@@ -72,6 +72,9 @@ struct pump {
     bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
     bool resting;                  /* detached or resyncing: incoming messages wait in their links */
     routerd_record discarded;      /* what is posted while there is no core */
+    struct read_buffer *buffer, *buffers;  /* for the next read of a socket (session.h), and for later ones */
+    uint32_t buffer_count;         /* of the latter */
+    struct lane_lent *lent;        /* what the connection that is being served sends from blocks (session.h) */
     const struct annotations_self *identity;   /* this router in messages (annotations.h) */
     struct route_engine *routes;   /* the route workers; NULL: there are none */
     struct framed_batch *batch;    /* what framed connections send by; NULL: there has been none */

@@ -39,6 +39,25 @@ typedef struct worker_session {
 
 #define HANDLE_IGNORED 1u              /* a link that was refused or closed here: its frames count, no more */
 
+#define READ_AT_ONCE 65536u            /* octets of a socket */
+
+/* What a socket is read into.  With pieces of it that wait (session/held.c), it is theirs. */
+typedef struct read_buffer {
+    pump *p;
+    struct read_buffer *next;      /* of those for reads to come */
+    uint32_t pieces;               /* those, and one while it is the pump's */
+    uint8_t octets[READ_AT_ONCE];
+} read_buffer;
+
+/* Octets of a block that stand in the output before its octet `at` (session/borrowed.c). */
+typedef struct lane_lent {
+    size_t at, size;
+    const uint8_t *octets;
+} lane_lent;
+
+#define LENT_MOST 64u                  /* pieces */
+#define LANE_PIECES (2 * LENT_MOST + 1)    /* of output and lent octets, in turn */
+
 typedef struct lane_connection {
     pump *p;
     worker_connection *c;
@@ -51,11 +70,18 @@ typedef struct lane_connection {
     bool over;                     /* the engine has nothing more to write */
     bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
     bool woken;                    /* the engine's buffers are large */
+    bool bare;                     /* octets of the socket come past the transport */
+    bool heard, ticking;           /* some have since the last tick; the transport is being told of that */
+    read_buffer *reading;          /* where the frame that is being read stays if it must; NULL: nowhere */
+    uint8_t *rest;                 /* the beginning of a frame that came without the transport */
+    size_t rest_size, rest_room;
     uint8_t *out;                  /* frames on their way to the transport: out_at to out_end */
     size_t out_at, out_end, out_room;
     size_t traced;                 /* the end of the frames that the trace has, or that went untraced */
     struct delivery *open;         /* whose TRANSFER stands at the end of `out`, unfinished; NULL: none */
     size_t open_at, open_flags;    /* the places of that frame, and of its `settled` and `more` */
+    size_t open_lent, lent_size;   /* lent octets of that frame, and of all */
+    uint32_t lent_count;           /* pieces of them */
     lane_map by_remote, by_local;  /* channels: worker_session */
     worker_session *sessions;
     worker_session *ending;        /* the session whose END the engine is reading; NULL: none */
@@ -68,6 +94,7 @@ typedef struct lane_connection {
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     struct delivery *spare;
     uint32_t max_frame;            /* octets of our largest frame */
+    size_t held, held_most;        /* octets that came and wait; with more than that it is not read */
     bool wide;                     /* one of its sessions has the wide window */
 } lane_connection;
 

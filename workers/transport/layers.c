@@ -106,7 +106,8 @@ static ssize_t lane_in(pn_transport_t *t, unsigned layer, const char *octets, si
 {
     lane_connection *l = layers_lane(t);
     (void) layer;
-    return size ? lane_read(l, (const uint8_t *) octets, size) : layers_give(l, NULL, 0);
+    if (!size) return l->closed_in ? PN_EOS : layers_give(l, NULL, 0);
+    return l->bare ? lane_moved(l, (const uint8_t *) octets, size) : lane_read(l, (const uint8_t *) octets, size);
 }
 
 static ssize_t lane_out(pn_transport_t *t, unsigned layer, char *to, size_t room)
@@ -218,11 +219,21 @@ PRIVATE void layers_wake(lane_connection *l)
     }
 }
 
-/* Whether nothing is between the lane and the socket: no TLS, and no security layer of SASL. */
+/* Whether nothing is between the lane and the socket: no TLS, no security layer of SASL, and no WebSocket. */
 PRIVATE inline bool layers_bare(const lane_connection *l)
 {
-    if (l->slots[l->layer] != &watching[AMQP_BOTH]) return false;
+    if (l->slots[l->layer] != &watching[AMQP_BOTH] || l->c->websocket) return false;
     for (unsigned i = 0; i < l->layer; i++) if (l->slots[i] != &pni_passthru_layer) return false;
+    return true;
+}
+
+/* Whether the lane reads the socket itself.  From then on the transport gets no octets, but for its idle timeout's. */
+PRIVATE inline bool layers_passed(lane_connection *l)
+{
+    if (__builtin_expect(l->bare, 1)) return true;
+    if (!layers_bare(l)) return false;
+    l->bare = true;
+    pn_transport_process(l->transport, 0);                     /* the beginning of a frame moves to the lane */
     return true;
 }
 

@@ -203,6 +203,7 @@ GLUE void conn_broken(pump *p, worker_connection *c)
 PRIVATE inline bool conn_read(pump *p, worker_connection *c)
 {
     ssize_t room = pn_transport_capacity(c->transport);
+    size_t space;
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
         char nothing[256];
         ssize_t n = read(c->fd, nothing, sizeof nothing);
@@ -213,6 +214,11 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (__builtin_expect(c->websocket != NULL, 0)) {
         n = websocket_read(c->websocket, c->fd, c->transport);
         room = WEBSOCKET_READ;
+    } else if (layers_passed(c->lane)) {
+        uint8_t *to = lane_room(c->lane, &space);
+        n = read(c->fd, to, space);
+        room = (ssize_t) space;
+        if (n > 0) lane_came(c->lane, (size_t) n);
     } else {
         n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
         if (n > 0) pn_transport_process(c->transport, (size_t) n);
@@ -220,7 +226,7 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (n > 0) {
         stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
         mark_dirty(p, c);
-        if (n == room) {
+        if (n == room && !c->lane->bare) {
             lane_wake(c);
             if (room > (ssize_t) BUFFER_RESTING) layers_widen(c->transport, READ_MOST);
         }
@@ -259,42 +265,75 @@ static bool conn_full(pump *p, worker_connection *c)
     return false;
 }
 
-/* The octets that are to be written next, and where they stand.  0: none now; negative: no more will come.  Frames of a
- * connection without TLS go past the transport, once what it had is out. */
-static ssize_t conn_output(worker_connection *c, const char **at)
+static void conn_written(pump *p, worker_connection *c)
 {
-    ssize_t size = c->bare && !c->failed && layers_bare(c->lane) ? lane_ready(c->lane, at) : PN_EOS;
-    if (size >= 0) return size;
-    size = pn_transport_pending(c->transport);
-    if (size >= BUFFER_RESTING) lane_wake(c);
-    if (size > 0) *at = pn_transport_head(c->transport);
-    c->bare = !size && !c->websocket && layers_bare(c->lane);
-    return size;
+    if (c->want_write) { c->want_write = false; conn_watch(p, c); }
+}
+
+static void conn_output_over(worker_connection *c)
+{
+    if (c->output_done) return;
+    c->output_done = true;
+    conn_farewell(c);
+    shutdown(c->fd, SHUT_WR);
+}
+
+/* Writes pieces of the lane's output and of blocks; -1 with errno, like send(). */
+static ssize_t pieces_send(worker_connection *c)
+{
+    struct iovec pieces[LANE_PIECES];
+    int count = lane_pieces(c->lane, pieces);
+    if (count == 0) return 0;
+    if (count == 1) return send(c->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL);
+    return sendmsg(c->fd, &(struct msghdr) { .msg_iov = pieces, .msg_iovlen = (size_t) count }, MSG_NOSIGNAL);
+}
+
+/* Writes the lane's output past the transport; false if the socket is full. */
+static bool conn_write_bare(pump *p, worker_connection *c)
+{
+    lane_connection *l = c->lane;
+    bool made;
+    if (c->failed) return true;
+    if (c->want_write) return false;                           /* EPOLLOUT starts it again */
+    do {
+        ssize_t n;
+        made = lane_make(l);
+        while ((n = pieces_send(c)) > 0) {
+            lane_sent(l, (size_t) n);
+            stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
+        }
+        if (n < 0 && errno == EINTR) { made = false; continue; }
+        if (n < 0) {
+            bool broken = conn_full(p, c);
+            lane_own(l);
+            return broken;
+        }
+    } while (!made);
+    conn_written(p, c);
+    if (l->over && pn_transport_pending(c->transport) < 0) conn_output_over(c);
+    return true;
 }
 
 /* Writes what is to be written; false if the socket is full. */
 PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 {
-    const char *at;
     ssize_t size;
+    if (c->bare) return conn_write_bare(p, c);
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
-    while ((size = conn_output(c, &at)) > 0) {
-        ssize_t n = conn_send(c, at, (size_t) size);
+    while ((size = pn_transport_pending(c->transport)) > 0) {
+        if (size >= BUFFER_RESTING) lane_wake(c);
+        ssize_t n = conn_send(c, pn_transport_head(c->transport), (size_t) size);
         if (n > 0) {
-            if (c->bare) lane_sent(c->lane, (size_t) n);
-            else pn_transport_pop(c->transport, (size_t) n);
+            pn_transport_pop(c->transport, (size_t) n);
             stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
             continue;
         }
         if (n < 0 && errno == EINTR) continue;
         return conn_full(p, c);
     }
-    if (c->want_write) { c->want_write = false; conn_watch(p, c); }
-    if (size < 0 && !c->output_done) {
-        c->output_done = true;
-        conn_farewell(c);
-        shutdown(c->fd, SHUT_WR);
-    }
+    conn_written(p, c);
+    if (size < 0) conn_output_over(c);
+    else c->bare = layers_bare(c->lane);
     return true;
 }
 
@@ -335,10 +374,15 @@ GLUE void pressure_check(pump *p)
     }
 }
 
-/* Tells whether reading a connection must wait for blocks. Connections with receivers are read on, since their
- * dispositions free blocks; so are those in the middle of a message, whose blocks are freed only after its end. */
+/* Tells whether reading a connection must wait: because too much of it waits already, or for blocks. Those do not stop
+ * connections with receivers, since their dispositions free blocks, nor those in the middle of a message, whose blocks
+ * are freed only after its end. */
 PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
 {
+    if (__builtin_expect(c->lane->held > c->lane->held_most, 0)) {
+        conn_listen(p, c, false);
+        return true;
+    }
     if (!p->paused || c->links_out) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const worker_link *k = (const worker_link *) pool_at(&p->links, index);

@@ -3,6 +3,7 @@
 #define ROUTERD_WORKERS_TRANSPORT_H
 
 #include <netinet/in.h>
+#include <sys/uio.h>
 
 #include "shm/codec/scan.h"
 #include "shm/unity.h"
@@ -76,6 +77,7 @@ PRIVATE void layers_rest(struct lane_connection *l);
 PRIVATE void layers_wake(struct lane_connection *l);
 PRIVATE void layers_widen(pn_transport_t *t, size_t size);
 PRIVATE bool layers_bare(const struct lane_connection *l);
+PRIVATE bool layers_passed(struct lane_connection *l);
 PRIVATE size_t layers_head(struct lane_connection *l, uint8_t to[LAYERS_HEAD_MAX]);
 PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void layers_fail(struct lane_connection *l, const char *condition, const char *description);
@@ -86,9 +88,17 @@ PRIVATE bool layers_ended(const struct lane_connection *l);
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
 PRIVATE ssize_t lane_read(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
-PRIVATE ssize_t lane_ready(struct lane_connection *l, const char **at);
 PRIVATE void lane_wake(worker_connection *c);
+
+/* The same without the transport, on a socket that nothing is between. */
+PRIVATE uint8_t *lane_room(struct lane_connection *l, size_t *room);
+PRIVATE void lane_came(struct lane_connection *l, size_t size);
+PRIVATE ssize_t lane_moved(struct lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE void lane_pulse(struct lane_connection *l);
+PRIVATE bool lane_make(struct lane_connection *l);
+PRIVATE int lane_pieces(struct lane_connection *l, struct iovec *to);
 PRIVATE void lane_sent(struct lane_connection *l, size_t size);
+PRIVATE void lane_own(struct lane_connection *l);
 
 /* trace.c */
 GLUE void trace_apply(pump *p, worker_connection *c);

@@ -21,7 +21,7 @@ class Door(Stand):
         self.listening.setblocking(False)
         setup = self.registry.listeners[0] = ListenerSetup("door", [self.listening.fileno()], tls=tls)
         place = self.pump.add_listener(
-            self.listening.fileno(), 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS"
+            self.listening.fileno(), 0, 16384, 100, 60_000, 60_000, 50, 64, 64, False, "ANONYMOUS"
         )
         self.handler.guard.protect(place, setup)
         self.pump.accept(True)

@@ -42,9 +42,9 @@ def frame(channel: int, performative: bytes = b"", payload: bytes = b"") -> byte
     return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
 
 
-def begin(channel: int) -> bytes:
-    """The frame that begins a session."""
-    return frame(channel, described(BEGIN, None, uint(0), uint(WINDOW), uint(WINDOW)))
+def begin(channel: int, window: int = WINDOW) -> bytes:
+    """The frame that begins a session with this incoming window."""
+    return frame(channel, described(BEGIN, None, uint(0), uint(window), uint(WINDOW)))
 
 
 def error_in(close: "Frame") -> tuple[str, str]:
@@ -54,12 +54,13 @@ def error_in(close: "Frame") -> tuple[str, str]:
 
 
 class Frame(NamedTuple):
-    """A frame that has come: the kind of its performative, its fields, the size of it all, and its octets."""
+    """A frame that has come: the kind of its performative, its fields, the size of it all, its octets, its payload."""
 
     code: int
     fields: list[Any]
     size: int
     data: bytes = b""
+    payload: bytes = b""
 
     def field(self, number: int) -> Any:
         """A field; None where the list ends before it."""
@@ -72,12 +73,12 @@ def parse(data: bytes) -> Frame | None:
     if not body:
         return None
     decoder = Data()
-    decoder.decode(body)
+    behind = decoder.decode(body)
     decoder.rewind()
     decoder.next()
     performative: Any = decoder.get_object()
     fields = [bytes(one) if isinstance(one, memoryview) else one for one in performative.value]
-    return Frame(int(performative.descriptor), fields, len(data), data)
+    return Frame(int(performative.descriptor), fields, len(data), data, body[behind:])
 
 
 def exactly(sock: socket.socket, size: int) -> bytes:
@@ -107,8 +108,9 @@ class Wire:
         limits += [ushort(self.limits["channel_max"]) if "channel_max" in self.limits else None]
         limits += [uint(self.limits["idle"]) if "idle" in self.limits else None]
         opening = frame(0, described(OPEN, "wire", self.hostname, *limits))
-        self.write(opening + b"".join(map(begin, range(self.limits.get("sessions", 1)))))
-        self.expect(BEGIN)
+        sessions, window = range(self.limits.get("sessions", 1)), self.limits.get("window", WINDOW)
+        self.write(opening + b"".join(begin(channel, window) for channel in sessions))
+        self.begun = self.expect(BEGIN)
         return self
 
     def __exit__(
@@ -170,7 +172,8 @@ class Wire:
 
     def flow(self, credit: int, handle: int = 0) -> None:
         """Credit for the first deliveries of a receiving link."""
-        fields = (uint(0), uint(WINDOW), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
+        window = self.limits.get("window", WINDOW)
+        fields = (uint(0), uint(window), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
         self.write(frame(self.channel, described(FLOW, *fields)))
 
     def ask(self, handle: int, receives: bool, source: str, target: str) -> None:
@@ -178,7 +181,7 @@ class Wire:
         ends = Described(ulong(SOURCE), [source]), Described(ulong(TARGET), [target])
         count = None if receives else uint(0)
         fields = (f"link-{handle}", uint(handle), receives, None, None, *ends, None, None, count)
-        self.write(frame(0, described(ATTACH, *fields)))
+        self.write(frame(self.channel, described(ATTACH, *fields)))
 
     def answer(self) -> None:
         """Take the session and the link that the router begins: this end is what the router wants it to be."""
