@@ -10,7 +10,7 @@
  */
 #include "workers/amqp/amqp.h"
 
-#define PROGRESS_STEP (64u << 10)  /* bytes of a stream after which a reader reports its progress to the core */
+#define PROGRESS_STEP (128u << 10) /* bytes of a stream after which a reader reports its progress to the core */
 #define SESSION_HIGH (128u << 10)  /* bytes of frames at which the worker writes no more deliveries of a session */
 
 static void out_queue(worker_link *k, out_delivery *o)

@@ -12,7 +12,6 @@
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
 
-#define HOLD_LOW (128u << 10)      /* unread bytes of a stream at which the worker receives it again */
 
 static const char not_resumed[] = "the router keeps no deliveries of links that were detached, so it resumes none";
 
@@ -72,7 +71,7 @@ PRIVATE inline void intake_discard(in_delivery *s, bool refund)
 static void intake_wasted(in_delivery *s, delivery *d, uint64_t size)
 {
     s->wasted += size;
-    if (!s->outcome || s->wasted < HOLD_HIGH) return;
+    if (!s->outcome || s->wasted < HOLD_LEAST) return;
     delivery_update(d, s->outcome);
     s->outcome = 0;
 }
@@ -255,7 +254,7 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
             mark_dirty(p, k->conn);
             continue;
         }
-        if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
+        if (s->posted && s->writer.written - s->read_to >= hold_high(p)) { k->held = true; break; }
         if (__builtin_expect(s->body != NULL, 0)) {
             if (!blocks_left(p)) { intake_stall(p, k); break; }
             int got = route_receive(p, k, s, pending);
@@ -376,7 +375,7 @@ PRIVATE inline void intake_consumed(pump *p, in_delivery *s, uint64_t length)
     s->read_to = length;
     if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
     kept_change(p, s->link, before);
-    if (s->link->held && s->link->current == s && s->writer.written - s->read_to < HOLD_LOW) {
+    if (s->link->held && s->link->current == s && s->writer.written - s->read_to < hold_high(p) / 2) {
         s->link->held = false;
         intake_resume(p, s->link);
     }

@@ -101,7 +101,7 @@ static uint8_t *framed_room(pump *p, worker_connection *c, uint32_t *room)
     worker_link *k = c->framed->into;
     in_delivery *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
-    if (s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; return NULL; }
+    if (s->writer.written - s->read_to >= hold_high(p)) { k->held = true; return NULL; }
     uint8_t *to = blocks_left(p) ? chain_room(&p->arena, &s->writer, ARENA_LARGE, room) : NULL;
     if (!to) intake_stall(p, k);
     kept_change(p, k, before);

@@ -71,7 +71,7 @@ typedef struct in_delivery {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* the position of the slowest reader */
-    uint64_t wasted;               /* bytes since an outcome; beyond HOLD_HIGH the sender gets it at once */
+    uint64_t wasted;               /* bytes since an outcome; beyond HOLD_LEAST the sender gets it at once */
     struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
     uint32_t outcome;              /* an outcome before the message's end; the sender gets it at the end */
     uint32_t to_offset, to_length; /* the place of its next address, if not 0 */

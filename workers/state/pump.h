@@ -26,7 +26,9 @@
 #define MAX_DELIVERIES (1u << 22)
 #define MAX_LISTENERS 512u         /* places: listening sockets and connectors */
 #define READ_TURNS 4               /* reads from one socket before the others get their turn */
-#define HOLD_HIGH (256u << 10)     /* unread bytes of a stream at which the worker stops receiving it */
+#define HOLD_LEAST (256u << 10)    /* hold_high's bounds, in bytes, and its part of the arena */
+#define HOLD_MOST (1024u << 10)
+#define HOLD_PART 64u
 #define GROWN_BATCH 256
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for dispositions and control payloads */
@@ -112,6 +114,13 @@ static inline bool work_pending(const pump *p) { return !p->detached && ring_pen
 static inline void publish_actions(pump *p)
 {
     if (!p->detached && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+}
+
+/* Unread bytes of a stream at which the worker stops receiving it. */
+static inline uint64_t hold_high(const pump *p)
+{
+    uint64_t part = arena_data_bytes(&p->arena.view) / HOLD_PART;
+    return part < HOLD_LEAST ? HOLD_LEAST : part > HOLD_MOST ? HOLD_MOST : part;
 }
 
 /* Whether there is a block besides those reserved for control payloads. */
