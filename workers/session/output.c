@@ -236,12 +236,21 @@ PRIVATE void queue_remove(delivery *d)
     if (d->laden) s->queued -= d->held.size;
 }
 
-/* Writes octets of the current delivery; without a window, or behind others of the session, they wait. */
+/* Whether a delivery's frames have to wait for others: for its own that wait, or those of earlier ones of its link.
+ * Others that wait for credit hold up nobody. */
+static bool queue_joins(const delivery *d)
+{
+    const worker_link *k = d->link;
+    if (__builtin_expect(!k->session->queue_first, 1)) return false;
+    return d->queued || (!d->numbered && (!k->session->lane.out_window || k->lane.begun || k->waiting > 1));
+}
+
+/* Writes octets of the current delivery; without a window, or behind others, they wait. */
 static inline void octets_send(worker_link *k, const uint8_t *bytes, size_t size, bool lend)
 {
     delivery *d = k->sending;
     worker_session *s = k->session;
-    size_t done = s->queue_first ? 0 : frames_write(s->connection, d, bytes, size, lend);
+    size_t done = queue_joins(d) ? 0 : frames_write(s->connection, d, bytes, size, lend);
     if (done == size) return;
     delivery_hold(d, bytes + done, size - done, NULL);
     s->queued += size - done;
@@ -305,7 +314,7 @@ PRIVATE inline void delivery_finish(delivery *d)
     worker_session *s = d->link->session;
     if (d->link->sending == d) d->link->sending = NULL;
     d->done = true;
-    if (d->queued || s->queue_first || !delivery_last(s->connection, d)) queue_add(s, d);
+    if (queue_joins(d) || !delivery_last(s->connection, d)) queue_add(s, d);
 }
 
 /* Writes what waited for the window, in order.  A delivery whose credit the receiver has taken back waits on. */

@@ -3,6 +3,7 @@
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -207,6 +208,31 @@ def test_a_held_link_leaves_others_of_its_session_their_part_of_the_window(route
         arrival.accept()
         while not departure.settled:
             departure.read()
+
+
+def test_a_message_whose_credit_is_taken_back_holds_up_no_other_link(router: RunningRouter, name: str) -> None:
+    """It waited for the session's window; when that opens, other links' messages pass it."""
+    small = [b"\0\x53\x77\xa1\x01" + bytes([number]) for number in range(4)]
+    with Wire(router.address) as to, Wire(router.address, window=1) as at:
+        at.attach_receiver(f"{name}.other", 10, handle=1)
+        at.attach_receiver(f"{name}.back", 1, handle=0)
+        to.attach_sender(f"{name}.other", handle=1)
+        to.attach_sender(f"{name}.back", handle=0)
+        to.transfer(0, small[0], settled=True, handle=1)
+        assert at.expect(TRANSFER).payload == small[0]
+        to.transfer(1, small[1], settled=True, handle=0)
+        time.sleep(0.2)  # it is in the worker, and waits for the window
+        arrival = Arrival(at, 0)
+        arrival.next_in = 1
+        arrival.flow(uint(0), uint(0), uint(0))
+        arrival.window = 10
+        arrival.flow()
+        for number in (2, 3):
+            to.transfer(number, small[number], settled=True, handle=1)
+            assert at.expect(TRANSFER).payload == small[number]
+        arrival.next_in = 3
+        arrival.flow(uint(0), uint(0), uint(1))
+        assert at.expect(TRANSFER).payload == small[1]
 
 
 def test_the_first_session_of_a_connection_has_a_wide_window(router: RunningRouter) -> None:
