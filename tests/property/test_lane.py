@@ -217,7 +217,6 @@ def test_a_disposition_says_its_range(
         (0x14, [NULL]),
         (0x14, [b"\x53\x01"]),
         (0x14, [b"\x43", b"\x41"]),
-        (0x14, [b"\x43", NULL, b"\xa0\x21" + bytes(33)]),
         (0x14, [b"\x43", NULL, b"\xa1\x01a"]),
         (0x14, [b"\x43", NULL, NULL, NULL, b"\x56\x02"]),
         (0x14, [b"\x43", NULL, NULL, NULL, NULL, NULL, b"\x50\x02"]),

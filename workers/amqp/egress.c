@@ -284,14 +284,11 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
     return result;
 }
 
-/* Whether the peer has closed the session's window and as much as may waits for it. */
-static bool session_shut(worker_session *session)
-{
-    return session_outgoing(session) >= SESSION_HIGH && !session->lane.out_window;
-}
+/* Whether as much as may waits for the peer's window or credit: writing to the socket does not help. */
+static bool session_shut(const worker_session *session) { return session->queued >= SESSION_HIGH; }
 
 /* Serves a connection's links with work, most urgent first.  BUSY: frames hold up what is left; BLOCKED: what is
- * left waits for its session's window, which only a frame of the peer opens. */
+ * left waits for its session's window or credit, which only a frame of the peer gives. */
 PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
 {
     enum serve_result result = SERVE_EMPTY;

@@ -12,7 +12,7 @@
 #include "workers/amqp/amqp.h"
 #include "workers/transport/transport.h"
 
-
+static const char tag_too_long[] = "a delivery-tag has more than 32 octets";
 static const char not_resumed[] = "the router keeps no deliveries of links that were detached, so it resumes none";
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
@@ -295,8 +295,10 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
     if (k->held || k->stalled) return;
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
-        if (delivery_resumed(d)) intake_refuse(p, k, d, not_resumed, "amqp:not-implemented");
-        if (delivery_aborted(d) || delivery_resumed(d)) {
+        if (delivery_unfit(d))
+            intake_refuse(p, k, d, d->resumed ? not_resumed : tag_too_long,
+                          d->resumed ? "amqp:not-implemented" : "amqp:decode-error");
+        if (delivery_aborted(d) || delivery_unfit(d)) {
             stats_add(p->stats, N_ABORTED_IN, delivery_aborted(d));
             delivery_settle(d);
             credit_owed(p, k, 1);

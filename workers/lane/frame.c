@@ -140,7 +140,6 @@ PRIVATE inline enum lane_fault lane_transfer_read(const lane_frame *frame, lane_
     field_must(&f, field_uint(&f, &t->handle));
     t->has_id = field_uint(&f, &t->id);
     field_binary(&f, &t->tag);
-    field_must(&f, t->tag.size <= LANE_TAG_MAX);
     t->has_format = field_uint(&f, &t->format);
     t->has_settled = field_boolean(&f, &t->settled);
     field_boolean(&f, &t->more);

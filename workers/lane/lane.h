@@ -162,6 +162,7 @@ typedef struct {
     uint32_t mask, pages, spares;
     lane_page *first, *last, *recent;
     lane_page *spare;                  /* empty ones, by `next` */
+    bool unordered;                    /* pages stand as they came: nobody asks for the next number */
 } lane_map;
 
 PRIVATE bool lane_map_put(lane_map *m, uint32_t key, uint64_t value);

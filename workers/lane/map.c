@@ -72,7 +72,7 @@ __attribute__((noinline)) static lane_page *page_new(lane_map *m, uint32_t numbe
     } else if (!(page = (lane_page *) calloc(1, sizeof *page))) {
         return NULL;
     }
-    while (after && page_before(number, after->number)) after = after->previous;
+    while (!m->unordered && after && page_before(number, after->number)) after = after->previous;
     page->number = number;
     page->previous = after;
     page->next = after ? after->next : m->first;

@@ -11,7 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 import os
 
 from shm.contract.payloads import Attach, Termini, Terminus
-from workers.loop.engine import VERSION as ENGINE_VERSION
+from workers.loop.engine import VERSION as _ENGINE_VERSION
 from workers.loop.libproton cimport *
 from workers.loop.machine cimport *
 from workers.source_routes.routes cimport *
@@ -54,7 +54,7 @@ cdef class Pump(AnnotatingPump):
         cdef size_t size
         cdef epoll_event e
         if not layers_found():
-            raise ImportError(f"the AMQP engine's transport has another layout than the data lane knows; install python-qpid-proton {ENGINE_VERSION}")
+            raise ImportError(f"the AMQP engine's transport has another layout than the data lane knows; install python-qpid-proton {_ENGINE_VERSION}")
         memset(&self.p, 0, sizeof(self.p))
         self.segments = segments
         self.control = <layout_control *> control

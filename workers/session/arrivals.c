@@ -41,7 +41,9 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
         d = delivery_take(k);
         d->id = t.id;
         d->format = t.format;
-        if (__builtin_expect(k->routed, 0) && t.tag.size) {
+        if (__builtin_expect(t.tag.size > LANE_TAG_MAX, 0)) {
+            d->laden = d->long_tag = true;
+        } else if (__builtin_expect(k->routed, 0) && t.tag.size) {
             d->tag_size = (uint8_t) t.tag.size;
             memcpy(d->tag, t.tag.at, t.tag.size);
         }

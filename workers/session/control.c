@@ -13,6 +13,7 @@ static worker_session *session_new(lane_connection *l)
 {
     worker_session *s = (worker_session *) memory_clear(sizeof *s);
     s->connection = l;
+    s->handles.unordered = true;
     lane_session_open(&s->lane, l->c->window);
     s->next = l->sessions;
     if (s->next) s->next->previous = s;

@@ -61,7 +61,7 @@ __attribute__((noinline)) static void delivery_unload(delivery *d)
     if (d->held.first && !d->outgoing) held_gone(d->link->session->connection, d->held.size);
     held_forget(&d->held);
     d->settle_mode = LANE_AS_LINK;
-    d->resumed = false;
+    d->resumed = d->long_tag = false;
     free(d->state_made);
     d->state_made = NULL;
     state_forget(d);

@@ -290,6 +290,7 @@ PRIVATE void lane_begin_connection(pump *p, worker_connection *c)
     lane_connection *l = (lane_connection *) memory_clear(sizeof *l);
     *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME,
                              .held_most = SIZE_MAX };
+    l->by_remote.unordered = l->by_local.unordered = true;
     c->lane = l;
     layers_install(l);
     layers_rest(l);

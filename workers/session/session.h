@@ -150,7 +150,11 @@ static inline size_t delivery_pending(const delivery *d)
     return d->aborted ? 0 : d->direct_size + (d->laden ? d->held.size : 0);
 }
 static inline bool delivery_partial(const delivery *d) { return d->partial; }
-static inline bool delivery_resumed(const delivery *d) { return __builtin_expect(d->laden, 0) && d->resumed; }
+/* Whether nobody may have this delivery, whatever its octets are. */
+static inline bool delivery_unfit(const delivery *d)
+{
+    return __builtin_expect(d->laden, 0) && (d->resumed || d->long_tag);
+}
 static inline bool delivery_aborted(const delivery *d) { return d->aborted; }
 static inline bool delivery_settled(const delivery *d) { return d->settled; }
 static inline bool delivery_updated(const delivery *d) { return d->updated; }

@@ -59,6 +59,7 @@ typedef struct delivery {
     uint8_t said[24];              /* octets of `local`, if it is short */
     uint8_t settle_mode;           /* enum lane_settle_mode, as its first TRANSFER says */
     bool resumed;                  /* in: its first TRANSFER says `resume` */
+    bool long_tag;                 /* in: its tag has more octets than a tag may have */
 } delivery;
 
 _Static_assert(offsetof(delivery, tag) + 8 <= 128, "what most messages need, and a tag of ours, is in two cache lines");

@@ -149,6 +149,15 @@ def test_a_delivery_tag_has_up_to_32_octets(pair: Pair, size: int) -> None:
     pair.accept(0, pair.at.take(1)[0])
 
 
+def test_a_delivery_with_a_longer_tag_is_rejected_alone(pair: Pair) -> None:
+    """2.8.7: no tag has more than 32 octets; the deliveries before and behind it pass."""
+    pair.to.write(transfer(0), transfer(1, tag=bytes(33)), transfer(2))
+    (refused,) = pair.to.settled(1, 1)
+    assert refused.descriptor == REJECTED
+    for number, got in zip((0, 2), pair.at.take(2), strict=True):
+        pair.accept(number, got)
+
+
 def test_a_tag_may_come_again_when_its_delivery_is_settled(pair: Pair) -> None:
     """2.6.12: it is unique among unsettled deliveries only."""
     for number in range(3):

@@ -85,7 +85,6 @@ ABSENT = {
 MALFORMED = {
     **{f"{kind}: {what}": octets for kind, fields in WRONG.items() for what, octets in fields.items()},
     **ABSENT,
-    "a delivery-tag of 33 octets": transfer(0, tag=bytes(33)),
     "a settle mode that there is not": transfer(0, rcv_mode=Ubyte(2)),
     "fewer fields than the list says": body(b"\0\x53\x14\xc0\x03\x05\x43\x43"),
     "a list longer than its frame": body(b"\0\x53\x14\xc0\x40\x02\x43\x43"),
