@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -182,12 +182,12 @@ def test_without_memory_new_clients_wait(router: Limited) -> None:
     worker = router.children["worker 0"]
     router.limit("worker 0", resource.RLIMIT_AS, psutil.Process(worker).memory_info().vms + (16 << 20))
     clients: list[socket.socket] = []
-    with Net(router.address) as net:
+    with ExitStack() as connected, Net(router.address) as net:
         at, to = net.peer(), net.peer()
         receiver, sender = at.receiver("a", 1), to.ready_sender("a")
         while OUT_OF_MEMORY not in router.log:
             assert len(clients) < 2000, "that many fit into 16 MiB"
-            clients.append(socket.create_connection(router.address))
+            clients.append(connected.enter_context(socket.create_connection(router.address)))
             clients[-1].sendall(b"AMQP\0\1\0\0")
             until(lambda: router.counted("connections") > len(clients) or OUT_OF_MEMORY in router.log, "its turn")
         sent = net.send(sender, Message(body="x"))
@@ -195,8 +195,6 @@ def test_without_memory_new_clients_wait(router: Limited) -> None:
         assert net.settled(sent) == [ACCEPTED]
         router.limit("worker 0", resource.RLIMIT_AS, None)
         one_message(net, "b")
-    for client in clients:
-        client.close()
     assert router.children["worker 0"] == worker
     router.stop()
 

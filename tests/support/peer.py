@@ -298,11 +298,14 @@ class Net:
         for peer in self.peers:
             peer.flush()
             peer.handle()
-        readers = [p.socket for p in self.peers if not p.deaf and not p.closed]
-        writers = [p.socket for p in self.peers if p.transport.pending() > 0 and not p.closed]
-        ready, _, _ = select.select(readers, writers, [], seconds)
+        poller = select.poll()  # select() knows no descriptor beyond 1023
         for peer in self.peers:
-            if peer.socket in ready:
+            wanted = (0 if peer.deaf else select.POLLIN) | (select.POLLOUT if peer.transport.pending() > 0 else 0)
+            if wanted and not peer.closed:
+                poller.register(peer.socket, wanted)
+        ready = {number for number, seen in poller.poll(1000 * seconds) if seen & ~select.POLLOUT}
+        for peer in self.peers:
+            if not peer.deaf and not peer.closed and peer.socket.fileno() in ready:
                 peer.read()
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = LONG) -> None:
