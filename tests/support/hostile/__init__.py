@@ -1,0 +1,1 @@
+"""Attacks on a whole router, the clients that must not notice them, and the verdict on both."""
