@@ -93,6 +93,7 @@ enum routerd_record_flag {
     F_IN = 8,                  /* UPDATE: the handle is an incoming delivery's */
     F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
+    F_STALLED = 32,            /* CONTINUE: the writer finds no blocks for more of it */
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
     F_BRIEF = 64,              /* DELIVER: the record itself is the flow extract: `delivery` is the hash of the
                                   message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.

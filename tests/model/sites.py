@@ -30,6 +30,7 @@ RULES: Final = [
 ]
 SECTION: Final = 2  # enum content_annotations
 STREAM: Final = 1  # enum content_routed
+LONG: Final = 128 << 10  # octets that make an incomplete message a stream
 OVERRIDE: Final = 2
 PROPERTIES: Final = 0x73
 CORE: Final = 1  # the core's place and arena, beside one worker
@@ -168,7 +169,7 @@ class Site:
             peer=handle,
             flags=(0 if packet.streaming else n.F_COMPLETE) | (n.F_SETTLED if packet.settled else 0),
             priority=packet.priority,
-            length=self.views[0].content(block)[0],
+            length=max(self.views[0].content(block)[0], LONG if packet.streaming else 0),
         )
 
     def _write(self, packet: Packet) -> int:

@@ -285,6 +285,7 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
     if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body))
         intake_broken(p, k, s, d);
     if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
+    if (k->stalled && s->posted && !complete && !s->discard) post_continue(p, s, F_STALLED);
     if (complete) intake_finish(p, k, s);
 }
 

@@ -156,14 +156,14 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
     bool aside = to->streams && state & SEND_STREAM;
     core_text *text = NULL;
     if ((to->wants_override || aside) && !transit_text(c, in->link, a, provenance, &text)) return NULL;
-    core_link *stream = aside ? stream_link(c, to->streams) : NULL;
+    core_link *stream = aside ? stream_link(c, to->streams, in, provenance->streaming) : NULL;
     core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
         return NULL;
     }
     out->text = text;
-    if (stream) stream_note(out, priority, state);
+    if (stream) stream_note(c, out, to, priority, state);
     return out;
 }
 
@@ -197,15 +197,15 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     core_text *text;
     core_link *to = transit_link(c, hop, provenance->control, priority), *stream = NULL;
     if (!to || !transit_text(c, in->link, a, provenance, &text)) return;
-    if (state & SEND_STREAM && !provenance->control
-        && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
-    core_out *out = deliver_copy(c, in, to, priority, state, text);
+    if (state & SEND_STREAM && !provenance->control)
+        stream = stream_link(c, network_hop(&c->network, hop)->streams, in, provenance->streaming);
+    core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
         return;
     }
     out->hop = (uint8_t) hop;
-    if (stream) stream_note(out, priority, state);
+    if (stream) stream_note(c, out, to, priority, state);
     out->address = pool_handle(a);
     out->text = text;
     if (!(in->flags & IN_PRESETTLED)) a->outstanding[hop]++;

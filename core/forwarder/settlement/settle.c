@@ -270,7 +270,9 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
     in->flags |= IN_SETTLED;
     for (core_out *out = in->copies, *next; out; out = next) {
         next = out->sibling;   /* finishing the last copy frees the incoming delivery: it is not looked at again */
-        if (out->state) {
+        if (in->flags & IN_ABORTED && out->flags & OUT_GROWING) {
+            out_finish(c, out, &OUTCOME_NONE);
+        } else if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);
             outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
             core_outcome own = outcome_plain(out->state, D_TOLD);

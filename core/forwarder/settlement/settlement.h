@@ -54,8 +54,9 @@ GLUE bool address_has_way(const core_address *a);
 
 /* ---- links for streams: stream.c ---- */
 
-PRIVATE core_link *stream_link(core_router *c, uint64_t streams);
-PRIVATE void stream_note(core_out *out, uint8_t priority, uint32_t state);
+PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *in, bool known);
+PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uint8_t priority, uint32_t state);
+PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled);
 PRIVATE void stream_idle(core_router *c, core_link *l);
 PRIVATE void stream_drop_link(core_router *c, core_link *l);
 GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams);

@@ -1,18 +1,24 @@
 /* Messages that go to another router while they are still coming in: each on a link of its own, so that none holds up
  * others.
  *
+ *   short --complete--> it goes over the link of its priority, in its sender's order
+ *     |
+ *     +--long, or its worker has no blocks for the rest--> a stream
+ *
  *   idle --a stream begins--> carrying --it is over--> idle
  *
- * When no link is idle the stream's copy stands on `waiting`, which is a link to nobody: what is posted to it is lost.
- * The link that comes next begins with the oldest copy there, as it is by then.
+ * Copies of messages that are still short stand on `growing`; when no link is idle, those of streams on `waiting`.  Both
+ * are links to nobody: what is posted to them is lost.  The link that comes next begins with the oldest copy that
+ * waits, as it is by then.
  */
 #include "core/forwarder/settlement/settlement.h"
 
-/* Returns the link for a stream on a connection that has links for streams; NULL: it has none. */
-PRIVATE inline core_link *stream_link(core_router *c, uint64_t streams)
+/* Octets of an incomplete message that make it a stream.  Fewer may be the beginning of a message that came in two
+ * reads.  Its worker goes on to read so many while nobody reads them. */
+#define STREAM_LEAST (128u << 10)
+
+static core_link *stream_free_link(core_router *c, core_streams *s)
 {
-    core_streams *s = (core_streams *) pool_find(&c->streams, streams);
-    if (!s) return NULL;
     core_link *l = s->idle;
     if (!l) {
         c->network.thirsty = true;
@@ -24,14 +30,26 @@ PRIVATE inline core_link *stream_link(core_router *c, uint64_t streams)
     return l;
 }
 
-/* Keeps what the W_SEND of a copy says, which may be posted later. */
-PRIVATE inline void stream_note(core_out *out, uint8_t priority, uint32_t state)
+/* Returns the link for a message that is still coming in, on a connection that has links for streams; NULL: it has
+ * none.  `known`: an earlier router says that it is a stream. */
+PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *in, bool known)
 {
-    out->flags |= OUT_STREAM;
-    out->priority = priority;
-    out->routed = (uint8_t) state;
+    core_streams *s = (core_streams *) pool_find(&c->streams, streams);
+    if (!s) return NULL;
+    return known || in->length >= STREAM_LEAST ? stream_free_link(c, s) : s->growing;
 }
 
+/* Keeps what the W_SEND of a copy says, which may be posted later; `to`: its link if it is no stream. */
+PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uint8_t priority, uint32_t state)
+{
+    const core_streams *k = (core_streams *) pool_find(&c->streams, out->link->streams);
+    out->flags |= k && out->link == k->growing ? OUT_STREAM | OUT_GROWING : OUT_STREAM;
+    out->priority = priority;
+    out->routed = (uint8_t) state;
+    out->ordinary = pool_handle(to);
+}
+
+/* Sends a copy that no worker has heard of over a link. */
 static void stream_begin(core_router *c, core_out *out, core_link *l)
 {
     const core_in *in = out->in;
@@ -48,6 +66,27 @@ static void stream_begin(core_router *c, core_out *out, core_link *l)
     s->length = in->length;
     s->state = out->routed;
     if (out->text) s->extra = (uint64_t) out->text->block + 1;
+}
+
+/* More has come of a message that was short: it is complete, it is a stream now, or it stays as it is.  Its sender's
+ * next message finds it on its way. */
+PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled)
+{
+    const core_in *in = out->in;
+    bool complete = in->flags & IN_COMPLETE;
+    core_streams *k = (core_streams *) pool_find(&c->streams, out->link->streams);
+    if (!k || !(complete || stalled || in->length >= STREAM_LEAST)) return;
+    out->flags &= (uint8_t) ~OUT_GROWING;
+    core_link *to = complete ? (core_link *) pool_find(&c->links, out->ordinary) : NULL;
+    if (to) {
+        out->flags &= (uint8_t) ~OUT_STREAM;
+        out->routed &= (uint8_t) ~SEND_STREAM;
+    } else {
+        to = stream_free_link(c, k);
+    }
+    if (to != k->waiting) { stream_begin(c, out, to); return; }
+    link_drop_out(out);
+    link_add_out(to, out);
 }
 
 /* Gives a free link to the stream that has waited longest, or keeps it for the next one. */
@@ -95,22 +134,25 @@ GLUE core_streams *stream_open(core_router *c)
 {
     core_streams *k = (core_streams *) pool_take(&c->streams);
     if (!k) return NULL;
-    k->waiting = (core_link *) calloc(1, sizeof *k->waiting);
-    if (!k->waiting) {
+    core_link *nobody = (core_link *) calloc(2, sizeof *nobody);
+    if (!nobody) {
         pool_give(&c->streams, k);
         return NULL;
     }
-    *k->waiting = (core_link) {
+    k->waiting = &nobody[0];
+    k->growing = &nobody[1];
+    *k->waiting = *k->growing = (core_link) {
         .link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM,
-        .leaving = true, .capacity = UINT32_MAX,
+        .leaving = true, .capacity = UINT32_MAX, .streams = pool_handle(k),
     };
     return k;
 }
 
-/* Releases what still waits for a link when the connection is gone. */
+/* Releases what nobody has begun to send when the connection is gone. */
 GLUE void stream_close(core_router *c, core_streams *k)
 {
     while (k->waiting->outs) out_finish(c, k->waiting->outs, &OUTCOME_RELEASED);
+    while (k->growing->outs) out_finish(c, k->growing->outs, &OUTCOME_RELEASED);
     free(k->waiting);
     pool_give(&c->streams, k);
 }

@@ -110,7 +110,8 @@ typedef struct core_in {
 
 enum core_out_flag {
     OUT_SETTLED = 1,           /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
-    OUT_STREAM = 2             /* on a link for streams, or waiting for one */
+    OUT_STREAM = 2,            /* on a link for streams, or waiting for one */
+    OUT_GROWING = 4            /* it waits until its message is complete or long enough for a stream */
 };
 
 typedef struct core_out {
@@ -127,6 +128,7 @@ typedef struct core_out {
     uint8_t priority, routed;  /* for a router: of its W_SEND, and that one's state */
     uint64_t address;          /* for a router: handle of the address, which counts it */
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
+    uint64_t ordinary;         /* of a stream: handle of the link it would have taken otherwise */
 } core_out;
 
 typedef struct {               /* stream.c: a connection's links for messages that are still coming in */
@@ -134,6 +136,7 @@ typedef struct {               /* stream.c: a connection's links for messages th
     struct core_link *idle;    /* links that carry none, by `next` */
     uint32_t idle_count, count;            /* of these, and of all */
     struct core_link *waiting; /* no link: on it are streams that wait for one */
+    struct core_link *growing; /* no link: on it are incomplete messages that are still short */
 } core_streams;
 
 #define RATE_SLOTS 5u

@@ -81,7 +81,8 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
     for (core_out *out = in->copies; out; out = out->sibling) {
         if (aborted && out->state) continue;
         if (aborted) out->flags |= OUT_SETTLED;
-        out_post_continue(c, out, r->flags & (F_COMPLETE | F_ABORTED));
+        if (out->flags & OUT_GROWING && !aborted) stream_grown(c, out, r->flags & F_STALLED);
+        else out_post_continue(c, out, r->flags & (F_COMPLETE | F_ABORTED));
     }
     /* its worker has forgotten it */
     if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;

@@ -166,10 +166,10 @@ def test_streams_hold_up_nobody(net: Net, ends: tuple[Peer, Peer], name: str) ->
     """Messages that never end leave the way free for others; an abort reaches the far end."""
     receivers = [ends[1].receiver(f"{name}.{i}", credit=1) for i in range(4)]
     senders = [ends[0].ready_sender(f"{name}.{i}") for i in range(4)]
-    front = Message(body=b"x" * 200_000).encode()[:100_000]
+    front = Message(body=b"x" * 300_000).encode()[:200_000]
     streams = [net.begin(sender, front) for sender in senders]
     for receiver in receivers:
-        net.until(lambda r=receiver: sum(len(a.data) for a in ends[1].inbox(r)) >= 50_000, "a stream")
+        net.until(lambda r=receiver: sum(len(a.data) for a in ends[1].inbox(r)) >= 100_000, "a stream")
     other = ends[1].receiver(name, credit=1)
     net.send(ends[0].ready_sender(name), Message(body="short"), settled=True)
     assert ends[1].take(other)[0].body == "short"

@@ -1,5 +1,7 @@
 """Streams to another router: each on a link of its own, and what becomes of those that wait for one."""
 
+import pytest
+
 from bench import contract as n
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
 from core.forwarder.link_terms import LinkTerms
@@ -7,6 +9,7 @@ from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it
 CONTROL, DATA, FIRST, SECOND = 10, 11, 12, 13  # links of the receiver's worker
+LONG = 128 << 10  # octets of an incomplete message that make it a stream
 
 
 class Border(Bed):
@@ -39,7 +42,13 @@ class Border(Bed):
         assert self.nodes.add_link(RECEIVER, link, 1, PLACE, kind, 0, LinkTerms(True, capacity=250))
 
     def stream(self, peer: int) -> int:
-        return self.deliver(b"begin", flags=0, peer=peer)
+        return self.deliver(b"begin", flags=0, peer=peer, length=LONG)
+
+    def short(self, peer: int, flags: int = 0) -> int:
+        return self.deliver(b"begin", flags=flags, peer=peer)
+
+    def go_on(self, peer: int, length: int, flags: int = 0) -> None:
+        self.act(SENDER, type=n.A_CONTINUE, link=0, link_gen=1, peer=peer, length=length, flags=flags)
 
     def sends(self) -> list[dict[str, int]]:
         self.step()
@@ -54,7 +63,7 @@ def test_a_stream_waits_for_a_link() -> None:
     assert border.sends() == []
     assert border.thirst
     assert border.links.state(border.pool) == (0, 0, 2)
-    border.act(SENDER, type=n.A_CONTINUE, link=0, link_gen=1, peer=1 << 32 | 1, length=5, flags=n.F_COMPLETE)
+    border.go_on(1 << 32 | 1, LONG, n.F_COMPLETE)
     border.open(FIRST, STREAM_LINK)
     (sent,) = border.sends()
     assert (sent["link"], sent["flags"]) == (FIRST, n.F_COMPLETE)
@@ -69,11 +78,85 @@ def test_an_aborted_stream_does_not_begin() -> None:
     """It has been waiting in vain, and its content comes back."""
     border = Border()
     block = border.stream(1 << 32 | 1)
-    border.act(SENDER, type=n.A_CONTINUE, link=0, link_gen=1, peer=1 << 32 | 1, length=5, flags=n.F_ABORTED)
+    border.go_on(1 << 32 | 1, LONG, n.F_ABORTED)
     border.open(FIRST, STREAM_LINK)
     assert border.sends() == []
     assert [r["block"] for r in border.heard(SENDER, n.W_RELEASE)] == [block]
     assert border.forwarder.counts()["outgoing"] == 0
+
+
+@pytest.mark.parametrize("links", [0, 1])
+def test_a_short_message_that_came_in_two_reads_keeps_its_place(links: int) -> None:
+    """It is sent when it is complete, over the link of all messages, and so before the next of its sender."""
+    border = Border()
+    for link in range(FIRST, FIRST + links):
+        border.open(link, STREAM_LINK)
+    border.short(1 << 32 | 1)
+    assert border.sends() == []
+    border.go_on(1 << 32 | 1, LONG - 1)
+    assert border.sends() == []
+    border.go_on(1 << 32 | 1, LONG + 1, n.F_COMPLETE)
+    border.short(0, n.F_COMPLETE | n.F_SETTLED)
+    sent = border.sends()
+    assert [(r["link"], r["length"], r["state"] & 16) for r in sent] == [(DATA, LONG + 1, 0), (DATA, 5, 0)]
+    for r in sent:
+        border.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=r["peer"], state=n.S_ACCEPTED)
+    assert border.links.state(border.pool) == (links, links, 0)
+    assert border.forwarder.counts()["outgoing"] == 0
+
+
+@pytest.mark.parametrize(("length", "flags"), [(LONG, 0), (6, n.F_STALLED)])
+def test_a_message_grows_into_a_stream(length: int, flags: int) -> None:
+    """It is long, or its worker has no blocks for more of it unless somebody reads."""
+    border = Border()
+    border.open(FIRST, STREAM_LINK)
+    border.short(1 << 32 | 1)
+    border.short(1 << 32 | 2)
+    border.go_on(1 << 32 | 1, length, flags)
+    (sent,) = border.sends()
+    assert (sent["link"], sent["length"], sent["state"] & 16) == (FIRST, length, 16)
+    border.go_on(1 << 32 | 2, length, flags)
+    assert border.sends() == []
+    assert border.thirst
+    assert border.links.state(border.pool) == (1, 0, 1)
+
+
+def test_a_short_message_is_aborted() -> None:
+    """Nobody has heard of it."""
+    border = Border()
+    border.open(FIRST, STREAM_LINK)
+    block = border.short(1 << 32 | 1)
+    border.go_on(1 << 32 | 1, 5, n.F_ABORTED)
+    assert border.sends() == []
+    assert [r["block"] for r in border.heard(SENDER, n.W_RELEASE)] == [block]
+    assert border.forwarder.counts()["outgoing"] == 0
+
+
+def test_the_sender_of_a_short_message_goes() -> None:
+    """So does what it left."""
+    border = Border()
+    block = border.short(1 << 32 | 1)
+    border.forwarder.remove_link(SENDER, 0, 1)
+    border.step()
+    assert border.heard(SENDER, n.W_RELEASE)[0]["block"] == block
+    assert border.forwarder.counts()["outgoing"] == 0
+
+
+def test_the_neighbour_of_a_short_message_goes() -> None:
+    """The message has not been sent; it may come to its end before the connection's links for streams are closed."""
+    border = Border()
+    border.short(1 << 32 | 1)
+    border.short(1 << 32 | 2)
+    for link in (DATA, CONTROL):
+        border.forwarder.remove_link(RECEIVER, link, 1, failed=True)
+    border.go_on(1 << 32 | 1, 6, n.F_COMPLETE)
+    assert border.sends() == []
+    border.links.close(border.pool)
+    border.nodes.give_neighbour(PLACE)
+    border.sends()
+    told = {r["delivery"]: r["state"] for r in border.heard(SENDER, n.W_UPDATE)}
+    assert told == {1 << 32 | 1: n.S_RELEASED, 1 << 32 | 2: n.S_RELEASED}
+    assert border.nodes.outstanding(border.address) == {}
 
 
 def test_the_neighbour_goes() -> None:
