@@ -7,8 +7,8 @@
  *
  *   idle --a stream begins--> carrying --it is over--> idle
  *
- * Copies of messages that are still short stand on `growing`; when no link is idle, those of streams on `waiting`.  Both
- * are links to nobody: what is posted to them is lost.  The link that comes next begins with the oldest copy that
+ * Copies of messages that are still short stand on `growing`; when no link is idle, those of streams on `waiting`.
+ * Both are links to nobody: what is posted to them is lost.  The link that comes next begins with the oldest copy that
  * waits, as it is by then.
  */
 #include "core/forwarder/settlement/settlement.h"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,8 +248,10 @@ def test_the_first_session_of_a_connection_has_a_wide_window(router: RunningRout
 
 
 def test_a_connection_of_which_too_much_waits_is_not_read_until_it_has_gone(router: RunningRouter, name: str) -> None:
-    """Ten sessions use up their windows before there is credit for any of their messages."""
-    frames = [4096] + [512] * 9
+    """Sessions use up their windows before there is credit for any of their messages: those hold more than may wait
+    and what the kernel buffers of a connection can hold besides."""
+    kernel = sum(int(Path(f"/proc/sys/net/ipv4/tcp_{end}").read_text().split()[2]) for end in ("rmem", "wmem"))
+    frames = [4096] + [512] * (10 + kernel // (512 * PAYLOAD))
     receivers = [Wire(router.address) for _ in frames]
     with ExitStack() as stack, Wire(router.address, sessions=len(frames)) as to:
         for number, at in enumerate(receivers):
