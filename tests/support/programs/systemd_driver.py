@@ -29,7 +29,7 @@ def shown(name: str) -> str:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + systemd_listeners.PATIENCE
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)
@@ -56,7 +56,7 @@ class Client:
 
     def _attempt(self) -> str:
         try:
-            with socket.create_connection(("127.0.0.1", 5672), timeout=15) as sock:
+            with socket.create_connection(("127.0.0.1", 5672), timeout=systemd_listeners.PATIENCE) as sock:
                 sock.sendall(HEADER)
                 return "served" if sock.recv(8) == HEADER else "cut off"
         except OSError as error:

@@ -25,6 +25,7 @@ HTTP = {"http": 8080, "https": 8443}
 AMQP = {"": 5672, "for routers": 55671, "for edge routers": 45671}
 TLS, RMR, OCKAM = 5671, 4560, 4000
 PROCESSES = 6
+PATIENCE = 60  # seconds: a watchdog's time and a start, on a machine with much else to do
 PAGES = (
     "/", "/status.json", "/metrics", "/metrics?connections=1", "/metrics?name[]=routerd_connections",
     "/healthz", "/readyz",
@@ -108,14 +109,14 @@ def pages() -> dict[str, int]:
         for page in PAGES:
             url = f"{scheme}://127.0.0.1:{port}{page}"
             context = _trust() if scheme == "https" else None
-            with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310  our own URL
+            with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as answer:  # noqa: S310  our own URL
                 found[url] = answer.status if answer.read() else 0
     return found
 
 
 def series(metric: str) -> dict[str, float]:
     """A metric's value by process."""
-    text = urllib.request.urlopen(f"http://127.0.0.1:{HTTP['http']}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://127.0.0.1:{HTTP['http']}/metrics", timeout=PATIENCE).read().decode()
     lines = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(f"{metric}{{")]
     return {labels.split('process="')[1].split('"')[0]: float(value) for labels, value in lines}
 
@@ -130,11 +131,11 @@ def visit() -> dict[str, object]:
         **{f"amqp://127.0.0.1:{port}": None for port in AMQP.values()},
         f"amqps://127.0.0.1:{TLS}": domain,
     }.items():
-        connection = BlockingConnection(url, timeout=20, ssl_domain=ssl_domain)
+        connection = BlockingConnection(url, timeout=PATIENCE, ssl_domain=ssl_domain)
         if url.endswith(f":{AMQP['']}"):
             receiver = connection.create_receiver("examples")
             connection.create_sender("examples").link.send(Message(body="hello"))
-            seen["body"] = receiver.receive(timeout=20).body
+            seen["body"] = receiver.receive(timeout=PATIENCE).body
             receiver.accept()
         connection.close()
     sock, answer = websocket.ask(("127.0.0.1", HTTP["http"]))
@@ -159,7 +160,7 @@ def visit() -> dict[str, object]:
 
 def _figures() -> dict[str, list[str]]:
     """Which processes have figures, by metric, once the last of them has: it may still be starting."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while True:
         found = {
             name: sorted(process for process, value in series(f"routerd_process_{name}").items() if value > 0)
@@ -172,7 +173,7 @@ def _figures() -> dict[str, list[str]]:
 
 def _counted(name: str) -> bool:
     """Whether the router has counted something, within a time."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if any(series(f"routerd_{name}_total").values()):
             return True
