@@ -11,7 +11,7 @@ from routerd.config.entities.schema import ENTITY_TYPES
 from shm.statistics.stats import COUNTERS
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 INTERNAL = ("core.md", "memory-layout.md", "changelog.md")  # numbers have the code's names there
 
 
