@@ -9,6 +9,7 @@
 #include "core/forwarder/delivery/choose.c"
 #include "core/forwarder/delivery/deliver.c"
 #include "core/forwarder/delivery/exchange.c"
+#include "core/forwarder/delivery/fan.c"
 #include "core/forwarder/delivery/link_route_pair.c"
 #include "core/forwarder/delivery/local.c"
 #include "core/forwarder/delivery/provenance.c"

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 
+#define FAN_AT_ONCE 2u                 /* few receivers are many here */
+#define FAN_BEHIND 20u
 #include "core/forwarder/unity.c"
 
 #define WORKERS 2u
@@ -307,7 +309,8 @@ int main(int argc, char **argv)
     for (uint32_t w = 0; w < WORKERS; w++) core_reclaim(c, w);
     for (uint32_t i = 0; i < NEIGHBOURS; i++)
         if (c->network.neighbour[i].taken) neighbour_give(c, i);
-    bool empty = !c->ins.live && !c->outs.live && !c->links.live;
+    core_step(c, rounds);      /* whose copies were not made yet are over */
+    bool empty = !c->ins.live && !c->outs.live && !c->links.live && !c->fans.live;
     uint64_t forwarded = stats_get(c->stats, N_FORWARDED), accepted = stats_get(c->stats, N_ACCEPTED);
     printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled,
            (unsigned long long) forwarded,

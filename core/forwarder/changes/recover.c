@@ -15,31 +15,39 @@ static bool link_table_grow(core_worker *k, uint32_t link)
     return true;
 }
 
+/* The last one takes its place. */
 static void address_drop_out(core_address *a, const core_link *l)
 {
-    uint32_t at = 0;
-    while (at < a->out_count && a->out[at] != l) at++;
-    if (at == a->out_count) return;
-    memmove(a->out + at, a->out + at + 1, sizeof *a->out * (a->out_count - at - 1));
-    a->out_count--;
-    if (a->rotate > at) a->rotate--;
+    uint32_t at = fan_leave(a, l->place);
+    core_link *last = a->out[--a->out_count];
+    a->out[at] = last;
+    last->place = at;
+    a->edges -= l->edge != 0;
+}
+
+static bool address_out_room(core_address *a)
+{
+    if (a->out_count < a->out_room) return true;
+    uint32_t room = a->out_room ? a->out_room * 2 : 4;
+    core_link **grown = (core_link **) realloc(a->out, sizeof *grown * room);
+    if (!grown) return false;
+    a->out = grown;
+    a->out_room = room;
+    return true;
 }
 
 static bool address_add_out(core_address *a, core_link *l)
 {
-    if (a->out_count == a->out_room) {
-        uint32_t room = a->out_room ? a->out_room * 2 : 4;
-        core_link **grown = (core_link **) realloc(a->out, sizeof *grown * room);
-        if (!grown) return false;
-        a->out = grown;
-        a->out_room = room;
-    }
+    if (!address_out_room(a)) return false;
+    l->place = a->out_count;
     a->out[a->out_count++] = l;
+    a->edges += l->edge != 0;
     return true;
 }
 
 GLUE void address_free(core_router *c, core_address *a)
 {
+    fan_drop(c, a);
     if (a->fallback) a->fallback->fallback_for = NULL;
     if (a->fallback_for) address_set_fallback(c, a->fallback_for, NULL);
     free(a->out);
@@ -119,8 +127,9 @@ GLUE bool link_move(core_router *c, core_link *l, core_address *a)
 {
     core_address *old = l->address;
     if (old == a) return true;
-    if (!address_add_out(a, l)) return false;
+    if (!address_out_room(a)) return false;
     address_drop_out(old, l);
+    address_add_out(a, l);
     l->address = a;
     if (!old->out_count) address_way_changed(c, old);
     if (a->out_count == 1) {

@@ -128,7 +128,7 @@ PRIVATE INLINED core_out *deliver_copy(core_router *c, core_in *in, core_link *t
     in_add_copy(in, out);
     to->deliveries++;
     to->counts.last = c->now;
-    bool settled = (in->flags & IN_PRESETTLED) || to->settles;
+    bool settled = (in->flags & (IN_PRESETTLED | IN_SETTLED)) || to->settles;
     if (settled) out->flags |= OUT_SETTLED;
     routerd_record *s = core_post_link(c, to, W_SEND);
     s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
@@ -149,9 +149,9 @@ PRIVATE INLINED core_out *deliver_copy(core_router *c, core_in *in, core_link *t
 
 /* To an edge router, or from there to its interior router.  Some of these links say nothing of where a message goes,
  * nor do those for streams. */
-__attribute__((noinline)) static core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to,
-                                                           uint8_t priority, uint32_t state,
-                                                           const core_provenance *provenance)
+__attribute__((noinline)) PRIVATE core_out *deliver_between(core_router *c, core_in *in, core_address *a,
+                                                            core_link *to, uint8_t priority, uint32_t state,
+                                                            const core_provenance *provenance)
 {
     bool aside = to->streams && state & SEND_STREAM;
     core_text *text = NULL;
@@ -219,11 +219,11 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
     in->flags |= IN_MULTICAST;
     uint32_t shut = edge_shut(in->link, state);
     /* an edge router's senders without a target reach others, too, but once */
-    bool left = provenance->own || a == c->exit || state & SEND_AFRESH;
-    for (uint32_t i = 0; i < a->out_count; i++) {
+    bool left = provenance->own || a == c->exit || state & SEND_AFRESH || a->edges;
+    if (fan_wanted(a)) fan_begin(c, in, a, priority, state, shut, provenance);
+    else for (uint32_t i = 0; i < a->out_count; i++) {
         core_link *to = a->out[i];
         if ((provenance->own && to->worker == c->workers) || (to->edge && to->edge == shut)) continue;
-        left |= to->edge != 0;
         deliver_here(c, in, a, to, priority, state, provenance);
     }
     if (!left && route_exit(c, in->link)) deliver_here(c, in, a, choose_one(c->exit), priority, state, provenance);
@@ -282,9 +282,9 @@ __attribute__((noinline)) PRIVATE void deliver_unroutable(core_router *c, core_l
 }
 
 /* Nobody took it: it is settled and every receiver is too far behind, or no router may get it from here. */
-__attribute__((noinline, cold)) static void deliver_failed(core_router *c, core_link *l, core_in *in)
+__attribute__((noinline, cold)) PRIVATE void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
-    if (l->kind != LINK_ENDPOINT) credit_due(c, l);
+    if (l && l->kind != LINK_ENDPOINT) credit_due(c, l);
     if (__builtin_expect(c->flow != NULL, 0))
         flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
     in_settle(c, in, &OUTCOME_RELEASED);
@@ -294,11 +294,11 @@ __attribute__((noinline, cold)) static void deliver_failed(core_router *c, core_
 __attribute__((noinline)) static void deliver_widely(core_router *c, core_in *in, core_address *a, uint8_t priority,
                                                      uint32_t state, core_provenance *provenance)
 {
-    uint32_t before = in->copy_count;
+    uint32_t before = in->copy_count, fans = in->fans;
     if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, provenance);
     else if (a->reached) deliver_near_or_far(c, in, a, priority, state, provenance);
     else deliver_edge(c, in, a, priority, state, provenance);
-    a->deliveries += in->copy_count - before;
+    a->deliveries += in->copy_count - before - (in->fans - fans);
 }
 
 /* To the receivers of an address. */
@@ -342,8 +342,8 @@ PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8
 /* Finishes a delivery whose copies have been made. */
 PRIVATE INLINED void deliver_tail(core_router *c, core_link *l, core_in *in)
 {
-    if (__builtin_expect(!in->copies, 0)) {
-        deliver_failed(c, l, in);
+    if (__builtin_expect(!in->copies || in->fans, 0)) {
+        if (in->fans) fan_leaves(c, in); else deliver_failed(c, l, in);
         return;
     }
     stats_add(c->stats, N_FORWARDED, in->copy_count);
@@ -392,7 +392,8 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
     l->granted++;
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, provenance);
     link_drop_in(in);
-    if (in->copies) stats_add(c->stats, N_FORWARDED, in->copy_count);
+    if (in->copies) in->flags |= IN_SENT;
+    if (in->copies || in->fans) stats_add(c->stats, N_FORWARDED, in->copy_count - in->fans);
     else in_settle(c, in, &OUTCOME_RELEASED);
 }
 

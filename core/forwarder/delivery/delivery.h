@@ -64,6 +64,7 @@ PRIVATE void pair_part(core_link *l);
 /* ---- where a message has been: provenance.c ---- */
 
 PRIVATE void provenance_read(core_router *c, core_link *l, core_provenance *provenance);
+PRIVATE void origin_count(core_link *to, int origin);
 PRIVATE void provenance_count(core_router *c, core_link *from, core_link *to, const core_provenance *provenance);
 
 /* ---- treatments: choose.c ---- */
@@ -80,6 +81,8 @@ PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, cons
 PRIVATE core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r);
 PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state,
                                const core_text *text);
+PRIVATE core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority,
+                                  uint32_t state, const core_provenance *provenance);
 PRIVATE uint8_t deliver_priority(const core_address *a, uint8_t priority);
 PRIVATE void deliver_unroutable(core_router *c, core_link *l, const routerd_record *r, enum core_route why,
                                 const core_address *a);
@@ -87,10 +90,27 @@ PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uin
                                core_provenance *provenance);
 PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
                              core_provenance *provenance);
+PRIVATE void deliver_failed(core_router *c, core_link *l, core_in *in);
 PRIVATE void deliver_tail(core_router *c, core_link *l, core_in *in);
 PRIVATE void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
                             core_address *a, core_provenance *provenance);
 PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r);
+
+/* ---- in portions: fan.c ---- */
+
+#ifndef FAN_AT_ONCE
+#define FAN_AT_ONCE 64u        /* receivers whose copies are made without portions */
+#define FAN_BEHIND 4096u       /* records that wait for a worker beside its full ring: it gets no more copies */
+#endif
+
+PRIVATE bool fan_wanted(const core_address *a);
+PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, uint32_t shut,
+                       core_provenance *provenance);
+PRIVATE void fan_leaves(core_router *c, core_in *in);
+PRIVATE void fan_append(core_router *c, core_address *a);
+PRIVATE uint32_t fan_turn(core_router *c);
+PRIVATE uint32_t fan_leave(core_address *a, uint32_t place);
+PRIVATE void fan_drop(core_router *c, core_address *a);
 
 /* ---- to other routers: transit.c ---- */
 

@@ -48,12 +48,17 @@ PRIVATE void provenance_read(core_router *c, core_link *l, core_provenance *prov
     memcpy(m->bytes, c->buffer, all);
 }
 
-/* Management is told where a receiver's deliveries came in. */
+/* Management is told where a receiver's deliveries came in; `origin` 0 or less: here, or not known. */
+PRIVATE inline void origin_count(core_link *to, int origin)
+{
+    if (origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
+    to->origins[origin]++;
+}
+
 __attribute__((noinline)) PRIVATE void provenance_count(core_router *c, core_link *from, core_link *to,
                                                         const core_provenance *provenance)
 {
     core_provenance read = *provenance;
     provenance_read(c, from, &read);
-    if (read.origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
-    to->origins[read.origin]++;
+    origin_count(to, read.origin);
 }

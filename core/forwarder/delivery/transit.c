@@ -119,7 +119,7 @@ PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint
 PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a,
                                  const core_provenance *provenance, core_text **text)
 {
-    *text = provenance->text ? provenance->text : (!from->address && !from->scope) || provenance->overridden ? NULL
+    *text = provenance->text ? provenance->text : provenance->overridden || (!from->address && !from->scope) ? NULL
         : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
 }

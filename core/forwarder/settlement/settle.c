@@ -123,7 +123,7 @@ __attribute__((noinline)) static void in_leave(core_router *c, core_in *in)
 
 PRIVATE inline void in_forwarded(core_router *c, core_in *in)
 {
-    if (in_eager(in) && in->flags & (IN_COMPLETE | IN_ABORTED)) in_leave(c, in);
+    if (in_eager(in) && in->flags & (IN_COMPLETE | IN_ABORTED) && !in->fans) in_leave(c, in);
 }
 
 /* An outcome without settlement, told to the sender. */
@@ -185,12 +185,20 @@ static inline core_outcome in_take_merged(core_in *in)
 
 /* ---- streaming ---- */
 
-/* The sender's worker may free what every reader has read: the minimum over the copies. */
-PRIVATE void in_consumed(core_router *c, core_in *in)
+#define CONSUMED_FEW 16u               /* copies of which each step is told */
+#define CONSUMED_STEP 32768u           /* with more, those who have read so little more count as one */
+
+/* A copy has read `to` octets, `from` before; UINT64_MAX: it is over.  The sender's worker may free what every reader
+ * has read.  The copies are searched for the slowest when all that were so slow have moved on: with many copies, which
+ * are never at the same octet, once for each 32 KiB that all of them have read. */
+PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to)
 {
+    if (from > in->near || to <= in->near || --in->holders) return;
     uint64_t least = UINT64_MAX;
     for (const core_out *out = in->copies; out; out = out->sibling)
         if (out->progress < least) least = out->progress;
+    in->near = in->copy_count > CONSUMED_FEW && least < UINT64_MAX - CONSUMED_STEP ? least + CONSUMED_STEP : least;
+    for (const core_out *out = in->copies; out; out = out->sibling) in->holders += out->progress <= in->near;
     if (!in->copies || least <= in->consumed || !in->link || !in->peer || (in->flags & IN_ABORTED)) return;
     in->consumed = least;
     in_post(c, in, W_CONSUMED)->length = least;
@@ -207,8 +215,9 @@ static void out_transit_over(core_router *c, const core_out *out)
     if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
 }
 
-/* A copy of several is over, which was open, and is gone. */
-__attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, core_outcome outcome, bool open)
+/* A copy of several is over, which was open, had read `progress` octets, and is gone. */
+__attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, core_outcome outcome, bool open,
+                                                   uint64_t progress)
 {
     in_merge(c, in, outcome);
     if (open) in->open--;
@@ -217,8 +226,15 @@ __attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, 
         in_settle(c, in, &merged);
     } else {
         if (open && !in->open) in_tell(c, in, in_take_merged(in));
-        in_consumed(c, in);
+        in_consumed(c, in, progress, UINT64_MAX);
     }
+}
+
+/* A fan, which counts as a copy that has read nothing, is over. */
+PRIVATE void in_fanned(core_router *c, core_in *in)
+{
+    in->copy_count--;
+    in_copy_over(c, in, OUTCOME_NONE, true, 0);
 }
 
 /* A copy is over with this outcome; with the last one the incoming delivery is. */
@@ -232,9 +248,10 @@ PRIVATE INLINED void out_finish(core_router *c, core_out *out, const core_outcom
     if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
+    const uint64_t progress = out->progress;
     pool_give(&c->outs, out);
     if (__builtin_expect(!(in->flags & IN_MULTICAST), 1)) in_settle_now(c, in, outcome, delay);
-    else in_copy_over(c, in, *outcome, open);
+    else in_copy_over(c, in, *outcome, open, progress);
 }
 
 /* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its

@@ -79,6 +79,7 @@ static INLINED void in_add_copy(core_in *in, core_out *out)
     if (in->copies) in->copies->sibling_prev = out;
     in->copies = out;
     in->copy_count++;
+    in->holders++;
 }
 
 static INLINED void in_drop_copy(core_out *out)

@@ -53,7 +53,7 @@ typedef struct core_address {
     bool reached;              /* one of `remotes` is within reach */
     /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
     bool redirects;
-    struct core_link **out;    /* outgoing links in order of attachment */
+    struct core_link **out;    /* outgoing links; each knows its place */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
     uint32_t in_count;
@@ -77,6 +77,9 @@ typedef struct core_address {
     uint64_t redirected;       /* messages that its fallback took */
     uint64_t to_containers, from_containers;       /* deliveries to brokers, and from them */
     uint32_t holds;            /* exchanges that send to it, or are it: it stays */
+    uint32_t edges;            /* of its outgoing links those of edge connections */
+    struct core_fan *fan, *fan_last;       /* messages whose copies are being made, oldest first; NULL: none */
+    struct core_address *fan_next;         /* the address whose copies are made next */
 } core_address;
 
 enum core_in_flag {
@@ -86,7 +89,8 @@ enum core_in_flag {
     IN_ABORTED = 8,
     IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
     IN_HOLDS_NOBODY = 32,      /* arrived settled, and its receiver takes none at present: it holds up nobody */
-    IN_LATE = 64               /* only its last transfers said that it is settled: counted as one that arrived so */
+    IN_LATE = 64,              /* only its last transfers said that it is settled: counted as one that arrived so */
+    IN_SENT = 128              /* multicast: there was a copy */
 };
 
 typedef struct core_in {
@@ -96,9 +100,11 @@ typedef struct core_in {
     struct core_out *copies;
     uint64_t peer;             /* the worker's handle; 0: it has none */
     uint64_t length, consumed;
+    uint64_t near;             /* copies that have read no more than this hold `consumed` back: `holders` of them */
     uint64_t arrived;
     uint32_t block;            /* content, in arena `arena` */
-    uint32_t copy_count;
+    uint32_t copy_count;       /* and its fans */
+    uint32_t holders;
     uint32_t open;             /* multicast: copies without a terminal state */
     uint32_t state;            /* multicast: merged so far */
     uint32_t detail;           /* multicast: payload of `state` */
@@ -106,6 +112,7 @@ typedef struct core_in {
     uint8_t extra;             /* multicast: enum routerd_update_detail of `state` */
     uint8_t arena;
     uint8_t flags;
+    uint16_t fans;             /* multicast: addresses whose receivers are still being served */
 } core_in;
 
 enum core_out_flag {
@@ -130,6 +137,19 @@ typedef struct core_out {
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
     uint64_t ordinary;         /* of a stream: handle of the link it would have taken otherwise */
 } core_out;
+
+typedef struct core_fan {      /* fan.c: a message whose copies for an address are made in portions */
+    pool_node node;
+    core_in *in;
+    struct core_fan *next;     /* of the same address */
+    struct core_text *text;    /* for edge connections: what overrides `to`; NULL: nothing */
+    uint32_t at;               /* of the address's outgoing links: the next one that gets a copy */
+    uint32_t made, state, shut;
+    int origin;                /* bit of the router where it came in; 0: here */
+    uint8_t priority;
+    bool own;                  /* from the core: its own receivers know it already */
+    bool untold;               /* there was no room for `text`: none for edge connections */
+} core_fan;
 
 typedef struct {               /* stream.c: a connection's links for messages that are still coming in */
     pool_node node;
@@ -180,7 +200,10 @@ typedef struct core_link {     /* what each message reads or writes stands first
         struct { core_out *outs, *outs_tail; };
     };
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
-    uint32_t scope;  /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
+    union {
+        uint32_t scope;        /* anonymous: whose rights its messages' addresses are found with; 0: all is allowed */
+        uint32_t place;        /* outgoing: among its address's links */
+    };
     uint32_t withheld;         /* credit kept back until a destination appears */
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
@@ -270,7 +293,9 @@ typedef struct core_router {
     core_worker worker[ROUTERD_MAX_WORKERS + 2];
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
-    core_pool ins, outs, links, addresses, streams;
+    core_pool ins, outs, links, addresses, streams, fans;
+    core_address *fan_first, *fan_last;    /* addresses with fans, in the order of their turns */
+    uint32_t fan_count;
     core_alias_table aliases;
     core_payloads payloads;
     stats_page *stats;

@@ -97,9 +97,10 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
     if (r->peer) out->peer = r->peer;
     /* A reader sees what its sender's worker has published before the CONTINUE that says so gets here: `length` may be
      * ahead of ours.  The owner of the blocks checks it against what it has written. */
-    if (r->length <= out->progress) return;
+    const uint64_t before = out->progress;
+    if (r->length <= before) return;
     out->progress = r->length;
-    in_consumed(c, out->in);
+    in_consumed(c, out->in, before, r->length);
 }
 
 /* ---- dispositions ---- */

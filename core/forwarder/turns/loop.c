@@ -94,6 +94,10 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
         stop = core_batch(c, w, CORE_BATCH, handled);
         w = w + 1 < c->active ? w + 1 : 0;
     }
+    if (__builtin_expect(c->fan_first != NULL, 0)) {
+        *handled += fan_turn(c);
+        core_publish(c);
+    }
     c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
     if (stop == STOP_NOTHING && (c->worker[c->workers].overflow.count || c->network.thirsty)) stop = STOP_LOCAL;
     stats_add(c->stats, N_LOOPS, 1);

@@ -46,6 +46,7 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     pool_open(&c->links, sizeof(core_link));
     pool_open(&c->addresses, sizeof(core_address));
     pool_open(&c->streams, sizeof(core_streams));
+    pool_open(&c->fans, sizeof(core_fan));
     c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
     c->stats = (stats_page *) (control + layout_stats(workers));
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
@@ -62,6 +63,9 @@ static void close_texts(core_router *c)
     at = 0;
     for (core_out *out; (out = (core_out *) pool_next(&c->outs, &at));)
         if (out->text) text_done(c, out->text);
+    at = 0;
+    for (core_fan *f; (f = (core_fan *) pool_next(&c->fans, &at));)
+        if (f->text) text_done(c, f->text);
     at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) text_disown(c, a->text);
     at = 0;
@@ -93,6 +97,7 @@ GLUE void core_close(core_router *c)
     pool_close(&c->links);
     pool_close(&c->addresses);
     pool_close(&c->streams);
+    pool_close(&c->fans);
     arena_disown(&c->own);
     if (c->sem) sem_close(c->sem);
 }

@@ -160,6 +160,23 @@ def test_address_anywhere_in_a_chain(offset: int, found: bool) -> None:
     assert bool(bed.heard(RECEIVER, n.W_SEND)) == found
 
 
+def test_a_receiver_that_moves_leaves_its_place_to_another() -> None:
+    """Both addresses keep all their receivers, whichever place the one that moved had."""
+    bed = Bed("multicast")
+    other = bed.forwarder.add_address(2)
+    bed.forwarder.add_link(SENDER, 2, 1, LinkTerms(False, other, 10))
+    for link in (1, 2, 3):
+        bed.forwarder.add_link(RECEIVER, link, 1, LinkTerms(True, bed.address, 10))
+    bed.forwarder.add_link(RECEIVER, 4, 1, LinkTerms(True, other, 10))
+    assert bed.forwarder.move_link(RECEIVER, 1, 1, other)
+    assert bed.forwarder.move_link(RECEIVER, 0, 1, other)
+    assert bed.forwarder.move_link(RECEIVER, 1, 1, bed.address)
+    bed.deliver()
+    assert sorted(r["link"] for r in bed.heard(RECEIVER, n.W_SEND)) == [1, 2, 3]
+    bed.deliver(link=2)
+    assert sorted(r["link"] for r in bed.heard(RECEIVER, n.W_SEND)) == [0, 4]
+
+
 def test_streaming_is_paced_by_the_slowest() -> None:
     """The sender's worker hears how far every reader is, even ahead of us; aborts go to those who read."""
     bed = Bed("multicast")

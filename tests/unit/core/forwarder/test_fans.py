@@ -1,0 +1,177 @@
+"""A message for many receivers: its copies are made in portions, and nobody waits for all of them."""
+
+from collections import Counter
+
+import pytest
+
+from bench import contract as n
+from core.forwarder.forward import NOTHING
+from core.forwarder.link_terms import LinkTerms
+from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
+
+BEHIND = 4096  # fan.c: records beside a full ring, beyond which a worker gets no more copies
+PORTION = 2048 + 64  # fan.c: copies of a turn, and those made at once
+MANY = 2600
+OTHER = 9999  # a receiver of another address
+
+
+def crowd(receivers: int, treatment: str = "multicast") -> Bed:
+    """A sender, so many receivers of its address, and one receiver of another address with a sender of its own."""
+    bed = Bed(treatment)
+    for i in range(1, receivers):
+        assert bed.forwarder.add_link(RECEIVER, i, 1, LinkTerms(True, bed.address, 250))
+    other = bed.forwarder.add_address(1)
+    assert bed.forwarder.add_link(RECEIVER, OTHER, 1, LinkTerms(True, other, 250))
+    assert bed.forwarder.add_link(SENDER, 2, 1, LinkTerms(False, other, 250))
+    return bed
+
+
+def push(bed: Bed, link: int, peer: int, flags: int = n.F_COMPLETE) -> int:
+    """A message that the core has not heard of yet; returns its block."""
+    block = bed.arena.write(b"hello")
+    assert block is not None
+    fields = {"flags": flags, "priority": 4, "link": link, "link_gen": 1, "block": block, "peer": peer}
+    assert bed.actions[SENDER].push(n.pack(type=n.A_DELIVER, length=5, time=1, **fields))
+    bed.actions[SENDER].publish()
+    return block
+
+
+def copies(bed: Bed) -> list[dict[str, int]]:
+    """The copies in the receivers' worker's ring, in order; what waited for room comes next."""
+    return bed.heard(RECEIVER, n.W_SEND)
+
+
+def all_copies(bed: Bed) -> list[dict[str, int]]:
+    found = copies(bed)
+    while bed.step() == NOTHING and (some := copies(bed)):
+        found += some
+    return found
+
+
+def settle(bed: Bed, sent: list[dict[str, int]]) -> None:
+    for record in sent:
+        assert bed.actions[RECEIVER].push(
+            n.pack(type=n.A_UPDATE, flags=n.F_SETTLED, state=n.S_ACCEPTED, delivery=record["peer"])
+        )
+    bed.actions[RECEIVER].publish()
+    bed.step()
+
+
+def test_another_sender_of_the_worker_waits_for_a_portion() -> None:
+    """Its message stands behind three that go to thousands, and does not wait for their copies."""
+    bed = crowd(MANY)
+    for i in range(3):
+        push(bed, 0, INCOMING + i)
+    push(bed, 2, INCOMING + 3)
+    bed.step()
+    place = [record["link"] for record in all_copies(bed)].index(OTHER)
+    assert place <= PORTION
+
+
+def test_messages_keep_their_order() -> None:
+    """Every receiver gets all messages of a sender in their order, and one outcome comes back for each."""
+    bed = crowd(300)
+    blocks = [push(bed, 0, INCOMING + i) for i in range(5)]
+    bed.step()
+    sent = all_copies(bed)
+    for link in range(300):
+        assert [record["block"] for record in sent if record["link"] == link] == blocks
+    settle(bed, sent)
+    told = [r for r in bed.heard(SENDER, n.W_UPDATE) if r["flags"] & n.F_SETTLED]
+    assert [(r["delivery"], r["state"]) for r in told] == [(INCOMING + i, n.S_ACCEPTED) for i in range(5)]
+    assert bed.forwarder.counts()["incoming"] == bed.forwarder.counts()["outgoing"] == 0
+    assert bed.forwarder.address_info(bed.address)["deliveries"] == 1500
+
+
+def test_a_worker_that_is_behind_bounds_what_waits_for_it() -> None:
+    """Ten messages for thousands are not 26,000 records in its queue, and other workers go on."""
+    bed = crowd(MANY)
+    for i in range(10):
+        push(bed, 0, INCOMING + i)
+    bed.step()
+    assert bed.forwarder.counts()["overflow"] <= BEHIND + 512
+    assert len([r for r in all_copies(bed) if r["link"] != OTHER]) == 10 * MANY
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_receivers_come_and_go_meanwhile(served: bool) -> None:
+    """Who stays gets each message once; who comes gets the last ones; who has gone gets none any more."""
+    bed = crowd(MANY)
+    for i in range(6):
+        push(bed, 0, INCOMING + i)
+    bed.step()
+    first = copies(bed)
+    leaving = range(10, 20) if served else range(MANY - 20, MANY - 10)
+    for link in leaving:
+        assert bed.forwarder.remove_link(RECEIVER, link, 1)
+    assert bed.forwarder.add_link(RECEIVER, MANY, 1, LinkTerms(True, bed.address, 250))
+    bed.step()
+    got = Counter((r["link"], r["block"]) for r in first + all_copies(bed))
+    assert set(got.values()) == {1}
+    each = Counter(link for link, _ in got)
+    assert {link for link in range(MANY) if each[link] != 6} <= set(leaving)
+    assert 1 <= each[MANY] <= 6
+    assert all(each[link] < 6 for link in leaving)
+
+
+def test_the_sender_goes_before_all_copies_are_made() -> None:
+    """Its complete messages reach everybody, and their blocks come back."""
+    bed = crowd(MANY)
+    blocks = {push(bed, 0, INCOMING + i) for i in range(6)}
+    bed.step()
+    sent = copies(bed)
+    assert bed.forwarder.remove_link(SENDER, 0, 1)
+    sent += all_copies(bed)
+    assert len(sent) == 6 * MANY
+    for record in sent:
+        bed.act(RECEIVER, type=n.A_DONE, delivery=record["peer"])
+    assert {r["block"] for r in bed.heard(SENDER, n.W_RELEASE)} == blocks
+    assert bed.forwarder.counts()["incoming"] == bed.forwarder.counts()["outgoing"] == 0
+
+
+def test_an_aborted_message_gets_no_more_copies() -> None:
+    """Those who have begun are told; the others never hear of it."""
+    bed = crowd(MANY)
+    for i in range(6):
+        push(bed, 0, INCOMING + i, flags=0)
+    bed.step()
+    accepted = bed.heard(SENDER, n.W_ACCEPTED)
+    assert len(accepted) == 6
+    for record in accepted:
+        aborted = n.pack(type=n.A_CONTINUE, flags=n.F_ABORTED, delivery=record["peer"], length=5)
+        assert bed.actions[SENDER].push(aborted)
+    bed.actions[SENDER].publish()
+    bed.step()
+    sent = all_copies(bed)
+    assert len(sent) < 6 * MANY
+    for record in sent:
+        bed.act(RECEIVER, type=n.A_DONE, delivery=record["peer"])
+    assert bed.forwarder.counts()["incoming"] == bed.forwarder.counts()["outgoing"] == 0
+
+
+def test_credit_of_settled_messages_comes_back_behind_the_last_copy() -> None:
+    """A sender of settled messages is as far ahead of its receivers as its credit says."""
+    bed = crowd(MANY)
+    for _ in range(6):
+        push(bed, 0, 0, n.F_COMPLETE | n.F_SETTLED)
+    bed.step()
+    assert sum(r["credit"] for r in bed.heard(SENDER, n.W_RELEASE)) < 6
+    all_copies(bed)
+    info = bed.forwarder.link_info(SENDER, 0, 1)
+    assert info is not None
+    assert (info["count"], info["granted"]) == (0, 10)
+
+
+def test_a_stream_waits_for_all_its_readers() -> None:
+    """Nothing is consumed before the last copy is made, and then what the slowest has read, within 32 KiB."""
+    bed = crowd(MANY)
+    push(bed, 0, INCOMING, flags=0)
+    bed.step()
+    (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
+    bed.act(SENDER, type=n.A_CONTINUE, delivery=accepted["peer"], length=300_000)
+    sent = all_copies(bed)
+    for i, record in enumerate(sent):
+        assert bed.actions[RECEIVER].push(n.pack(type=n.A_PROGRESS, delivery=record["peer"], length=200_000 + i))
+        bed.actions[RECEIVER].publish()
+    bed.step()
+    assert [r["length"] for r in bed.heard(SENDER, n.W_CONSUMED)] == [200_000]
