@@ -60,6 +60,7 @@ class Scenario(msgspec.Struct, frozen=True):
     routes: int = 0  # entries of the route table for the messages
     recorded: bool = False
     shuffled: bool = False  # the senders' messages come in no order
+    receivers: int = 0  # of each address, of which a message goes to one; 0: one, or `copies`
 
 
 SCENARIOS: Final = (
@@ -73,6 +74,7 @@ SCENARIOS: Final = (
     Scenario("1 -> 1 unsettled, anonymous sender", anonymous=True),
     Scenario("1 -> 1 unsettled, by 10,000 routes", routes=10_000),
     Scenario("1 -> 1 unsettled, by 1,000,000 routes", routes=1_000_000),
+    *(Scenario(f"1 -> one of {n:,} unsettled", receivers=n) for n in (10, 1000, 8000)),
     *(Scenario(f"1 -> {n:,} multicast", treatment="multicast", copies=n) for n in (4, 100, 1000, 10_000)),
 )
 
@@ -139,8 +141,9 @@ class Bed:
             self._route(s.routes)
         for pair in range(0 if s.routes else s.pairs):
             address = self.forwarder.add_address(TREATMENTS.index(s.treatment))
-            for copy in range(s.copies):
-                self.forwarder.add_link(RECEIVER, pair * s.copies + copy, 1, LinkTerms(True, address, 250))
+            receivers = s.receivers or s.copies
+            for copy in range(receivers):
+                self.forwarder.add_link(RECEIVER, pair * receivers + copy, 1, LinkTerms(True, address, 250))
             self.forwarder.add_link(SENDER, pair, 1, LinkTerms(False, 0 if s.anonymous else address, 250))
             self.forwarder.add_alias(f"queue.{pair}".encode(), address)
         self.forwarder.step(0)

@@ -189,6 +189,7 @@ cdef class Forwarder:
         cdef core_address *a = self.address(handle)
         a.treatment = treatment
         a.priority = <int8_t> priority
+        ranks_settle(a)
 
     def set_fallback(self, uint64_t handle, uint64_t fallback=0) -> None:
         """Set the address that gets what finds no receiver at this one; 0: none."""
@@ -280,7 +281,7 @@ cdef class Forwarder:
         if l is NULL:
             return None
         cdef core_stalled stalled = stall_of(self.core, l)
-        return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": l.withheld,
+        return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": 0 if l.outgoing else l.withheld,
                 "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
                 "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
                 "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,

@@ -201,6 +201,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         core_address *exit
         core_network network
     void *pool_take(core_pool *)
+    void ranks_settle(core_address *)
     uint32_t pool_size(const core_pool *)
     void *pool_find(const core_pool *, uint64_t)
     uint64_t pool_handle(const void *)

@@ -26,6 +26,7 @@
 #include "core/forwarder/tables/arena_read.c"
 #include "core/forwarder/tables/payload.c"
 #include "core/forwarder/tables/pool.c"
+#include "core/forwarder/tables/rank.c"
 #include "core/forwarder/tables/text.c"
 #include "core/forwarder/turns/actions.c"
 #include "core/forwarder/turns/loop.c"

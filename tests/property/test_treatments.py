@@ -1,5 +1,6 @@
 """Which outgoing link a message goes to, against a plain model of each treatment."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,15 +95,13 @@ def expected_balanced(counts: dict[int, int], capacity: dict[int, int]) -> set[i
     return {link for link, count in below.items() if count == min(below.values())}
 
 
-@settings(max_examples=200, deadline=None)
-@given(MOVES)
-def test_balanced_takes_the_least_busy(moves: list[tuple[str, int]]) -> None:
-    """The link with the fewest deliveries not settled, among those below their capacity if there are any."""
+def follow_balanced(moves: list[tuple[str, int]], first: list[int]) -> None:
+    """Attach the ``first`` receivers, with these capacities, and compare each message's receiver with the model's."""
     bed = Bed("balanced")
     capacity: dict[int, int] = {}
     counts: dict[int, int] = {}
     live: list[dict[str, int]] = []
-    for move, value in moves:
+    for move, value in [*(("attach", one) for one in first), *moves]:
         if move == "attach":
             link = bed.attach(value)
             capacity[link], counts[link] = value, 0
@@ -115,6 +114,9 @@ def test_balanced_takes_the_least_busy(moves: list[tuple[str, int]]) -> None:
             done = live.pop(value % len(live))
             counts[done["link"]] -= 1
             bed.settle(done)
+        elif move == "change":
+            for treatment in ("closest", "balanced")[value % 2 :]:
+                bed.forwarder.set_treatment(bed.address, TREATMENTS.index(treatment))
         elif move == "send":
             sent = bed.send()
             assert bool(sent) == bool(counts)
@@ -122,6 +124,46 @@ def test_balanced_takes_the_least_busy(moves: list[tuple[str, int]]) -> None:
                 assert r["link"] in expected_balanced(counts, capacity)
                 counts[r["link"]] += 1
                 live.append(r)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MOVES)
+def test_balanced_takes_the_least_busy(moves: list[tuple[str, int]]) -> None:
+    """The link with the fewest deliveries not settled, among those below their capacity if there are any."""
+    follow_balanced(moves, [])
+
+
+MANY_MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("attach"), st.integers(1, 4)),
+        st.tuples(st.just("detach"), st.integers(0, 19)),
+        st.tuples(st.just("settle"), st.integers(0, 99)),
+        st.tuples(st.just("change"), st.integers(0, 1)),
+        *(st.tuples(st.just("send"), st.just(0)) for _ in range(6)),
+    ),
+    max_size=250,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MANY_MOVES, st.lists(st.integers(1, 5), min_size=7, max_size=14))
+def test_balanced_takes_the_least_busy_of_many(moves: list[tuple[str, int]], first: list[int]) -> None:
+    """Also where they are too many to look at each, and while they become so, or cease to be."""
+    follow_balanced(moves, first)
+
+
+@pytest.mark.parametrize("receivers", [3, 9, 50])
+def test_balanced_gives_idle_receivers_their_turns(receivers: int) -> None:
+    """However many they are, each gets one message before any gets a second."""
+    bed = Bed("balanced")
+    links = [bed.attach(250) for _ in range(receivers)]
+    order = []
+    for _ in range(2 * receivers):
+        (sent,) = bed.send()
+        order.append(sent["link"])
+        bed.settle(sent)
+    assert order == links * 2
+    assert sorted(bed.send()[0]["link"] for _ in links) == links
 
 
 def test_balanced_rotates_among_idle_links() -> None:

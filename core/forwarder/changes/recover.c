@@ -16,13 +16,14 @@ static bool link_table_grow(core_worker *k, uint32_t link)
 }
 
 /* The last one takes its place. */
-static void address_drop_out(core_address *a, const core_link *l)
+static void address_drop_out(core_address *a, core_link *l)
 {
     uint32_t at = fan_leave(a, l->place);
     core_link *last = a->out[--a->out_count];
     a->out[at] = last;
     last->place = at;
     a->edges -= l->edge != 0;
+    ranks_remove(a, l);
 }
 
 static bool address_out_room(core_address *a)
@@ -42,6 +43,7 @@ static bool address_add_out(core_address *a, core_link *l)
     l->place = a->out_count;
     a->out[a->out_count++] = l;
     a->edges += l->edge != 0;
+    ranks_add(a, l);
     return true;
 }
 
@@ -51,9 +53,11 @@ GLUE void address_free(core_router *c, core_address *a)
     if (a->fallback) a->fallback->fallback_for = NULL;
     if (a->fallback_for) address_set_fallback(c, a->fallback_for, NULL);
     free(a->out);
+    free(a->ranks);
     free(a->outstanding);
     text_disown(c, a->text);
     a->out = NULL;
+    a->ranks = NULL;
     pool_give(&c->addresses, a);
 }
 
@@ -73,6 +77,7 @@ GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t g
     l->link = link;
     l->link_gen = generation;
     l->worker = (uint8_t) w;
+    if (l->outgoing) l->rank = 0;
     k->link[link] = l;
     return l;
 }

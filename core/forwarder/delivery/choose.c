@@ -10,11 +10,12 @@ static inline core_link *choose_closest(core_address *a)
     return a->out[at];
 }
 
-/* Balanced: the link with the fewest deliveries not yet settled, among those below their capacity if there are any; the
- * first found wins a tie.  An idle link wins outright, and the next choice starts behind it; with `any`, every link
- * does.  `shut`: no link of this edge connection; 0: none is shut. */
+/* Balanced: the link with the fewest deliveries not yet settled, among those below their capacity if there are any.
+ * Many have ranks; of few the first found wins a tie.  An idle link wins outright, and the next choice starts behind
+ * it; with `any`, every link does.  `shut`: no link of this edge connection; 0: none is shut. */
 static inline core_link *choose_balanced(core_address *a, bool any, uint32_t shut)
 {
+    if (a->ranks && !any) return rank_least(a, shut);
     core_link *best = NULL;
     bool best_eligible = false;
     uint32_t at = a->rotate < a->out_count ? a->rotate : 0;

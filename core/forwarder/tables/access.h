@@ -31,6 +31,14 @@ static INLINED core_link *link_find(const core_router *c, uint32_t w, uint32_t l
     return l && l->link_gen == generation ? l : NULL;
 }
 
+/* ---- receivers by how busy they are: rank.c ---- */
+
+PRIVATE void rank_changed(core_link *l);
+PRIVATE core_link *rank_least(const core_address *a, uint32_t shut);
+PRIVATE void ranks_add(core_address *a, core_link *l);
+PRIVATE void ranks_remove(core_address *a, core_link *l);
+GLUE void ranks_settle(core_address *a);
+
 /* ---- lists ---- */
 
 static INLINED void link_add_in(core_link *l, core_in *in)
@@ -61,6 +69,7 @@ static INLINED void link_add_out(core_link *l, core_out *out)
     if (l->outs_tail) l->outs_tail->next = out; else l->outs = out;
     l->outs_tail = out;
     l->count++;
+    if (__builtin_expect(l->rank, 0)) rank_changed(l);
 }
 
 static INLINED void link_drop_out(core_out *out)
@@ -69,6 +78,7 @@ static INLINED void link_drop_out(core_out *out)
     if (out->prev) out->prev->next = out->next; else l->outs = out->next;
     if (out->next) out->next->prev = out->prev; else l->outs_tail = out->prev;
     l->count--;
+    if (__builtin_expect(l->rank, 0)) rank_changed(l);
 }
 
 static INLINED void in_add_copy(core_in *in, core_out *out)

@@ -45,6 +45,18 @@ struct core_exchange;
 typedef struct core_routes core_routes;      /* planes.h: a route table in use */
 typedef struct core_flow core_flow;          /* planes.h: the flow log */
 
+typedef struct {               /* rank.c: an address's links with as many deliveries */
+    uint32_t prev, next;       /* in their ring */
+    uint32_t count;
+    bool full;                 /* they have reached their capacity */
+    struct core_link *first, *last;        /* by `next`: the one first that has been here for longest */
+} core_rank;
+
+typedef struct {
+    uint32_t room, free;
+    core_rank at[];            /* the first two: ends of the two rings */
+} core_ranks;
+
 typedef struct core_address {
     pool_node node;
     uint8_t treatment;
@@ -56,6 +68,7 @@ typedef struct core_address {
     struct core_link **out;    /* outgoing links; each knows its place */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
+    core_ranks *ranks;         /* its outgoing links by deliveries; NULL: they are few, or it does not matter */
     uint32_t in_count;
     struct core_link *in_links;
     struct core_alias *aliases;
@@ -204,11 +217,14 @@ typedef struct core_link {     /* what each message reads or writes stands first
         uint32_t scope;        /* anonymous: whose rights its messages' addresses are found with; 0: all is allowed */
         uint32_t place;        /* outgoing: among its address's links */
     };
-    uint32_t withheld;         /* credit kept back until a destination appears */
+    union {
+        uint32_t withheld;     /* credit kept back until a destination appears */
+        uint32_t rank;         /* outgoing: the rank of its deliveries; 0: it has none */
+    };
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
-    struct core_link *next, *prev;         /* incoming: in the address's list */
+    struct core_link *next, *prev;         /* incoming: in the address's list; outgoing: in the rank's */
     struct core_link *pair; /* routed: the other end; NULL: it is gone */
     union {
         struct {               /* incoming */

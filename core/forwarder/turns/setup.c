@@ -85,6 +85,7 @@ GLUE void core_close(core_router *c)
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
         if (a->exchange) exchange_free(c, a->exchange);
         free(a->out);
+        free(a->ranks);
         free(a->outstanding);
     }
     close_texts(c);
