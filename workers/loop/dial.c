@@ -4,7 +4,7 @@
  *   a link          asked --peer's attach--> open, like an attached one
  *                         --peer's detach, or the connection's end--> refused
  *
- * The sessions of such links have their number plus one as context; sessions of peers have none.
+ * The sessions of such links have a number; those of peers have 0.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -50,10 +50,17 @@ PRIVATE inline void dial_failed(worker_connection *c)
     pn_condition_set_description(error, strerror(why));
 }
 
-PRIVATE inline bool session_router_initiated(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+/* A session's number plus 1; 0: it is the peer's. */
+static uint64_t session_number(pn_session_t *session)
+{
+    const worker_session *s = session_here(session);
+    return s ? s->number : 0;
+}
+
+PRIVATE inline bool session_router_initiated(pn_session_t *session) { return session_number(session) != 0; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
-#define IDLE_SESSION ((void *) UINTPTR_MAX)   /* the context of one without links */
+#define IDLE_SESSION UINT64_MAX       /* the number of one without links */
 #define IDLE_SESSIONS 16              /* of one connection, at most */
 
 /* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
@@ -61,24 +68,23 @@ PRIVATE inline bool session_router_initiated(pn_session_t *session) { return pn_
  * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
 GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
-    void *name = (void *) ((uintptr_t) number + 1);
+    uint64_t name = (uint64_t) number + 1;
     pn_session_t *routed = NULL, *idle = NULL;
     uint32_t count = 0, most = pn_transport_get_channel_max(c->transport);
     for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE)) {
-        if (pn_session_get_context(s) == name) return s;
-        if (pn_session_get_context(s) == IDLE_SESSION) idle = s;
-        if ((uintptr_t) pn_session_get_context(s) > ROUTED_SESSIONS) routed = s;
+        if (session_number(s) == name) return s;
+        if (session_number(s) == IDLE_SESSION) idle = s;
+        if (session_number(s) > ROUTED_SESSIONS) routed = s;
         count++;
     }
     if (number >= ROUTED_SESSIONS && idle) {
-        pn_session_set_context(idle, name);
+        session_here(idle)->number = name;
         return idle;
     }
     if (number >= ROUTED_SESSIONS && routed && count >= most) return routed;
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
-    pn_session_set_context(session, name);
-    lane_session_begin(c, session);
+    lane_session_begin(c, session, name);
     return session;
 }
 
@@ -86,11 +92,11 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
  * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
-    void *session = (void *) ((uintptr_t) number + 1);
+    uint64_t session = (uint64_t) number + 1;
     for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
         if (pn_link_is_sender(l) != outgoing || strcmp(pn_link_name(l), name)) continue;
         if (pn_session_state(pn_link_session(l)) & PN_REMOTE_CLOSED) continue;
-        if (!pn_link_get_context(l) || pn_session_get_context(pn_link_session(l)) == session) return true;
+        if (!pn_link_get_context(l) || session_number(pn_link_session(l)) == session) return true;
     }
     return false;
 }
@@ -98,22 +104,18 @@ GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bo
 /* Whether a session without links is kept for later link-route pairs. */
 static bool dial_kept(const worker_connection *c, pn_session_t *session)
 {
-    if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED)
-        return false;
+    if (session_number(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
     uint32_t idle = 0;
     for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
-        idle += pn_session_get_context(s) == IDLE_SESSION;
+        idle += session_number(s) == IDLE_SESSION;
     return idle < IDLE_SESSIONS;
 }
 
 /* Ends or keeps the session of a lost router-initiated link, if that was its last link. */
-PRIVATE inline void dial_done(pump *p, worker_connection *c, pn_session_t *session)
+PRIVATE inline void dial_done(worker_connection *c, pn_session_t *session)
 {
-    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
-        const worker_link *k = (const worker_link *) pool_at(&p->links, index);
-        if (pn_link_session(k->engine) == session) return;
-        index = k->next;
-    }
-    if (dial_kept(c, session)) pn_session_set_context(session, IDLE_SESSION);
+    worker_session *s = session_here(session);
+    if (s && s->links) return;
+    if (s && dial_kept(c, session)) s->number = IDLE_SESSION;
     else lane_session_close(c, session);
 }

@@ -16,6 +16,7 @@
 
 #define SWEEP_MS 100                   /* interval of checks of idle timeouts and heartbeats */
 #define LONGEST_SLEEP_MS 1000
+#define PORTION 16                     /* links that are lost at once when there are many */
 #define CROWDED_NS 100000              /* pause of a worker whose action ring is full, so that the core catches up */
 
 /* ---- links ---- */
@@ -48,7 +49,7 @@ GLUE void link_free(pump *p, worker_link *k)
     else c->links_in--;
     if (k->engine) pn_link_set_context(k->engine, NULL);
     lane_link_free(k);
-    if (k->router_initiated) dial_done(p, c, pn_link_session(k->engine));
+    if (k->router_initiated) dial_done(c, pn_link_session(k->engine));
     if (k->sender) free(k->sender->reach);
     free(k->sender);
     pool_give(&p->links, k);
@@ -69,15 +70,30 @@ static void links_lost(pump *p, worker_connection *c)
     while (c->link_first != ROUTERD_NIL) link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
 }
 
-PRIVATE void session_lost(pump *p, pn_session_t *session)
+/* The same in portions: as many as there is time for in this turn.  True: all are gone. */
+static bool links_leave(pump *p, worker_connection *c)
 {
-    worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
-    uint32_t index = c ? c->link_first : ROUTERD_NIL;
-    while (index != ROUTERD_NIL) {
-        worker_link *k = (worker_link *) pool_at(&p->links, index);
-        index = k->next;
-        if (pn_link_session(k->engine) == session) link_lost(p, k, EV_LINK_LOST);
+    uint64_t began = turn_begin(c->lane);
+    if (c->links_in + c->links_out <= PORTION) { links_lost(p, c); return true; }
+    do {
+        for (int i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++)
+            link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+    } while (c->link_first != ROUTERD_NIL && turn_lasts(c->lane, began));
+    turn_count(c->lane, began);
+    if (c->link_first == ROUTERD_NIL) return true;
+    mark_dirty(p, c);
+    return false;
+}
+
+/* Ends the links of a session: all, or as many as there is time for.  True: all are gone. */
+PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
+{
+    uint64_t began = turn_begin(s->connection);
+    for (uint32_t n = 1; s->links; n++) {
+        link_lost(p, s->links, EV_LINK_LOST);
+        if (!all && !(n % PORTION) && !turn_lasts(s->connection, began)) return !s->links;
     }
+    return true;
 }
 
 /* ---- events ---- */
@@ -95,10 +111,11 @@ static void event_link_closed(pump *p, pn_link_t *engine, bool closed)
 static void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
-        session_lost(p, session);
-        lane_session_gone(session);
         worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
+        worker_session *s = session_here(session);
+        if (s) (void) session_lost(p, s, true);
         if (c && c->sessions && !session_router_initiated(session)) c->sessions--;
+        lane_session_gone(session);
         pn_session_close(session);
         pn_session_free(session);
         return;
@@ -107,7 +124,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
     lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (!c || !security_session(p, c)) return;
-    lane_session_begin(c, session);
+    lane_session_begin(c, session, 0);
 }
 
 static void event_connection(pump *p, pn_connection_t *engine, bool open)
@@ -121,7 +138,7 @@ static void event_connection(pump *p, pn_connection_t *engine, bool open)
         c->tick_at = p->now_ms;
     }
     p->on_event(p->self, open ? EV_CONNECTION_OPEN : EV_CONNECTION_CLOSE, c, NULL, engine, NULL);
-    if (!open) links_lost(p, c);                                /* nothing is sent after the peer's CLOSE */
+    if (!open) c->leaving = true;                               /* nothing is sent after the peer's CLOSE */
 }
 
 /* Whether a peer's attach has this terminus.  The engine gives a source without address no type. */
@@ -247,11 +264,16 @@ static void conn_serve(pump *p, worker_connection *c)
         if (c->failed) conn_free_framed(p, c);
         return;
     }
+    if (c->leaving && !links_leave(p, c)) return;
     for (int i = 0; i < 16; i++) {
         enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
         bool flowing = conn_write(p, c);
         events_drain(p);
-        if (pn_transport_closed(c->transport)) { conn_free(p, c); return; }
+        if (pn_transport_closed(c->transport)) {
+            c->leaving = true;
+            if (links_leave(p, c)) conn_free(p, c);
+            return;
+        }
         if (!flowing || left == SERVE_BLOCKED || (left == SERVE_EMPTY && !c->work_mask)) return;
     }
     if (c->work_mask) mark_dirty(p, c);                         /* others get their turn first */
@@ -320,7 +342,7 @@ static void socket_event(pump *p, const struct epoll_event *e)
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
         if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
-        if (conn_waits(p, c)) return;
+        if (c->lane->behind || conn_waits(p, c)) return;
         for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
         events_drain(p);
     }
@@ -331,7 +353,7 @@ static int turn_timeout(pump *p, int64_t until)
 {
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
-    if (p->dirty_first != ROUTERD_NIL || at <= p->now_ms) return 0;
+    if (p->dirty_first != ROUTERD_NIL || p->behind_first || at <= p->now_ms) return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 
@@ -357,6 +379,9 @@ static void pump_turn(pump *p, int64_t until)
     uint64_t began = clock_ns();
     p->now_ns = began;
     p->now_ms = (int64_t) (began / 1000000u);
+    p->turn++;
+    p->spent = 0;
+    turns_serve(p);
     for (int i = 0; i < n; i++) socket_event(p, &events[i]);
     intake_flush(p);
     publish_actions(p);

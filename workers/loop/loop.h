@@ -20,7 +20,7 @@ PRIVATE void dial_failed(worker_connection *c);
 PRIVATE bool session_router_initiated(pn_session_t *session);
 GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number);
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing);
-PRIVATE void dial_done(pump *p, worker_connection *c, pn_session_t *session);
+PRIVATE void dial_done(worker_connection *c, pn_session_t *session);
 
 /* poll.c */
 GLUE void poll_all_links(pump *p, uint64_t now);

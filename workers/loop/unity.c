@@ -24,6 +24,7 @@
 #include "workers/session/lane.c"
 #include "workers/session/output.c"
 #include "workers/session/states.c"
+#include "workers/session/turns.c"
 
 #include "workers/amqp/annotations_in.c"
 #include "workers/amqp/annotations_out.c"

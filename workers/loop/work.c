@@ -5,6 +5,7 @@
 #include "workers/transport/transport.h"
 
 #define WORK_BATCH 512             /* work records served before sockets get their turn */
+#define WORK_CONTROL_NS 1000000    /* the same for control messages: the time after which no other is begun */
 
 static void work_release(pump *p, uint32_t block)
 {
@@ -176,14 +177,20 @@ PRIVATE inline bool work_turn(pump *p)
 {
     const routerd_record *r;
     int n = 0;
+    uint64_t until = 0;
+    bool late = false;
     if (p->detached) return false;
-    while (n < WORK_BATCH && (r = ring_peek(&p->work))) {
+    while (n < WORK_BATCH && !late && (r = ring_peek(&p->work))) {
         routerd_record copy = *r;                               /* shared memory is read once */
         ring_advance(&p->work);
         work_record(p, &copy);
         n++;
+        if (copy.type != W_CONTROL) continue;
+        uint64_t now = clock_ns();
+        if (!until) until = now + WORK_CONTROL_NS;
+        late = now > until;
     }
     ring_return(&p->work);
     if (p->freed) work_unstall(p);
-    return n == WORK_BATCH;
+    return late || n == WORK_BATCH;
 }

@@ -60,6 +60,7 @@ PRIVATE inline void lane_sent(lane_connection *l, size_t size)
     }
     l->out_at += size;
     l->lent_count -= gone;
+    if (__builtin_expect(l->choked, 0)) turn_unchoke(l);
     if (gone && l->lent_count) memmove(l->p->lent, l->p->lent + gone, l->lent_count * sizeof *l->p->lent);
 }
 

@@ -28,11 +28,9 @@ PRIVATE void session_free(worker_session *s)
     if (s->previous) s->previous->next = s->next;
     else l->sessions = s->next;
     if (s->next) s->next->previous = s->previous;
-    if (s->due) {
-        worker_session **at = &l->due_first;
-        while (*at != s) at = &(*at)->due_next;
-        *at = s->due_next;
-    }
+    if (s->due) session_undue(s);
+    if (s->engine) pn_session_set_context(s->engine, NULL);
+    for (worker_link *k = s->links; k; k = k->session_next) k->session = NULL;
     for (attach_due *a = s->attach_first, *next; a; a = next) { next = a->next; free(a); }
     if (s->wide) l->wide = false;
     lane_session_end(&s->lane);
@@ -187,24 +185,32 @@ static void link_ready(lane_connection *l, worker_link *k)
     mark_dirty(l->p, l->c);
 }
 
+static void session_adds(worker_session *s, worker_link *k)
+{
+    if (!s || k->session == s) return;
+    k->session = s;
+    k->session_next = s->links;
+    if (s->links) s->links->session_previous = k;
+    s->links = k;
+}
+
+static void session_removes(worker_session *s, const worker_link *k)
+{
+    *(k->session_previous ? &k->session_previous->session_next : &s->links) = k->session_next;
+    if (k->session_next) k->session_next->session_previous = k->session_previous;
+}
+
 /* The ATTACH that is being read is this link's. */
 static void link_bind(lane_connection *l, worker_link *k)
 {
     worker_session *s = l->attaching.session;
     if (!s) return;
     l->attaching.session = NULL;
-    k->session = s;
+    session_adds(s, k);
     k->remote_handle = l->attaching.attach.handle;
     k->remote_attached = true;
     if (!k->outgoing) k->lane.count = l->attaching.attach.count;
     lane_map_put(&s->handles, k->remote_handle, value_of(k));
-}
-
-static worker_session *session_find(lane_connection *l, const pn_session_t *engine)
-{
-    worker_session *s = l->sessions;
-    while (s && s->engine != engine) s = s->next;
-    return s;
 }
 
 /* A link of ours, or of the peer whose ATTACH is being read. */
@@ -214,7 +220,7 @@ PRIVATE void lane_link_new(worker_link *k)
     k->lane.outgoing = k->outgoing;
     if (!l) return;
     link_bind(l, k);
-    if (!k->session) k->session = session_find(l, pn_link_session(k->engine));
+    if (!k->session) session_adds(session_here(pn_link_session(k->engine)), k);
     if (k->session) attach_wait(k);
 }
 
@@ -236,6 +242,7 @@ PRIVATE void lane_link_free(worker_link *k)
     if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED);
     if (k->attach_due) k->attach_due->link = NULL;
     tell_remove(k);
+    session_removes(s, k);
     while (k->deliveries) delivery_drop(k->deliveries);
 }
 
@@ -246,7 +253,9 @@ PRIVATE void lane_session_opened(pn_session_t *session)
 {
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     worker_session *s = c && c->lane ? session_served(&c->lane->opening.first, &c->lane->opening.last) : NULL;
-    if (s) s->engine = session;
+    if (!s) return;
+    s->engine = session;
+    pn_session_set_context(session, s);
 }
 
 /* The engine's session goes: the peer has ended it, and so does this side. */
@@ -256,6 +265,7 @@ PRIVATE void lane_session_gone(pn_session_t *session)
     worker_session *s = c && c->lane ? c->lane->ending : NULL;
     if (!s || s->engine != session) return;
     s->engine = NULL;
+    pn_session_set_context(session, NULL);
     s->closed_here = true;
     c->lane->ending = NULL;
     session_reap(s);
@@ -273,13 +283,15 @@ static void window_choose(worker_session *s)
     pn_session_set_incoming_window_and_lwm(s->engine, window, 0);
 }
 
-/* Opens a session of ours, or answers the peer's.  The engine writes BEGINs in this order. */
-PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session)
+/* Opens a session of ours, or answers the peer's (number 0).  The engine writes BEGINs in this order. */
+PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uint64_t number)
 {
-    worker_session *s = session_find(c->lane, session);
+    worker_session *s = session_here(session);
     if (!s) {
         s = session_new(c->lane);
         s->engine = session;
+        s->number = number;
+        pn_session_set_context(session, s);
     }
     session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);
     window_choose(s);
@@ -289,7 +301,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session)
 /* Ends a session; whatever comes of it until the peer's END is forgotten. */
 PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session)
 {
-    worker_session *s = c->lane ? session_find(c->lane, session) : NULL;
+    worker_session *s = c->lane ? session_here(session) : NULL;
     if (s) s->closed_here = true;
     pn_session_close(session);
 }
@@ -329,6 +341,7 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f)
 {
     worker_session *s = session_of(lane_map_get(&l->by_local, f->channel));
     switch (f->performative) {
+    case LANE_OPEN: l->open_out = true; return;
     case LANE_BEGIN: begin_out(l, f); return;
     case LANE_ATTACH:
         if (s) attach_out(l, s, f);

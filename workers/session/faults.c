@@ -20,7 +20,7 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
         pn_link_close(engine);
     } else if (f->scope == LANE_SESSION && s && s->engine) {
         condition_say(pn_session_condition(s->engine), f);
-        session_lost(l->p, s->engine);
+        (void) session_lost(l->p, s, true);
         lane_session_close(l->c, s->engine);
     } else {
         l->closed_in = true;

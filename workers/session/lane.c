@@ -7,6 +7,7 @@
 
 enum {                                 /* octets */
     TAKEN_AT_ONCE = 8192, LARGEST_FRAME = 65536, SMALLEST_FRAME = 512, OUT_RESTING = 256,
+    OUT_KEPT = 65536,              /* of an empty output's buffer */
     MADE_BELOW = 32768             /* with more output than that, what is due waits */
 };
 enum { BUFFERS_KEPT = 16 };            /* buffers for reads to come */
@@ -113,13 +114,26 @@ static void transport_frame(lane_connection *l, const lane_frame *f)
     else disposition_arrives(l, s, f);
 }
 
+/* Ends the links of a session that the peer ends.  False: it has more than this turn has time for. */
+static bool links_ended(lane_connection *l, const lane_frame *f)
+{
+    worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
+    return !s || session_lost(l->p, s, false);
+}
+
 /* A frame for the engine.  Its event is handled at once, so that a link is known to be this ATTACH's.  Those of OPEN
  * and BEGIN wait: a limit of sessions counts from our OPEN on, and the peer may have begun some before it knew. */
 static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t *octets, size_t size)
 {
+    uint64_t began = turn_begin(l);
     if (f->performative > LANE_BEGIN) events_drain(l->p);
+    if (f->performative == LANE_END && !links_ended(l, f)) {
+        turn_count(l, began);
+        l->behind = true;
+        return;
+    }
     if (f->performative == LANE_END) frames_due(l);           /* our BEGIN names the channel that this frees */
-    if (f->performative && !control_in(l, f)) return;
+    if (f->performative && !control_in(l, f)) { turn_count(l, began); return; }
     if (layers_give(l, octets, size) < 0) {
         if (!l->closed_in && !pn_condition_is_set(pn_transport_condition(l->transport)))
             fault_raise(l, NULL, NULL, LANE_DECODE);
@@ -128,31 +142,37 @@ static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t
     if (f->performative == LANE_OPEN) {
         uint32_t most = pn_transport_get_remote_max_frame(l->transport);
         l->max_frame = !most || most > LARGEST_FRAME ? LARGEST_FRAME : most;
-    } else if (f->performative > LANE_BEGIN) {
+    } else if (f->performative > LANE_BEGIN || l->open_out) {
         events_drain(l->p);
     }
     /* The engine must have freed our channel or handle before it needs one for the next BEGIN or ATTACH: without one it
      * falls silent. */
-    if (f->performative == LANE_DETACH || f->performative == LANE_END) frames_due(l);
+    if (f->performative == LANE_DETACH || f->performative == LANE_END || (f->performative == LANE_BEGIN && l->open_out))
+        frames_due(l);
     l->attaching.session = l->ending = NULL;
     mark_dirty(l->p, l->c);
+    turn_count(l, began);
 }
 
+/* Reads a frame, unless that leaves its connection behind. */
 static void frame_arrives(lane_connection *l, const uint8_t *octets, size_t size)
 {
     lane_frame f;
     enum lane_fault fault = lane_frame_read(octets, size, &f);
+    bool ours = f.performative >= LANE_FLOW && f.performative <= LANE_DISPOSITION;
+    if (!fault && !ours && f.performative && !turn_allows(l)) return;
     if (__builtin_expect(l->c->tracer != NULL, 0)) trace_octets(l->c, false, octets, size);
     if (fault) fault_raise(l, NULL, NULL, fault);
-    else if (f.performative >= LANE_FLOW && f.performative <= LANE_DISPOSITION) transport_frame(l, &f);
+    else if (ours) transport_frame(l, &f);
     else if (f.type) fault_raise(l, NULL, NULL, LANE_FRAMING);
     else if (f.performative && (f.performative < LANE_OPEN || f.performative > LANE_CLOSE))
         fault_raise(l, NULL, NULL, LANE_DECODE);
     else control_frame(l, &f, octets, size);
 }
 
-/* Reads whole frames.  Returns the octets read; those of an unfinished frame come again with more. */
-PRIVATE ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t there)
+/* Reads whole frames, unless they leave the connection behind.  Returns the octets read; others come again, those of an
+ * unfinished frame with more. */
+static ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t there)
 {
     const uint8_t *at = octets, *end = octets + there;
     uint32_t most = pn_transport_get_max_frame(l->transport);
@@ -162,6 +182,7 @@ PRIVATE ssize_t lane_read(lane_connection *l, const uint8_t *octets, size_t ther
         if (size == AMQP_WRONG) { fault_raise(l, NULL, NULL, LANE_FRAMING); break; }
         if (!size || size > (size_t) (end - at)) break;
         frame_arrives(l, at, size);
+        if (__builtin_expect(l->behind, 0)) return at - octets;
         at += size;
     }
     if (l->closed_in) return PN_EOS;
@@ -203,8 +224,19 @@ static void rest_keep(lane_connection *l, const uint8_t *octets, size_t size)
         l->rest = (uint8_t *) memory_for(l->rest, size);
         l->rest_room = size;
     }
-    memcpy(l->rest, octets, size);
+    memmove(l->rest, octets, size);
     l->rest_size = size;
+}
+
+/* Keeps octets behind those that wait. */
+static void rest_add(lane_connection *l, const uint8_t *octets, size_t size)
+{
+    if (l->rest_size + size > l->rest_room) {
+        l->rest_room = l->rest_size + size;
+        l->rest = (uint8_t *) memory_for(l->rest, l->rest_room);
+    }
+    memcpy(l->rest + l->rest_size, octets, size);
+    l->rest_size += size;
 }
 
 static void rest_forget(lane_connection *l)
@@ -212,6 +244,20 @@ static void rest_forget(lane_connection *l)
     free(l->rest);
     l->rest = NULL;
     l->rest_size = l->rest_room = 0;
+}
+
+/* After a read of octets: what is left of them stays.  Negative: the connection reads no more.  TLS ends by itself. */
+static void rest_left(lane_connection *l, const uint8_t *octets, size_t there, ssize_t done)
+{
+    if (done < 0) {
+        rest_forget(l);
+        if (l->bare || !l->c->secured) pn_transport_close_tail(l->transport);
+    } else if ((size_t) done < there) {
+        if (done || octets != l->rest) rest_keep(l, octets + done, there - (size_t) done);
+    } else if (l->rest) {
+        rest_forget(l);
+    }
+    if (l->behind) turn_await(l);
 }
 
 /* The size of the frame that has begun to come, if it needs more room than a read has; else 0. */
@@ -252,24 +298,35 @@ PRIVATE inline void lane_came(lane_connection *l, size_t size)
     if (!large) l->reading = buffer;
     ssize_t done = lane_read(l, from, there);
     l->reading = NULL;
-    if (done < 0) {
-        rest_forget(l);
-        pn_transport_close_tail(l->transport);
-    } else if ((size_t) done < there) {
-        if (!large) rest_keep(l, from + done, there - (size_t) done);
-    } else if (l->rest) {
-        rest_forget(l);
-    }
+    if (large) l->rest_size = there;
+    rest_left(l, from, there, done);
     if (large || buffer->pieces == 1) return;
     buffer->pieces--;                                          /* it is its pieces' from now on */
     l->p->buffer = NULL;
 }
 
-/* Takes from the transport what it still had when the lane began to read the socket. */
-PRIVATE ssize_t lane_moved(lane_connection *l, const uint8_t *octets, size_t size)
+/* Takes octets of the transport.  Those that the connection is behind with do not stay there: layers below would wait
+ * for the socket.  Neither do those that it still had when the lane began to read the socket. */
+PRIVATE ssize_t lane_given(lane_connection *l, const uint8_t *octets, size_t size)
 {
-    if (!l->ticking) rest_keep(l, octets, size);
+    if (l->ticking) return (ssize_t) size;
+    if (l->bare || l->behind || l->rest_size) rest_add(l, octets, size);
+    if (l->bare || l->behind) return (ssize_t) size;
+    const uint8_t *from = l->rest_size ? l->rest : octets;
+    size_t there = l->rest_size ? l->rest_size : size;
+    ssize_t done = lane_read(l, from, there);
+    if (done < 0 || (!l->behind && from == octets)) return done;
+    rest_left(l, from, there, done);
     return (ssize_t) size;
+}
+
+/* Reads what a connection was behind with. */
+PRIVATE void lane_go_on(lane_connection *l)
+{
+    l->behind = false;
+    l->heard |= l->bare;
+    rest_left(l, l->rest, l->rest_size, lane_read(l, l->rest, l->rest_size));
+    if (!l->behind && !l->bare) pn_transport_process(l->transport, 0);         /* the end of its input has come */
 }
 
 /* Before the transport's idle timeout is looked at: it counts its own octets, so it gets an empty frame. */
@@ -305,11 +362,19 @@ static void spares_free(lane_connection *l)
     l->spare = NULL;
 }
 
+static void out_shrink(lane_connection *l, size_t room)
+{
+    l->out_at = l->out_end = l->traced = 0;
+    l->out_room = room;
+    l->out = (uint8_t *) memory_for(l->out, room);
+}
+
 /* To be called from time to time: a connection without frames since the last call gives its buffers back. */
 PRIVATE void lane_rest(worker_connection *c)
 {
     lane_connection *l = c->lane;
     bool done = l->rested && !l->active;
+    if (!l->open && l->out_at == l->out_end && l->out_room > OUT_KEPT) out_shrink(l, OUT_KEPT);
     l->rested = !l->active;
     l->active = false;
     if (done || !l->rested) return;
@@ -321,9 +386,7 @@ PRIVATE void lane_rest(worker_connection *c)
         lane_map_rest(&s->lane.out);
     }
     if (l->open || l->out_at < l->out_end || l->out_room <= OUT_RESTING) return;
-    l->out_at = l->out_end = l->traced = 0;
-    l->out_room = OUT_RESTING;
-    l->out = (uint8_t *) memory_for(l->out, OUT_RESTING);
+    out_shrink(l, OUT_RESTING);
 }
 
 /* A buffer of the engine has been full. */
@@ -338,6 +401,7 @@ PRIVATE void lane_free(worker_connection *c)
 {
     lane_connection *l = c->lane;
     if (!l) return;
+    turn_forget(l);
     while (l->sessions) session_free(l->sessions);
     lane_map_end(&l->by_remote);
     lane_map_end(&l->by_local);

@@ -48,8 +48,17 @@ PRIVATE inline void session_due(worker_session *s)
     lane_connection *l = s->connection;
     if (s->due) return;
     s->due = true;
+    s->due_previous = NULL;
     s->due_next = l->due_first;
+    if (s->due_next) s->due_next->due_previous = s;
     l->due_first = s;
+}
+
+PRIVATE void session_undue(worker_session *s)
+{
+    *(s->due_previous ? &s->due_previous->due_next : &s->connection->due_first) = s->due_next;
+    if (s->due_next) s->due_next->due_previous = s->due_previous;
+    s->due = false;
 }
 
 /* Room for a frame of `room` octets and a state.  A state that leaves no space for `besides` octets in the peer's
@@ -350,10 +359,10 @@ PRIVATE void tell_flush(lane_connection *l)
         tell_remove(k);
         if (k->lane.tell) put_flow(k->session, k);
     }
-    for (worker_session **at = &l->due_first, *s; (s = *at);) {
-        if (!session_writable(s) && !s->ended_here) { at = &s->due_next; continue; }
-        *at = s->due_next;
-        s->due = false;
+    for (worker_session *s = l->due_first, *next; s; s = next) {
+        next = s->due_next;
+        if (!session_writable(s) && !s->ended_here) continue;
+        session_undue(s);
         range_flush(s);
         if (s->lane.tell && session_writable(s)) put_flow(s, NULL);
     }

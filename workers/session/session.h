@@ -9,6 +9,7 @@
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
  *   faults.c     a peer's violation: DETACH, END or CLOSE
+ *   turns.c      what a connection may take of its worker's time, and of memory for its output
  *
  * The engine keeps OPEN, BEGIN, ATTACH, DETACH, END and CLOSE; each of its frames passes here as octets, and is learnt
  * from.  It never sees a TRANSFER, FLOW or DISPOSITION.
@@ -22,6 +23,8 @@
  *   a FLOW before our ATTACH or BEGIN is out  lane_write, behind the engine's frames
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
  *   a connection of which too much waits      held_gone: conn_resume
+ *   frames that are behind their share        the next turns: turns_serve
+ *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
  * What a peer can make grow, and what bounds it:
@@ -31,7 +34,9 @@
  *   deliveries that came      the credit that it has; each settles, or its link ends
  *   octets that came          the window of each session, in frames of our size; a stalled link's wait in memory, those
  *                             that go on are in blocks of the arena (over_share)
- *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes some
+ *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes
+ *                             some; the engine's answer others, which are not read beyond OUT_MOST (turns.c)
+ *   frames behind their turn  what has been read of the socket at once; no more is read
  *   an unfinished frame       our frame size, in the engine's buffer
  *
  * A connection without traffic keeps no buffers of these (lane_rest).
@@ -51,7 +56,7 @@ PRIVATE void lane_link_free(worker_link *k);
 PRIVATE void lane_link_answered(worker_link *k);
 PRIVATE void lane_session_opened(pn_session_t *session);
 PRIVATE void lane_session_gone(pn_session_t *session);
-PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session);
+PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uint64_t number);
 PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session);
 PRIVATE bool control_in(lane_connection *l, const lane_frame *f);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
@@ -60,7 +65,18 @@ PRIVATE void session_free(worker_session *s);
 /* lane.c */
 PRIVATE void read_buffer_left(read_buffer *buffer);
 PRIVATE void lane_rest(worker_connection *c);
+PRIVATE void lane_go_on(lane_connection *l);
 PRIVATE void lane_free(worker_connection *c);
+
+/* turns.c */
+PRIVATE uint64_t turn_begin(lane_connection *l);
+PRIVATE bool turn_allows(lane_connection *l);
+PRIVATE void turn_count(lane_connection *l, uint64_t began);
+PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began);
+PRIVATE void turn_await(lane_connection *l);
+PRIVATE void turn_forget(lane_connection *l);
+PRIVATE void turn_unchoke(lane_connection *l);
+PRIVATE void turns_serve(pump *p);
 
 /* arrivals.c */
 PRIVATE void transfer_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
@@ -75,6 +91,7 @@ PRIVATE void lent_move(lane_connection *l, size_t size);
 PRIVATE uint8_t *out_grow(lane_connection *l, size_t size);
 PRIVATE uint8_t *out_frame(lane_connection *l, size_t size);
 PRIVATE void session_due(worker_session *s);
+PRIVATE void session_undue(worker_session *s);
 PRIVATE void range_say(worker_session *s, bool receiver, bool settled, uint32_t id, amqp_value state);
 PRIVATE void tell_later(worker_link *k);
 PRIVATE void tell_remove(worker_link *k);
@@ -137,7 +154,7 @@ PRIVATE void intake_flow(pump *p, worker_link *k);
 PRIVATE void egress_updated(pump *p, worker_link *k, delivery *d);
 GLUE void egress_flow(pump *p, worker_link *k);
 GLUE void link_lost(pump *p, worker_link *k, int event);
-PRIVATE void session_lost(pump *p, pn_session_t *session);
+PRIVATE bool session_lost(pump *p, worker_session *s, bool all);
 PRIVATE void events_drain(pump *p);
 
 static inline worker_session *session_of(uint64_t value) { return (worker_session *) (uintptr_t) value; }

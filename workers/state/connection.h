@@ -14,6 +14,7 @@ struct worker_connection {
     uint16_t listener;
     uint16_t work_mask;            /* priorities whose list is not empty */
     bool opened;                   /* the peer's OPEN has been seen */
+    bool leaving;                  /* so has its CLOSE, or all is over: its links go */
     bool reading, want_write, dirty, failed, output_done;
     bool bare;                     /* its frames go past the transport, which has nothing to send (sockets.c) */
     bool known;                    /* the core has been told of it */

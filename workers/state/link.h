@@ -45,6 +45,7 @@ struct worker_link {
     uint64_t starved_since;        /* out: since when its deliveries wait for credit; 0: they do not */
     uint64_t starved;              /* out: how long they have waited in all, before that */
     struct worker_session *session;    /* NULL: a framed link */
+    struct worker_link *session_next, *session_previous;
     lane_link lane;                /* its credit and delivery-count */
     lane_head head;                /* out: of its TRANSFERs */
     uint32_t remote_handle;        /* the peer's */

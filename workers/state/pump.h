@@ -64,6 +64,8 @@ struct pump {
     worker_listener listeners[MAX_LISTENERS];
     uint32_t listener_count;
     uint32_t dirty_first;
+    struct lane_connection *behind_first, *behind_last;    /* whose frames wait for a turn, longest first (turns.c) */
+    uint64_t turn, spent;          /* turns so far; what control frames have taken of this one, in nanoseconds */
     uint32_t stalled_first;
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;

@@ -21,9 +21,11 @@ typedef struct attach_due {
 /* A session that either side has begun.  It goes when both sides have ended it and the engine's session is free. */
 typedef struct worker_session {
     struct worker_session *next, *previous;
-    struct worker_session *due_next, *waiting_next;
+    struct worker_session *due_next, *due_previous, *waiting_next;
+    struct worker_link *links;     /* all of it */
     struct lane_connection *connection;
-    pn_session_t *engine;          /* NULL: its END has been answered */
+    pn_session_t *engine;          /* whose context this is; NULL: its END has been answered */
+    uint64_t number;               /* of one that we began, plus 1 (loop/dial.c); 0: the peer has */
     uint16_t local, remote;        /* the channels of our frames and of the peer's */
     bool begun_here, begun_there, ended_here, ended_there;
     bool closed_here;              /* our END has been written, or follows: what comes is forgotten */
@@ -36,6 +38,11 @@ typedef struct worker_session {
     size_t queued;                 /* octets of them */
     bool wide;                     /* it has its connection's wide window */
 } worker_session;
+
+static inline worker_session *session_here(pn_session_t *session)
+{
+    return (worker_session *) pn_session_get_context(session);
+}
 
 #define HANDLE_IGNORED 1u              /* a link that was refused or closed here: its frames count, no more */
 
@@ -67,13 +74,15 @@ typedef struct lane_connection {
     bool headed;                   /* our protocol header is out: OPEN may follow */
     bool opened;                   /* the peer's OPEN has come */
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */
+    bool behind, choked;           /* frames that came wait: for its turn; for its output, of which too much waits */
+    bool open_out;                 /* our OPEN has been written */
     bool over;                     /* the engine has nothing more to write */
     bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
     bool woken;                    /* the engine's buffers are large */
     bool bare;                     /* octets of the socket come past the transport */
     bool heard, ticking;           /* some have since the last tick; the transport is being told of that */
     read_buffer *reading;          /* where the frame that is being read stays if it must; NULL: nowhere */
-    uint8_t *rest;                 /* the beginning of a frame that came without the transport */
+    uint8_t *rest;                 /* the beginning of a frame, or all that waits (turns.c) */
     size_t rest_size, rest_room;
     uint8_t *out;                  /* frames on their way to the transport: out_at to out_end */
     size_t out_at, out_end, out_room;
@@ -96,6 +105,9 @@ typedef struct lane_connection {
     uint32_t max_frame;            /* octets of our largest frame */
     size_t held, held_most;        /* octets that came and wait; with more than that it is not read */
     bool wide;                     /* one of its sessions has the wide window */
+    uint64_t turn, spent;          /* the pump's turn that its control frames came in last, and their nanoseconds */
+    struct lane_connection *behind_next, *behind_previous;  /* of those that are behind */
+    bool waiting;                  /* it is one of them */
 } lane_connection;
 
 #endif

@@ -106,8 +106,9 @@ static ssize_t lane_in(pn_transport_t *t, unsigned layer, const char *octets, si
 {
     lane_connection *l = layers_lane(t);
     (void) layer;
+    if (!size && l->behind) return 0;                          /* it comes again behind the frames that wait */
     if (!size) return l->closed_in ? PN_EOS : layers_give(l, NULL, 0);
-    return l->bare ? lane_moved(l, (const uint8_t *) octets, size) : lane_read(l, (const uint8_t *) octets, size);
+    return lane_given(l, (const uint8_t *) octets, size);
 }
 
 static ssize_t lane_out(pn_transport_t *t, unsigned layer, char *to, size_t room)

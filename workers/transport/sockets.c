@@ -230,7 +230,7 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
             lane_wake(c);
             if (room > (ssize_t) BUFFER_RESTING) layers_widen(c->transport, READ_MOST);
         }
-        return n == room;
+        return n == room && !c->lane->behind;
     }
     if (n == 0) {
         pn_transport_close_tail(c->transport);
@@ -349,10 +349,16 @@ static void conn_listen(pump *p, worker_connection *c, bool listen)
     if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
 }
 
+PRIVATE void conn_pause(pump *p, worker_connection *c)
+{
+    if (c->reading) conn_listen(p, c, false);
+}
+
 PRIVATE inline void conn_resume(pump *p, worker_connection *c)
 {
     if (c->framed) mark_dirty(p, c);
-    else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
+    else if (!c->reading && !c->lane->choked && !c->failed && pn_transport_capacity(c->transport) > 0)
+        conn_listen(p, c, true);
 }
 
 GLUE void pressure_check(pump *p)

@@ -86,14 +86,13 @@ PRIVATE bool layers_ended(const struct lane_connection *l);
 
 /* Whoever reads and writes frames defines these (workers/session).  A result of PN_EOS: no more. */
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
-PRIVATE ssize_t lane_read(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE void lane_wake(worker_connection *c);
 
 /* The same without the transport, on a socket that nothing is between. */
 PRIVATE uint8_t *lane_room(struct lane_connection *l, size_t *room);
 PRIVATE void lane_came(struct lane_connection *l, size_t size);
-PRIVATE ssize_t lane_moved(struct lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE ssize_t lane_given(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void lane_pulse(struct lane_connection *l);
 PRIVATE bool lane_make(struct lane_connection *l);
 PRIVATE int lane_pieces(struct lane_connection *l, struct iovec *to);
@@ -158,6 +157,7 @@ PRIVATE void sockets_accept(pump *p, worker_listener *l);
 GLUE void conn_broken(pump *p, worker_connection *c);
 PRIVATE bool conn_read(pump *p, worker_connection *c);
 PRIVATE bool conn_write(pump *p, worker_connection *c);
+PRIVATE void conn_pause(pump *p, worker_connection *c);
 PRIVATE void conn_resume(pump *p, worker_connection *c);
 GLUE void pressure_check(pump *p);
 PRIVATE bool conn_waits(pump *p, worker_connection *c);

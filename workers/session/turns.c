@@ -1,0 +1,111 @@
+/* What a connection may take of its worker's time: frames that wait for their turn, or for their output.
+ *
+ * The engine's frames (OPEN, BEGIN, ATTACH, DETACH, END, CLOSE) cost up to some hundred microseconds each, more with
+ * each session and link that a connection has.  So they have a share of each turn, and a connection a share of that.
+ * Behind its share, or behind more output than its peer takes, a connection stops before its next such frame; what has
+ * been read of its socket stays, and no more is read.  Those that are behind read on in the order in which they have
+ * stopped.
+ *
+ *   a connection      --its share is used up-->              behind, one of those that wait for a turn
+ *                     --too much of its output waits-->      behind and choked; its socket is not read
+ *   choked            --the socket has taken half of that--> one of those that wait for a turn
+ *   behind            --its frames have been read-->         its socket is read again
+ *
+ * Connections that we dialled are not choked: two routers that both wait for the other to read would wait for ever.
+ */
+#include "workers/session/session.h"
+#include "workers/transport/transport.h"
+
+enum { TURN_OF_ALL = 1000000, TURN_OF_ONE = 500000 };          /* nanoseconds of control frames */
+enum { OUT_MOST = 256 << 10 };         /* octets of output: with more of them, its control frames wait */
+
+/* ---- those that wait for a turn ---- */
+
+static void waiting_add(lane_connection *l)
+{
+    pump *p = l->p;
+    if (l->waiting) return;
+    l->waiting = true;
+    l->behind_next = NULL;
+    l->behind_previous = p->behind_last;
+    *(p->behind_last ? &p->behind_last->behind_next : &p->behind_first) = l;
+    p->behind_last = l;
+}
+
+PRIVATE void turn_forget(lane_connection *l)
+{
+    pump *p = l->p;
+    if (!l->waiting) return;
+    l->waiting = false;
+    *(l->behind_previous ? &l->behind_previous->behind_next : &p->behind_first) = l->behind_next;
+    *(l->behind_next ? &l->behind_next->behind_previous : &p->behind_last) = l->behind_previous;
+}
+
+/* A connection has stopped before a frame: notes what starts it again. */
+PRIVATE void turn_await(lane_connection *l)
+{
+    mark_dirty(l->p, l->c);
+    if (!l->choked) waiting_add(l);
+    else conn_pause(l->p, l->c);
+}
+
+/* Reads on of connections that wait for a turn, as long as there is time for that. */
+PRIVATE void turns_serve(pump *p)
+{
+    for (lane_connection *last = p->behind_last, *l; last && (l = p->behind_first) && p->spent < TURN_OF_ALL;) {
+        turn_forget(l);
+        lane_go_on(l);
+        events_drain(p);
+        if (l == last) return;
+    }
+}
+
+/* ---- the share ---- */
+
+static void turn_enter(lane_connection *l)
+{
+    if (l->turn == l->p->turn) return;
+    l->turn = l->p->turn;
+    l->spent = 0;
+}
+
+/* The time from which on turn_lasts and turn_count count. */
+PRIVATE uint64_t turn_begin(lane_connection *l)
+{
+    turn_enter(l);
+    return clock_ns();
+}
+
+/* Whether a control frame may be read in this turn; if not, its connection is behind. */
+PRIVATE bool turn_allows(lane_connection *l)
+{
+    pump *p = l->p;
+    turn_enter(l);
+    l->choked = l->out_end - l->out_at > OUT_MOST && !l->c->dialled;
+    l->behind = l->choked || p->spent >= TURN_OF_ALL || l->spent >= TURN_OF_ONE;
+    return !l->behind;
+}
+
+/* Counts what a connection has taken of this turn since then. */
+PRIVATE void turn_count(lane_connection *l, uint64_t began)
+{
+    uint64_t took = clock_ns() - began;
+    l->spent += took;
+    l->p->spent += took;
+}
+
+/* Whether a connection may take more of this turn, for work that began then and goes on in the next turns. */
+PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began)
+{
+    uint64_t took = clock_ns() - began;
+    return l->p->spent + took < TURN_OF_ALL && l->spent + took < TURN_OF_ONE;
+}
+
+/* The socket has taken some of a choked connection's output. */
+PRIVATE void turn_unchoke(lane_connection *l)
+{
+    if (l->out_end - l->out_at > OUT_MOST / 2) return;
+    l->choked = false;
+    waiting_add(l);
+    conn_resume(l->p, l->c);
+}
