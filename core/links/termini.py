@@ -104,7 +104,7 @@ def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
         return termini
     properties[NODE_ADDRESS] = f"{tenant}/{strip_spelling(properties[NODE_ADDRESS])}"
     pairs = ((wire.symbol(str(name)), wire.string(value)) for name, value in properties.items())
-    return _renamed(termini, outgoing, properties=wire.mapping(pairs))
+    return _renamed(termini, outgoing, properties=bytes(wire.mapping(pairs)))
 
 
 def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:

@@ -9,7 +9,8 @@
  *
  * All of it but the state is in the head block, which has room for that much.
  *
- * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
+ * Credit of the receiver: what it has given, less the deliveries of its link's list that have not begun, is what the
+ * far sender may have.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +180,8 @@ __attribute__((noinline)) PRIVATE bool routed_open(const pump *p, worker_link *k
 /* Passes on credit of the receiver that the sender does not have yet, or has given back unused. */
 PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 {
-    int32_t free = link_credit(k) - (int32_t) k->queued;
+    bool begun = k->queue_first && k->queue_first->delivery;   /* its credit is used already, or kept for it */
+    int32_t free = link_credit(k) - (int32_t) (k->queued - begun);
     if (free <= k->promised) return false;
     post_link(p, A_CREDIT, k)->credit = (uint32_t) (free - k->promised);
     k->promised = free;

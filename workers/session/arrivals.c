@@ -13,9 +13,11 @@ static void unread_add(worker_link *k, delivery *d)
     k->unread++;
 }
 
-/* Keeps the payload of a TRANSFER that nobody takes now; until then its session's window is smaller by one. */
+/* Keeps the payload of a TRANSFER that nobody takes now; until then its session's window is smaller by one.  Without
+ * payload there is nothing to keep, and nobody would ever take it. */
 static void transfer_keep(worker_session *s, delivery *d, const uint8_t *payload, uint32_t size)
 {
+    if (!size) return;
     delivery_hold(d, payload, size, s->connection->reading);
     s->connection->held += size;
     d->direct_size = 0;

@@ -211,6 +211,23 @@ def test_a_held_link_leaves_others_of_its_session_their_part_of_the_window(route
             departure.read()
 
 
+def test_empty_transfers_behind_a_held_message_leave_the_window_open(router: RunningRouter, name: str) -> None:
+    """They need no memory: any number of them may stand before the octets of the next message."""
+    small = b"\0\x53\x77\xa1\x01x"
+    with Wire(router.address) as to, Wire(router.address) as at:
+        at.attach_receiver(name, 0)
+        to.attach_sender(name)
+        departure = Departure(to)
+        for start in range(0, len(MESSAGE), 3000):
+            departure.transfer(0, MESSAGE[start : start + 3000], more=start + 3000 < len(MESSAGE))
+        for _ in range(6000):
+            departure.transfer(1, b"", more=True)
+        departure.transfer(1, small)
+        arrival = Arrival(at, WINDOW)
+        arrival.flow(uint(0), uint(0), uint(2))
+        assert [arrival.message(lambda: False) for _ in range(2)] == [MESSAGE, small]
+
+
 def test_a_message_whose_credit_is_taken_back_holds_up_no_other_link(router: RunningRouter, name: str) -> None:
     """It waited for the session's window; when that opens, other links' messages pass it."""
     small = [b"\0\x53\x77\xa1\x01" + bytes([number]) for number in range(4)]

@@ -15,6 +15,7 @@ from tests.support.clients.octets import (
     MODIFIED,
     RECEIVED,
     REJECTED,
+    TRANSFER,
     WRAP,
     Described,
     Encoded,
@@ -213,6 +214,17 @@ def test_the_brokers_delivery_count_wraps(connect: Connect, broker: FrameBroker,
         got = broker.expect(DISPOSITION, channel, receiver=True, settled=True)
         last = got["first"] if got["last"] is None else got["last"]
         heard |= {(got["first"] + number) % WRAP for number in range((last - got["first"]) % WRAP + 1)}
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_credit_given_while_a_long_delivery_is_written_passes(receives: Routed, settled: bool) -> None:
+    """2.6.7: the broker may begin its next delivery as soon as this one is over."""
+    begun = transfer(0, MESSAGE, receives.channel, handle=5, more=True, settled=settled)
+    receives.broker.write(begun)
+    assert receives.client.expect(TRANSFER, 0)["more"]
+    receives.client.write(flow(handle=0, count=1, credit=10))
+    got = receives.broker.expect(FLOW, receives.channel)
+    assert (got["count"], got["credit"]) == (1, 10)
 
 
 def test_drain_passes_both_ways(receives: Routed) -> None:

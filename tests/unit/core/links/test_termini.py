@@ -1,5 +1,6 @@
 """What the far end of a routed link is told of its address, and the first end in return."""
 
+import msgspec
 import pytest
 
 from core.amqp import codec as wire
@@ -31,10 +32,11 @@ def test_a_tenant_s_link_has_its_whole_address(outgoing: bool, spelling: str) ->
 def test_a_dynamic_node_is_wanted_below_the_whole_address() -> None:
     """Where its properties say below which."""
     pairs = [(wire.symbol("x-opt-qd.address"), wire.string("queue.a")), (wire.symbol("more"), wire.string("x"))]
-    wanted = termini(True, dynamic=True, properties=wire.mapping(pairs))
+    wanted = termini(True, dynamic=True, properties=bytes(wire.mapping(pairs)))
     whole = placed(wanted, True, "a.example")
     assert node_address(Attach(0, 1, 0, "l", True, None, dynamic=True, termini=whole)) == "a.example/queue.a"
     assert wire.Parser(whole.source.properties).value()["more"] == "x"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(whole), type=Termini) == whole, "a worker is told of it"
     made = termini(True, dynamic=True, address="a.example/made")
     assert unplaced(made, True, "a.example") is made, "what the broker has made is its own"
 
