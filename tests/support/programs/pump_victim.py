@@ -366,12 +366,13 @@ def live(chance: random.Random) -> None:
     world.end()
 
 
-def main(seed: int, lives: int) -> None:
+def repeat(live: Callable[[random.Random], None]) -> None:
+    """As many lives as the second argument says; the first one is the seed."""
     logging.disable()  # of every piece of nonsense, a line
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    for _ in range(lives):
+    chance = random.Random(int(sys.argv[1]))  # noqa: S311 - no secret
+    for _ in range(int(sys.argv[2])):
         live(chance)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    repeat(live)

@@ -5,17 +5,15 @@ pieces of any size, with fields, frames and octets that are not; they read late 
 Exit status 0: the pump got through all of it, and no connection is left.
 """
 
-import logging
 import random
 import socket
 import struct
-import sys
 from contextlib import suppress
 
 from proton import Data, Described, symbol, uint, ulong, ushort
 
 from tests.support.clients.wire import Frame, parse
-from tests.support.programs.pump_victim import World
+from tests.support.programs.pump_victim import World, repeat
 from workers.loop.pump import Trace
 
 HEADER, SASL = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
@@ -240,12 +238,5 @@ def live(chance: random.Random) -> None:
     world.end()
 
 
-def main(seed: int, lives: int) -> None:
-    logging.disable()  # of every piece of nonsense, a line
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    for _ in range(lives):
-        live(chance)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    repeat(live)

@@ -24,9 +24,11 @@ class ActiveMQ:
     def __init__(self, folder: Path) -> None:
         jars = os.environ.get(VARIABLE, "")
         if not jars:
+            # no registry that `make test` reaches has its AMQP: whoever has the jars tests with them
             pytest.skip(f"set {VARIABLE} to a folder with ActiveMQ's jars: activemq-amqp, proton-j, hawtbuf")
         java = shutil.which("java")
         if java is None:
+            # `make test` installs no Java: the jars come from whoever has one
             pytest.skip("install the Debian package default-jre-headless to test transactions at ActiveMQ")
         self.port = free_port()
         uri = f"broker:(amqp://127.0.0.1:{self.port})?persistent=false&useJmx=false&dataDirectory={folder}"

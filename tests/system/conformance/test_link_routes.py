@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.beds.conformance import Connect
+from tests.support.beds.queue_routes import queue_routes
 from tests.support.clients.frame_broker import FrameBroker
 from tests.support.clients.frame_client import MESSAGE, FrameClient, disposition, flow, ids_of, transfer
 from tests.support.clients.octets import (
@@ -29,29 +30,12 @@ from tests.support.running import Configuration, RunningRouter, address_of, unti
 
 ERROR = 0x1D
 SECOND = 1
-ROUTES = """
-listener {
-    host: 127.0.0.1
-    port: 0
-    role: route-container
-}
-linkRoute {
-    prefix: queue
-    direction: in
-    containerId: broker
-}
-linkRoute {
-    prefix: queue
-    direction: out
-    containerId: broker
-}
-"""
 
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     """Addresses below `queue` are the broker's."""
-    return Configuration(router="workers: 2", sections=ROUTES)
+    return queue_routes("broker", "workers: 2")
 
 
 @pytest.fixture

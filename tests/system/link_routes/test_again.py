@@ -3,32 +3,15 @@
 import pytest
 from proton import Link
 
+from tests.support.beds.queue_routes import queue_routes
 from tests.support.peer import Net, is_closed, is_open
 from tests.support.running import Configuration, RunningRouter, address_of, until
 from tests.support.servers.broker import Broker
 
-ROUTES = """
-listener {
- host: 127.0.0.1
- port: 0
- role: route-container
-}
-linkRoute {
- prefix: queue
- direction: in
- containerId: broker
-}
-linkRoute {
- prefix: queue
- direction: out
- containerId: broker
-}
-"""
-
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
-    return Configuration(sections=ROUTES)
+    return queue_routes("broker")
 
 
 IDLE = 16  # sessions

@@ -6,26 +6,10 @@ from contextlib import ExitStack
 import pytest
 from proton import Message, uint
 
+from tests.support.beds.queue_routes import queue_routes
 from tests.support.clients.wire import DISPOSITION, FLOW, NULL, TRANSFER, TRUE, Wire, described, encode
 from tests.support.running import Configuration, RunningRouter, address_of, until
 
-ROUTES = """
-listener {
- host: 127.0.0.1
- port: 0
- role: route-container
-}
-linkRoute {
- prefix: queue
- direction: in
- containerId: wire
-}
-linkRoute {
- prefix: queue
- direction: out
- containerId: wire
-}
-"""
 MESSAGE = Message(body=b"x").encode()
 TRANSACTION = described(0x34, b"t" * 300)
 LONG = described(0x34, b"t" * 16_240)  # more than is left in a block
@@ -33,7 +17,7 @@ LONG = described(0x34, b"t" * 16_240)  # more than is left in a block
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
-    return Configuration(sections=ROUTES)
+    return queue_routes("wire")
 
 
 class Route:
