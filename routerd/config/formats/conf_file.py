@@ -5,6 +5,7 @@ Parsing continues after a mistake, so that it finds all of them.
 """
 
 import re
+from itertools import accumulate
 
 from routerd.config.formats.json_text import JsonText, without_comment
 from routerd.config.formats.source import (
@@ -38,6 +39,7 @@ class _Reader:
     def __init__(self, text: str, file: str, mistakes: list[Mistake]) -> None:
         self._text = text
         self._lines = text.split("\n")
+        self._begins = list(accumulate((len(one) + 1 for one in self._lines), initial=0))  # where each line begins
         self._file = file
         self._mistakes = mistakes
         self._index = 0  # index of the next line
@@ -112,8 +114,8 @@ class _Reader:
     def _block(self, name: str, rest: str) -> Setting | None:
         """Read the JSON block that begins with `rest`, the end of this line."""
         line = self._index
-        text = "\n".join([rest, *self._lines[self._index :]])
-        reader = JsonText(text, first_line=line, lenient=True)
+        begin = self._begins[line - 1] + self._lines[line - 1].index("{")
+        reader = JsonText(self._text, begin, first_line=line, lenient=True)
         try:
             value = reader.value()
             reader.end_of_line()

@@ -36,13 +36,13 @@ def without_comment(text: str) -> str:
 
 
 class JsonText:
-    """Reads one value from the start of `text`; its lines count from `first_line`."""
+    """Reads one value from a position of `text`, which is in line `first_line`."""
 
-    def __init__(self, text: str, first_line: int = 1, lenient: bool = False) -> None:
+    def __init__(self, text: str, position: int = 0, first_line: int = 1, lenient: bool = False) -> None:
         self._text = text
-        self._position = 0
+        self._position = position
         self._lenient = lenient
-        self._counted = (0, first_line)  # a position and its line: each line is counted once
+        self._counted = (position, first_line)  # a position and its line: each line is counted once
 
     @property
     def line(self) -> int:
