@@ -306,11 +306,14 @@ class Parser:
         values = self._list(code, end, depth)
         if len(values) % 2:
             raise WireError("a map has a key without a value")
+        keys = values[::2]
         try:
-            result = dict(zip(values[::2], values[1::2], strict=True))
+            result = dict(zip(keys, values[1::2], strict=True))
+            # 1 and true are two keys, though equal here; no control message has a use for either.
+            twice = len(result) != len(keys) != len({(type(key), key) for key in keys})
         except TypeError as error:
             raise WireError("a map has a key of a type that control messages do not use") from error
-        if len(result) * 2 != len(values):
+        if twice:
             raise WireError("a map has the same key twice")
         return result
 

@@ -110,3 +110,10 @@ def test_what_is_passed_on_is_as_it_came(spelling: int) -> None:
     assert not got.annotations
     assert not got.instructions
     assert codec.decode(led) == codec.decode(content)
+
+
+def test_keys_that_are_equal_here_are_two_keys_of_amqp() -> None:
+    """An int 1 and true; the same key twice is refused."""
+    assert wire.Parser(bytes.fromhex("c106045401404140")).value() == {1: None}
+    with pytest.raises(wire.WireError, match="the same key twice"):
+        wire.Parser(bytes.fromhex("c1050441404140")).value()
