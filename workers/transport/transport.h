@@ -29,6 +29,7 @@ typedef struct websocket {
     uint8_t header[14];            /* the received part of the current frame's header */
     uint32_t header_size;
     bool inside;                   /* its payload is being read */
+    bool begun;                    /* a message has begun whose last frame has not come */
     uint64_t left;                 /* octets of the payload still to be read */
     uint32_t masked;               /* octets of the payload so far: the position in the mask */
     uint8_t control[WEBSOCKET_CONTROL];    /* payload of a control frame */

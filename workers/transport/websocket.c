@@ -7,7 +7,8 @@
  *   out   idle --the engine has something--> header --> payload --> idle; an answer to a ping or close goes when idle
  *
  * AMQP ignores where frames begin and end. Prohibited: an unmasked frame of a client, reserved bits, text, a control
- * frame in parts or of more than 125 bytes; the connection then ends with the status for it.
+ * frame in parts or of more than 125 bytes, half a status in a close, a continuation of no message, and a message
+ * inside another one (RFC 6455, 5.4 and 5.5.1); the connection then ends with the status for it.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -55,7 +56,11 @@ static uint32_t websocket_header(websocket *s)
     if (s->header[0] & 0x70 || !(s->header[1] & 0x80)) return WEBSOCKET_WRONG;
     if (opcode == WEBSOCKET_TEXT) return WEBSOCKET_NO_TEXT;
     if (opcode > WEBSOCKET_PONG || (opcode > WEBSOCKET_BINARY && !control)) return WEBSOCKET_WRONG;
-    if (control && (length > WEBSOCKET_CONTROL || !(s->header[0] & 0x80))) return WEBSOCKET_WRONG;
+    bool last = s->header[0] & 0x80;
+    if (control && (length > WEBSOCKET_CONTROL || !last)) return WEBSOCKET_WRONG;
+    if (opcode == WEBSOCKET_CLOSE && length == 1) return WEBSOCKET_WRONG;
+    if (!control && s->begun != (opcode == WEBSOCKET_CONTINUED)) return WEBSOCKET_WRONG;
+    if (!control) s->begun = !last;
     s->left = length;
     uint32_t more = length == 126 ? 2 : length == 127 ? 8 : 0;
     if (more) s->left = be_of(s->header + 2, more);

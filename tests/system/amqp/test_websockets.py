@@ -116,8 +116,27 @@ def test_a_close_is_answered(raw: WebSocket) -> None:
         (frame(bytes(126), PING), 1002),
         (frame(b"", PING, flags=0), 1002),
         (bytes([0x82, 0xFF]) + b"\xff" * 12, 1002),
+        (frame(b"\x03", CLOSE), 1002),
+        (frame(AMQP, 0), 1002),
+        (frame(AMQP, 0, flags=0), 1002),
+        (frame(AMQP[:3], flags=0) + frame(AMQP[3:]), 1002),
+        (frame(AMQP[:3], flags=0) + frame(AMQP[3:6], 0) + frame(AMQP[6:], 0), 1002),
     ],
-    ids=["not masked", "text", "unknown", "unknown control", "reserved", "long ping", "part of a ping", "endless"],
+    ids=[
+        "not masked",
+        "text",
+        "unknown",
+        "unknown control",
+        "reserved",
+        "long ping",
+        "part of a ping",
+        "endless",
+        "half a status",
+        "continues nothing",
+        "continues nothing and goes on",
+        "message in a message",
+        "continues what is over",
+    ],
 )
 def test_frames_that_are_none(raw: WebSocket, sent: bytes, status: int) -> None:
     """The connection ends with the status that says so."""
