@@ -190,8 +190,9 @@ class Echo:
         self.near, far = socket.socketpair(type=socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             self.near.close()
-            while octets := far.recv(8):
-                far.send(octets)
+            with contextlib.suppress(OSError):
+                while octets := far.recv(8):
+                    far.send(octets)
             os._exit(0)
         far.close()
         self.trips: list[float] = []
