@@ -95,16 +95,21 @@ static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, 
 {
     if (found->application_properties == SCAN_ABSENT) {
         uint32_t length;
-        if (found->body >= size) return complete ? SCAN_DONE : SCAN_MORE;
-        uint8_t code = scan_descriptor(start + found->body, start + size, &length);
-        if (!code) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
+        const uint8_t *end = start + size;
+        if (found->body >= size) return complete ? SCAN_DONE : scan_more(start, end, 0, end, found);
+        uint8_t code = scan_descriptor(start + found->body, end, &length);
+        if (!code) {
+            return complete ? scan_bad(found, "the message ends inside a section descriptor")
+                            : scan_more(start, end, 0, end, found);
+        }
         if (code != SECTION_APPLICATION_PROPERTIES) return SCAN_DONE;
         found->application_properties = found->body;
     }
     const uint8_t *p = scan_value(start + found->application_properties), *end = start + size;
     size_t n = amqp_size(p, end, 0);
     if (p < end && !amqp_is_map(*p)) return scan_bad(found, rmr_bad_properties);
-    if (n == 0 || n > (size_t) (end - p)) return complete ? scan_bad(found, rmr_cut_properties) : SCAN_MORE;
+    if (n == 0 || n > (size_t) (end - p))
+        return complete ? scan_bad(found, rmr_cut_properties) : scan_more(start, p, n, end, found);
     return SCAN_DONE;
 }
 

@@ -3,7 +3,8 @@
  * The scan skips a leading router-annotations section (annotations_in.c reads it), then reads header, delivery-
  * annotations, message-annotations and properties up to `to`.  It stops at the first section after properties, and at
  * bytes that begin no section: the router forwards them unchanged, like messages of formats other than 0 (AMQP 1.0 part
- * 2.8.11).  The scan keeps no state: a message that has arrived in part is scanned again from its start later.
+ * 2.8.11).  The scan keeps no state: a message that has arrived in part is scanned again from its start later, when it
+ * has as many bytes as the scan has asked for.
  *
  * The scan accepts section descriptors as numbers of either width and as symbols.
  *
@@ -45,7 +46,17 @@ typedef struct {
     uint8_t section;               /* the form of leading router annotations (enum content_annotations) */
     uint32_t section_end;          /* offset after them; 0: there are none */
     const char *why, *condition;   /* of BAD; condition NULL: amqp:decode-error */
+    uint32_t need;                 /* of MORE: with fewer bytes than these another scan finds nothing new */
 } scan_found;
+
+/* More bytes are needed: one, or as many as the value there says that it has. */
+static inline enum scan_result scan_more(const uint8_t *start, const uint8_t *value, size_t n, const uint8_t *end,
+                                         scan_found *found)
+{
+    size_t need = (n ? (size_t) (value - start) + n : (size_t) (end - start) + 1);
+    found->need = need < SCAN_ABSENT ? (uint32_t) need : SCAN_ABSENT;
+    return SCAN_MORE;
+}
 
 static inline bool scan_header(amqp_value value, scan_found *found)
 {
@@ -149,7 +160,8 @@ static inline enum scan_result scan_routers(const uint8_t *start, size_t size, b
     if (value < end && !amqp_is_list(*value)) return scan_bad(found, "router annotations are no list");
     size_t n = amqp_size(value, end, 0);
     if (n == 0 || n > (size_t) (end - value))
-        return complete ? scan_bad(found, "the message ends inside router annotations") : SCAN_MORE;
+        return complete ? scan_bad(found, "the message ends inside router annotations")
+                        : scan_more(start, value, n, end, found);
     found->section = ours ? ANNOTATIONS_SECTION : ANNOTATIONS_SKUPPER;
     found->section_end = found->annotations_end = (uint32_t) (value + n - start);
     if (found->section_end == size && complete)
@@ -177,12 +189,15 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         uint32_t descriptor = 0;
         uint32_t here = (uint32_t) (p - start);
         if (p == end) {
-            if (!complete) return SCAN_MORE;
+            if (!complete) return scan_more(start, p, 0, end, found);
             found->body = here;
             return SCAN_DONE;
         }
         uint8_t code = scan_descriptor(p, end, &descriptor);
-        if (code == 0) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
+        if (code == 0) {
+            return complete ? scan_bad(found, "the message ends inside a section descriptor")
+                            : scan_more(start, p, 0, end, found);
+        }
         /* the receiver judges it */
         if (code < SECTION_HEADER || code > SECTION_FOOTER) { found->body = here; return SCAN_DONE; }
         if (code <= previous && code < SECTION_DATA) return scan_bad(found, "the sections are out of order");
@@ -197,7 +212,8 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         if (n == 0 || n > (size_t) (end - value)) {
             if (value < end && !amqp_is_list(*value) && !amqp_is_map(*value))
                 return scan_bad(found, "a section holds no list or map");
-            return complete ? scan_bad(found, "the message ends inside a section") : SCAN_MORE;
+            return complete ? scan_bad(found, "the message ends inside a section")
+                            : scan_more(start, value, n, end, found);
         }
         bool map = amqp_is_map(*value);
         switch (code) {

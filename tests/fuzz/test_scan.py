@@ -41,9 +41,11 @@ class Found(ctypes.Structure):
         ("section_end", ctypes.c_uint32),
         ("why", ctypes.c_char_p),
         ("condition", ctypes.c_char_p),
+        ("need", ctypes.c_uint32),
     )
 
 
+VALUES = [name for name, _ in Found._fields_[:-3]]
 Scan = Callable[[bytes, bool], tuple[str, dict[str, Any]]]
 
 
@@ -82,10 +84,17 @@ def scan(native: ctypes.CDLL) -> Scan:
     def call(data: bytes, complete: bool) -> tuple[str, dict[str, Any]]:
         found = Found()
         verdict = VERDICTS[native.scan(data, len(data), complete, ctypes.byref(found))]
-        values = {name: getattr(found, name) for name, _ in Found._fields_[:-2]}
+        values = {name: getattr(found, name) for name in VALUES}
         return verdict, values if verdict == "done" else {}
 
     return call
+
+
+def needed(native: ctypes.CDLL, data: bytes) -> int:
+    """How many bytes a scan of an incomplete message asks for; 0: it has enough."""
+    found = Found()
+    more = VERDICTS[native.scan(data, len(data), False, ctypes.byref(found))] == "more"
+    return int(found.need) if more else 0
 
 
 # ---- the model ------------------------------------------------------------------------------------------
@@ -228,7 +237,7 @@ def read_section(data: bytes, at: int, previous: int, found: dict[str, int]) -> 
 
 def model(data: bytes, complete: bool) -> tuple[str, dict[str, int]]:
     """What the scan must say."""
-    found = {name: ABSENT if "properties" in name or name == "to" else 0 for name, _ in Found._fields_[:-2]}
+    found = {name: ABSENT if "properties" in name or name == "to" else 0 for name in VALUES}
     found |= {"delivery_annotations": ABSENT, "message_annotations": ABSENT, "priority": 4}
     at = code = 0
     try:
@@ -301,6 +310,22 @@ def test_scan_of_messages(
 def test_scan_of_noise(scan: Scan, data: bytes, complete: bool) -> None:
     """What is no message is told from what may become one, and from what is the receiver's business."""
     assert scan(data, complete) == model(data, complete)
+
+
+@given(messages(), SPELLED, st.integers(0, 70_000))
+@settings(max_examples=300, deadline=None)
+def test_scan_asks_for_what_it_needs(
+    scan: Scan, native: ctypes.CDLL, message: bytes, spelling: list[int], long: int
+) -> None:
+    """With fewer bytes it would find no more; so a message that comes byte by byte is scanned a few times only."""
+    annotations = b"\0\x53\x72\xd1" + (4 + long).to_bytes(4, "big") + bytes(4 + long)
+    data = annotations + spelled(message, spelling)
+    scans, size = 1, 0
+    while need := needed(native, data[:size]):
+        assert size < need <= len(data)
+        assert scan(data[: need - 1], False)[0] == "more"
+        scans, size = scans + 1, need
+    assert scans < 200
 
 
 @given(messages(), SPELLED)

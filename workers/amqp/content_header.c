@@ -41,7 +41,9 @@ static enum scan_result content_there(const uint8_t *bytes, size_t size, bool co
     scan_found more = *found;
     if (result != SCAN_DONE || !(to_table || anonymous)) return result;
     if (to_table) return rmr_key_there(bytes, size, complete, found);
-    return rmr_key_there(bytes, size, complete, &more) == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
+    result = rmr_key_there(bytes, size, complete, &more);
+    found->need = more.need;
+    return result == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
 }
 
 /* Writes gathered bytes, whose order has changed, back into their blocks. */

@@ -171,6 +171,17 @@ static enum scan_result intake_known(pump *p, worker_link *k, in_delivery *s, bo
     return route_streamed(p, k, s, all, found);
 }
 
+/* The same, unless the last scan has said that it takes more bytes: otherwise a long section that comes in small pieces
+ * would be gathered and scanned with each of them. */
+static enum scan_result intake_due(pump *p, worker_link *k, in_delivery *s, bool all, scan_found *found, rmr_key *key)
+{
+    if (!all && s->writer.written < s->scan_at) return SCAN_MORE;
+    found->need = 0;
+    enum scan_result result = intake_known(p, k, s, all, found, key);
+    s->scan_at = result != SCAN_MORE ? 0 : found->need < SCAN_LIMIT ? found->need : SCAN_LIMIT;
+    return result;
+}
+
 /* After new bytes: publish, post.  False: the message was refused. */
 static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
 {
@@ -184,7 +195,7 @@ static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
     scan_found found;
     rmr_key key;
     routerd_record *r;
-    switch (intake_known(p, k, s, complete, &found, &key)) {
+    switch (intake_due(p, k, s, complete, &found, &key)) {
     case SCAN_MORE:
         return;
     case SCAN_BAD:

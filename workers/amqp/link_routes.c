@@ -78,6 +78,7 @@ PRIVATE inline enum scan_result routed_scan(const pump *p, const in_delivery *s,
     if (!gathered) return scan_bad(found, "the router is out of memory");
     result = routed_scan_part(c, gathered + front, size - front, complete && size == s->writer.written, found);
     free(gathered);
+    found->need += (uint32_t) front;
     return result == SCAN_MORE && size == SCAN_LIMIT
            ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }

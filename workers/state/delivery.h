@@ -71,7 +71,10 @@ typedef struct in_delivery {
     struct in_delivery *next, *previous;
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
-    uint64_t read_to;              /* the position of the slowest reader */
+    union {
+        uint64_t scan_at;          /* until it is posted: nothing is found in fewer bytes than these */
+        uint64_t read_to;          /* then: the position of the slowest reader */
+    };
     uint64_t wasted;               /* bytes since an outcome; beyond HOLD_LEAST the sender gets it at once */
     struct route_body *body;       /* the wrapping or unwrapping of its remaining payload; NULL: none */
     uint32_t outcome;              /* an outcome before the message's end; the sender gets it at the end */
