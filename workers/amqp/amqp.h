@@ -110,6 +110,8 @@ PRIVATE int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pendin
 
 /* intake.c */
 PRIVATE void intake_discard(in_delivery *s, bool refund);
+PRIVATE void intake_finish(pump *p, worker_link *k, in_delivery *s);
+PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete);
 PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
 PRIVATE void intake_flush(pump *p);
 PRIVATE void intake_grown(pump *p, in_delivery *s);

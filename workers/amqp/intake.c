@@ -77,7 +77,7 @@ static void intake_wasted(in_delivery *s, delivery *d, uint64_t size)
 }
 
 /* The last byte (or an abort) has come, and the link moves on to its next delivery. */
-static void intake_finish(pump *p, worker_link *k, in_delivery *s)
+PRIVATE void intake_finish(pump *p, worker_link *k, in_delivery *s)
 {
     delivery *d = s->delivery;
     bool settled = s->settled || s->discard;
@@ -183,7 +183,7 @@ static enum scan_result intake_due(pump *p, worker_link *k, in_delivery *s, bool
 }
 
 /* After new bytes: publish, post.  False: the message was refused. */
-static void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
+PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
 {
     uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
     chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);

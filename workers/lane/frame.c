@@ -50,7 +50,19 @@ __attribute__((noinline)) static const uint8_t *performative(const uint8_t *at, 
     return amqp_list(list, &f->fields.items, &f->fields.count) ? list.at + list.size : NULL;
 }
 
-/* A frame that is there as a whole. */
+/* The octets in front of a payload: of a TRANSFER in its short form, of which so many octets have come.  0: it is none,
+ * or those have not all come. */
+PRIVATE inline uint32_t lane_transfer_head(const uint8_t *octets, size_t there)
+{
+    amqp_cursor items;
+    uint32_t count;
+    size_t head = there < LANE_FRAME_HEAD ? 0 : (size_t) octets[4] * 4;
+    if (head < LANE_FRAME_HEAD || head > there || octets[5]) return 0;
+    if (amqp_short_list(octets + head, octets + there, &items, &count) != LANE_TRANSFER) return 0;
+    return (uint32_t) (items.end - octets);
+}
+
+/* A frame that is there as a whole, or one that lane_transfer_head has found. */
 PRIVATE inline enum lane_fault lane_frame_read(const uint8_t *octets, size_t size, lane_frame *f)
 {
     size_t head = (size_t) octets[4] * 4;

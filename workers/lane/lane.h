@@ -11,7 +11,8 @@
  * Nothing here reads a socket, keeps time or knows the engine.  Functions per frame allocate nothing; a map allocates
  * a page for LANE_PAGE numbers that follow each other, and keeps pages that became empty for the next numbers.
  *
- * Prohibited: interpreting a frame that lane_frame_size has not found to be there as a whole; passing on a state that
+ * Prohibited: interpreting a frame that lane_frame_size has not found to be there as a whole, unless
+ * lane_transfer_head has found all of it but its payload; passing on a state that
  * lane_state_sound has not accepted (one peer's malformed octets would end another peer's connection).
  */
 #ifndef ROUTERD_WORKERS_LANE_H
@@ -25,6 +26,7 @@
 #include "shm/unity.h"
 
 #define LANE_FRAME_HEAD 8u             /* octets: size, data offset, type, channel */
+#define LANE_SHORT_HEAD 64u            /* octets in front of a payload: those of more TRANSFERs than one may be alike */
 #define LANE_TAG_MAX 32u               /* AMQP 1.0 part 2.8.7 */
 #define LANE_TRANSFER_MAX 80u          /* octets in front of a TRANSFER's payload, and its state besides */
 #define LANE_FLOW_MAX 64u              /* octets of a FLOW */
@@ -119,6 +121,7 @@ typedef struct {
 
 /* frame.c */
 PRIVATE size_t lane_frame_size(const uint8_t *octets, size_t there, uint32_t most);
+PRIVATE uint32_t lane_transfer_head(const uint8_t *octets, size_t there);
 PRIVATE enum lane_fault lane_frame_read(const uint8_t *octets, size_t size, lane_frame *f);
 PRIVATE enum lane_fault lane_transfer_read(const lane_frame *f, lane_transfer *t);
 PRIVATE enum lane_fault lane_flow_read(const lane_frame *f, lane_flow *flow);

@@ -24,6 +24,7 @@
 #include "workers/session/lane.c"
 #include "workers/session/output.c"
 #include "workers/session/states.c"
+#include "workers/session/straight.c"
 #include "workers/session/turns.c"
 
 #include "workers/amqp/annotations_in.c"
@@ -37,6 +38,7 @@
 #include "workers/amqp/incoming.c"
 #include "workers/amqp/initial_state.c"
 #include "workers/amqp/intake.c"
+#include "workers/amqp/intake_straight.c"
 #include "workers/amqp/link_routes.c"
 #include "workers/amqp/message_log.c"
 #include "workers/amqp/rewrite.c"

@@ -13,15 +13,30 @@ static void unread_add(worker_link *k, delivery *d)
     k->unread++;
 }
 
-/* Keeps the payload of a TRANSFER that nobody takes now; until then its session's window is smaller by one.  Without
- * payload there is nothing to keep, and nobody would ever take it. */
-static void transfer_keep(worker_session *s, delivery *d, const uint8_t *payload, uint32_t size)
+/* Keeps octets that nobody takes now.  With the last ones of a `frame` its session's window is smaller by one, until
+ * they are taken.  Without octets there is nothing to keep, and nobody would ever take it. */
+static void payload_keep(lane_connection *l, delivery *d, const uint8_t *octets, uint32_t size, bool frame)
 {
     if (!size) return;
-    delivery_hold(d, payload, size, s->connection->reading);
-    s->connection->held += size;
+    delivery_hold(d, octets, size, frame, l->reading);
+    l->held += size;
     d->direct_size = 0;
-    s->lane.held++;
+    d->link->session->lane.held += frame;
+}
+
+/* Octets of a delivery have come; `frame`: all of a TRANSFER has. */
+PRIVATE inline void payload_arrives(lane_connection *l, delivery *d, const uint8_t *octets, uint32_t size, bool frame)
+{
+    worker_link *k = d->link;
+    if (k->unread_first != d) {                                /* others come first */
+        payload_keep(l, d, octets, size, frame);
+        return;
+    }
+    d->direct = octets;
+    d->direct_size = size;
+    intake_event(l->p, k, d);
+    if (__builtin_expect(k->unread_first != d || !d->direct_size, 1)) return;      /* taken, or gone */
+    payload_keep(l, d, d->direct, d->direct_size, frame);
 }
 
 PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, const lane_frame *f)
@@ -66,15 +81,7 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     d->aborted = piece.aborted;
     if (piece.settled && d->mapped) { d->mapped = false; lane_map_take(&s->lane.in, d->id); }
     d->settled |= piece.settled;
-    if (k->unread_first != d) {                                /* others come first */
-        transfer_keep(s, d, f->payload, f->payload_size);
-        return;
-    }
-    d->direct = f->payload;
-    d->direct_size = f->payload_size;
-    intake_event(l->p, k, d);
-    if (__builtin_expect(k->unread_first != d || !d->direct_size, 1)) return;      /* taken, or gone */
-    transfer_keep(s, d, d->direct, d->direct_size);
+    payload_arrives(l, d, f->payload, f->payload_size, true);
 }
 
 PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const lane_frame *f)

@@ -73,7 +73,11 @@ PRIVATE inline void delivery_drop(delivery *d)
     worker_session *s = k->session;
     lane_connection *l = s->connection;
     delivery_unchange(d);
-    if (k->arriving == d) { k->arriving = NULL; k->discarding = true; }
+    if (k->arriving == d) {
+        k->arriving = NULL;
+        k->discarding = true;
+        if (l->coming.delivery == d) l->coming.delivery = NULL;
+    }
     if (k->sending == d) k->sending = NULL;
     if (d->outgoing && !d->numbered) k->waiting--;
     if (d->unread) unread_remove(k, d);
@@ -88,11 +92,11 @@ PRIVATE inline void delivery_drop(delivery *d)
 }
 
 /* Keeps octets of a delivery: of a TRANSFER that came, or those that wait for the window. */
-PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, read_buffer *buffer)
+PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, uint32_t frames, read_buffer *buffer)
 {
     d->laden = true;
-    d->held_frames += !d->outgoing;
-    if (size) held_add(&d->held, octets, size, !d->outgoing, buffer);
+    d->held_frames += frames;
+    if (size) held_add(&d->held, octets, size, frames, buffer);
 }
 
 PRIVATE inline void delivery_unchange(delivery *d)

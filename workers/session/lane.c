@@ -296,10 +296,15 @@ PRIVATE inline void lane_came(lane_connection *l, size_t size)
     l->heard = true;
     if (large && there < large) { l->rest_size = there; return; }
     if (!large) l->reading = buffer;
-    ssize_t done = lane_read(l, from, there);
+    size_t taken = __builtin_expect(l->coming.left != 0, 0) ? straight_take(l, from, there) : 0;
+    from += taken;
+    there -= taken;
+    ssize_t done = there ? lane_read(l, from, there) : 0;
+    bool begun = done >= 0 && (size_t) done < there && !l->behind
+        && straight_begin(l, from + done, there - (size_t) done);
     l->reading = NULL;
     if (large) l->rest_size = there;
-    rest_left(l, from, there, done);
+    rest_left(l, from, there, begun ? (ssize_t) there : done);
     if (large || buffer->pieces == 1) return;
     buffer->pieces--;                                          /* it is its pieces' from now on */
     l->p->buffer = NULL;

@@ -261,7 +261,7 @@ static inline void octets_send(worker_link *k, const uint8_t *bytes, size_t size
     worker_session *s = k->session;
     size_t done = queue_joins(d) ? 0 : frames_write(s->connection, d, bytes, size, lend);
     if (done == size) return;
-    delivery_hold(d, bytes + done, size - done, NULL);
+    delivery_hold(d, bytes + done, size - done, 0, NULL);
     s->queued += size - done;
     queue_add(s, d);
 }

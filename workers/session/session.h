@@ -3,6 +3,7 @@
  *   lane.c       a connection's frames, in and out
  *   control.c    what BEGIN, ATTACH, DETACH, END and CLOSE say, both ways: channels and handles
  *   arrivals.c   TRANSFER, FLOW and DISPOSITION that come
+ *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
  *   delivery.c   deliveries and links, for those who read and write messages
  *   held.c       octets that wait
@@ -37,7 +38,7 @@
  *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes
  *                             some; the engine's answer others, which are not read beyond OUT_MOST (turns.c)
  *   frames behind their turn  what has been read of the socket at once; no more is read
- *   an unfinished frame       our frame size, in the engine's buffer
+ *   an unfinished frame       our frame size, in the engine's buffer or in blocks of the arena
  *
  * A connection without traffic keeps no buffers of these (lane_rest).
  *
@@ -83,6 +84,12 @@ PRIVATE void transfer_arrives(lane_connection *l, worker_session *s, const lane_
 PRIVATE void flow_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
 PRIVATE void disposition_arrives(lane_connection *l, worker_session *s, const lane_frame *f);
 
+PRIVATE void payload_arrives(lane_connection *l, delivery *d, const uint8_t *octets, uint32_t size, bool frame);
+
+/* straight.c */
+PRIVATE bool straight_begin(lane_connection *l, const uint8_t *octets, size_t there);
+PRIVATE size_t straight_take(lane_connection *l, const uint8_t *octets, size_t size);
+
 /* borrowed.c */
 PRIVATE void lane_lend(lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void lent_move(lane_connection *l, size_t size);
@@ -123,7 +130,7 @@ PRIVATE uint32_t held_forget(held_octets *h);
 /* delivery.c */
 PRIVATE delivery *delivery_take(worker_link *k);
 PRIVATE void delivery_drop(delivery *d);
-PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, read_buffer *buffer);
+PRIVATE void delivery_hold(delivery *d, const uint8_t *octets, size_t size, uint32_t frames, read_buffer *buffer);
 PRIVATE delivery *delivery_new(worker_link *k, const uint8_t *tag, size_t size, bool settled);
 PRIVATE void delivery_ends(delivery *d, uint64_t code);
 PRIVATE void delivery_update(delivery *d, uint64_t code);
@@ -150,6 +157,9 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
 
 /* Defined by whoever reads and writes messages (workers/amqp), and by who ends links and sessions (workers/loop). */
 PRIVATE void intake_event(pump *p, worker_link *k, delivery *d);
+PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delivery *d, size_t most);
+PRIVATE void intake_ahead(pump *p, const delivery *d, chain_ahead *a);
+PRIVATE void intake_landed(pump *p, delivery *d, chain_ahead *a, size_t size, const uint32_t before[2]);
 PRIVATE void intake_flow(pump *p, worker_link *k);
 PRIVATE void egress_updated(pump *p, worker_link *k, delivery *d);
 GLUE void egress_flow(pump *p, worker_link *k);

@@ -14,7 +14,7 @@
 #include <semaphore.h>
 #include <time.h>
 
-#include "shm/memory/arena.h"
+#include "shm/memory/chain_ahead.h"
 #include "shm/memory/doorbell.h"
 #include "shm/memory/outbox.h"
 #include "shm/statistics/stats.h"

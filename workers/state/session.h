@@ -65,6 +65,15 @@ typedef struct lane_lent {
 #define LENT_MOST 64u                  /* pieces */
 #define LANE_PIECES (2 * LENT_MOST + 1)    /* of output and lent octets, in turn */
 
+/* The TRANSFER whose payload is still coming (session/straight.c). */
+typedef struct lane_coming {
+    struct delivery *delivery;     /* NULL: nobody takes the rest */
+    uint32_t left, payload;        /* octets of its payload: still to come (0: no such TRANSFER), and all */
+    bool last;                     /* of its delivery */
+    uint8_t head;                  /* octets in front of the payload; 0: the next TRANSFER begins with others */
+    uint8_t octets[LANE_SHORT_HEAD];
+} lane_coming;
+
 typedef struct lane_connection {
     pump *p;
     worker_connection *c;
@@ -103,6 +112,7 @@ typedef struct lane_connection {
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     struct delivery *spare;
     uint32_t max_frame;            /* octets of our largest frame */
+    lane_coming coming;
     size_t held, held_most;        /* octets that came and wait; with more than that it is not read */
     bool wide;                     /* one of its sessions has the wide window */
     uint64_t turn, spent;          /* the pump's turn that its control frames came in last, and their nanoseconds */

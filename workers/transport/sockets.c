@@ -214,7 +214,10 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (__builtin_expect(c->websocket != NULL, 0)) {
         n = websocket_read(c->websocket, c->fd, c->transport);
         room = WEBSOCKET_READ;
-    } else if (layers_passed(c->lane)) {
+    } else if (layers_passed(c->lane) && __builtin_expect(c->lane->coming.left != 0, 0)) {
+        n = straight_socket(c->lane, c->fd, &space);
+        room = (ssize_t) space;
+    } else if (c->lane->bare) {
         uint8_t *to = lane_room(c->lane, &space);
         n = read(c->fd, to, space);
         room = (ssize_t) space;

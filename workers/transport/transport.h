@@ -94,6 +94,7 @@ PRIVATE void lane_wake(worker_connection *c);
 PRIVATE uint8_t *lane_room(struct lane_connection *l, size_t *room);
 PRIVATE void lane_came(struct lane_connection *l, size_t size);
 PRIVATE ssize_t lane_given(struct lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE ssize_t straight_socket(struct lane_connection *l, int fd, size_t *room);
 PRIVATE void lane_pulse(struct lane_connection *l);
 PRIVATE bool lane_make(struct lane_connection *l);
 PRIVATE int lane_pieces(struct lane_connection *l, struct iovec *to);
