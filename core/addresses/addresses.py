@@ -354,6 +354,9 @@ class Addresses:
 
     def learn(self, spelling: bytes, scope: int = 0, scopes: Scopes | None = None) -> None:
         """Give the forwarder the address of an anonymous message's spelling, or a refusal."""
+        while (idle := self._forwarder.evict_alias()) is not None:
+            if idle:
+                self.forget_idle(self._by_handle[idle])
         text = spelling.decode("utf-8", "surrogateescape")
         handle = 0
         if scope > PHASES:
@@ -363,9 +366,7 @@ class Addresses:
         elif scopes.allow(scope, text):
             handle = self.resolve(text, scopes.tenant(scope)).handle
         agent = is_agent(in_space(text, "" if scopes is None else scopes.tenant(scope), self._me))
-        evicted = self._forwarder.add_alias(spelling, handle, scope, agent)
-        if evicted:
-            self.forget_idle(self._by_handle[evicted])
+        self._forwarder.add_alias(spelling, handle, scope, agent)
 
     def keep(self, address: Address) -> None:
         """Keep an address even if nothing uses it."""

@@ -17,7 +17,7 @@ NOTHING = STOP_NOTHING
 CONTROL = STOP_CONTROL
 UNKNOWN = STOP_UNKNOWN
 LOCAL = STOP_LOCAL
-ALIASES = ALIAS_LIMIT
+ALIASES = ALIAS_BYTES
 PHASES = <uint32_t> ALIAS_PHASES   # an address's phase as a scope is this plus the phase
 CONTROL_LINK = LINK_CONTROL
 DATA_LINK = LINK_DATA
@@ -203,14 +203,20 @@ cdef class Forwarder:
         address_free(self.core, a)
         return True
 
-    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0, bint agent=False) -> int:
+    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0, bint agent=False) -> None:
         """Let messages of a scope's links to ``text`` go to an address; handle 0 rejects them as unauthorized. ``agent``
-        marks a management agent's address. Return the handle of an address that this made idle, or 0."""
-        cdef core_address *evicted = NULL
+        marks a management agent's address."""
         if not alias_insert(self.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
-                            self.address(handle) if handle else NULL, agent, &evicted):
+                            self.address(handle) if handle else NULL, agent):
             raise MemoryError()
-        return 0 if evicted is NULL else pool_handle(evicted)
+
+    def evict_alias(self) -> int | None:
+        """Forget an alias if all of them cost more than ALIASES bytes. Return the handle of an address that this made
+        idle, 0 without one, and None if they do not cost too much."""
+        cdef core_address *idle = NULL
+        if not alias_evict(self.core, &idle):
+            return None
+        return 0 if idle is NULL else pool_handle(idle)
 
     @property
     def now(self) -> int:
@@ -382,7 +388,7 @@ cdef class Forwarder:
         """Return how full the tables are. Without connections all but configured addresses are 0."""
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
-                "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
+                "aliases": c.aliases.count, "alias_bytes": c.aliases.bytes, "payloads": c.payloads.count, "overflow": core_overflow(c),
                 "free_small": c.own.free_count[0], "free_large": c.own.free_count[1],
                 "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0,
                 "to_core": c.to_core, "from_core": c.from_core, "redirected": c.redirected,

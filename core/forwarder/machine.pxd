@@ -36,12 +36,12 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         T_FLOOD
         LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
-        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_PHASES
     ctypedef struct core_pool:
         uint32_t live, entry_bytes
     ctypedef struct core_alias_table:
         uint32_t count
-        uint64_t seed
+        uint64_t seed, bytes
     uint64_t alias_hash(uint64_t, const uint8_t *, uint32_t)
     ctypedef struct core_payloads:
         uint32_t count
@@ -207,7 +207,9 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
     uint64_t pool_handle(const void *)
     bint address_idle(const core_address *)
     bint address_used(const core_address *)
-    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
+    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint)
+    bint alias_evict(core_router *, core_address **)
+    const uint64_t ALIAS_BYTES
     uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)

@@ -10,6 +10,7 @@
 
 #define FAN_AT_ONCE 2u                 /* few receivers are many here */
 #define FAN_BEHIND 20u
+#define ALIAS_BYTES (20u * 1100u)
 #include "core/forwarder/unity.c"
 
 #define WORKERS 2u
@@ -132,9 +133,9 @@ static void telemetry(core_router *c, core_flow *f)
 static void python(core_router *c, enum core_stop stop, core_address **addresses)
 {
     if (stop == STOP_UNKNOWN) {
-        core_address *evicted = NULL;
-        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2),
-                     &evicted);
+        core_address *idle = NULL;
+        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2));
+        while (alias_evict(c, &idle)) continue;
         return;
     }
     if (stop == STOP_LOCAL) {

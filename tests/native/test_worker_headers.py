@@ -57,3 +57,9 @@ def test_two_ends_of_a_session_agree(build, run, seed):
     """Deliveries in pieces between two sessions whose numbers wrap."""
     done = run(build("lane_ends", "address,undefined"), str(seed), "100")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_texts_cannot_be_chosen_so_that_they_collide(build, run):
+    """The hash of tables is SipHash; a pattern that undid itself for every seed does so no more."""
+    done = run(build("hash", "address,undefined"), "300")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -37,6 +37,7 @@ GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nod
     while (room < nodes * 2) room *= 2;
     x->separator = separator;
     x->alternate = EXCHANGE_NONE;
+    x->seed = c->aliases.seed;
     x->slot_mask = room - 1;
     x->node = (core_exchange_node *) calloc(nodes + 1, sizeof *x->node);
     x->slot = (uint32_t *) malloc(room * sizeof *x->slot);
@@ -54,7 +55,7 @@ GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nod
 
 static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
 {
-    return (uint32_t) alias_hash(parent, token, length) & x->slot_mask;
+    return (uint32_t) alias_hash_in(x->seed, parent, token, length) & x->slot_mask;
 }
 
 /* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */

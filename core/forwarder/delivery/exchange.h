@@ -37,6 +37,7 @@ typedef struct core_exchange {
     uint32_t alternate;        /* hop for what goes nowhere else; EXCHANGE_NONE */
     core_exchange_node *node;
     uint32_t *slot, slot_mask; /* children by hash of parent and token */
+    uint64_t seed;
     uint32_t *active[2];
     uint8_t *tokens;
     core_binding *binding;

@@ -39,7 +39,6 @@ PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t pri
     f->untold = !told;
     in->fans++;
     in->copy_count++;
-    in->holders++;
     if (a->fan) {
         a->fan_last->next = f;
         a->fan_last = f;

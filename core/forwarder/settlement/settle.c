@@ -188,20 +188,33 @@ static inline core_outcome in_take_merged(core_in *in)
 #define CONSUMED_FEW 16u               /* copies of which each step is told */
 #define CONSUMED_STEP 32768u           /* with more, those who have read so little more count as one */
 
-/* A copy has read `to` octets, `from` before; UINT64_MAX: it is over.  The sender's worker may free what every reader
- * has read.  The copies are searched for the slowest when all that were so slow have moved on: with many copies, which
- * are never at the same octet, once for each 32 KiB that all of them have read. */
-PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to)
+/* The sender's worker may free what every reader has read.  The copies are searched for the slowest when all that were
+ * so slow have moved on: with many copies, which are never at the same octet, once for each 32 KiB that all of them
+ * have read. */
+static void in_slowest(core_router *c, core_in *in)
 {
-    if (from > in->near || to <= in->near || --in->holders) return;
     uint64_t least = UINT64_MAX;
     for (const core_out *out = in->copies; out; out = out->sibling)
         if (out->progress < least) least = out->progress;
     in->near = in->copy_count > CONSUMED_FEW && least < UINT64_MAX - CONSUMED_STEP ? least + CONSUMED_STEP : least;
-    for (const core_out *out = in->copies; out; out = out->sibling) in->holders += out->progress <= in->near;
+    in->ahead = 0;
+    for (const core_out *out = in->copies; out; out = out->sibling) in->ahead += out->progress > in->near;
     if (!in->copies || least <= in->consumed || !in->link || !in->peer || (in->flags & IN_ABORTED)) return;
     in->consumed = least;
     in_post(c, in, W_CONSUMED)->length = least;
+}
+
+/* A copy has read `to` octets, `from` before. */
+PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to)
+{
+    if (from <= in->near && to > in->near && ++in->ahead == in->copy_count) in_slowest(c, in);
+}
+
+/* A copy that had read so much is gone. */
+static void in_left(core_router *c, core_in *in, uint64_t progress)
+{
+    if (progress > in->near) in->ahead--;
+    else if (in->ahead == in->copy_count) in_slowest(c, in);
 }
 
 /* ---- copies ---- */
@@ -226,7 +239,7 @@ __attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, 
         in_settle(c, in, &merged);
     } else {
         if (open && !in->open) in_tell(c, in, in_take_merged(in));
-        in_consumed(c, in, progress, UINT64_MAX);
+        in_left(c, in, progress);
     }
 }
 

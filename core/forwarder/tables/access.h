@@ -7,7 +7,9 @@
 #include "shm/memory/layout.h"
 #include "shm/unity.h"
 
-#define ALIAS_LIMIT 16384u
+#ifndef ALIAS_BYTES
+#define ALIAS_BYTES (128ull << 20)     /* what spellings may cost: some 200,000 of common length */
+#endif
 #define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
 #define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
 #define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */
@@ -89,7 +91,6 @@ static INLINED void in_add_copy(core_in *in, core_out *out)
     if (in->copies) in->copies->sibling_prev = out;
     in->copies = out;
     in->copy_count++;
-    in->holders++;
 }
 
 static INLINED void in_drop_copy(core_out *out)
@@ -109,10 +110,12 @@ static inline bool state_is_terminal(uint32_t state)
 
 PRIVATE core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length);
 PRIVATE void alias_drop_all(core_router *c, core_address *address);
+PRIVATE void alias_close(core_alias_table *t);
 GLUE bool address_used(const core_address *a);
 GLUE bool address_idle(const core_address *a);
 GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
-                       bool agent, core_address **evicted);
+                       bool agent);
+GLUE bool alias_evict(core_router *c, core_address **idle);
 
 /* ---- override texts: text.c ---- */
 

@@ -3,73 +3,116 @@
  *
  * A scope stands for the rights of some links (vhost policy); its number is never used again, so what was found out for
  * it cannot be taken for another's.  Python resolves a text once (normalisation, patterns) and inserts it here; later
- * messages find it without Python.  Bounded: when the table is full, a sweep takes out what was not looked up since the
- * last one.  An address that has neither links nor aliases is unused and may be forgotten.
+ * messages find it without Python.  An address that has neither links nor aliases is unused and may be forgotten.
+ *
+ * Bounded by what they cost in memory: beyond it a sweep takes out some that were not looked up since the last one.
+ * The table grows by one bucket for each alias (linear hashing), so that nobody waits while all are put elsewhere.
  */
 #include "core/forwarder/tables/access.h"
 
+#define ALIAS_FIRST 256u               /* buckets in the beginning */
+#define ALIAS_COST 512u                /* bytes of an alias beside its text, with an address of its own here and in
+                                        * Python */
+#define ALIAS_TEXTS 2u                 /* and its text stands so often in memory */
+#define ALIAS_LOOKS 8u                 /* aliases looked at to find one that is not used */
+#define ALIAS_STEPS 64u                /* buckets */
+
+static inline core_alias **alias_bucket(const core_alias_table *t, uint64_t hash)
+{
+    const uint32_t at = (uint32_t) hash & (2 * t->room - 1);
+    return &t->bucket[at < t->room + t->split ? at : at & (t->room - 1)];
+}
+
+static inline core_alias *alias_search(const core_alias_table *t, uint64_t hash, uint32_t scope, const uint8_t *text,
+                                       uint32_t length)
+{
+    core_alias *a = t->room ? *alias_bucket(t, hash) : NULL;
+    while (a && (a->hash != hash || a->length != length || a->scope != scope || memcmp(a->text, text, length)))
+        a = a->chain;
+    return a;
+}
+
+/* A number made of a text in next to no time, which others may make of theirs, too. */
+static INLINED uint64_t alias_sketch(uint32_t scope, const uint8_t *text, uint32_t length)
+{
+    uint64_t first, last;
+    if (length < 8) {
+        first = last = sip_rest(text, length);
+    } else {
+        memcpy(&first, text, 8);
+        memcpy(&last, text + length - 8, 8);
+    }
+    return (first + scope) * 0xff51afd7ed558ccdull ^ (last + length) * 0xc4ceb9fe1a85ec53ull;
+}
+
+/* What was found lately is found by its sketch.  Who makes the sketches of many texts alike has the table searched for
+ * each of them, no more. */
 PRIVATE inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length)
 {
-    if (!t->room) return NULL;
-    uint64_t hash = alias_hash(t->seed + scope, text, length);
-    for (uint32_t i = (uint32_t) hash & (t->room - 1);; i = (i + 1) & (t->room - 1)) {
-        core_alias *a = t->slot[i];
+    const uint64_t sketch = alias_sketch(scope, text, length);
+    const uint32_t at = (uint32_t) (sketch >> 56);
+    core_alias *a = t->recent[at].alias;
+    if (!a || t->recent[at].sketch != sketch || a->length != length || a->scope != scope
+        || memcmp(a->text, text, length)) {
+        a = alias_search(t, alias_hash_in(t->seed, scope, text, length), scope, text, length);
         if (!a) return NULL;
-        if (a->hash == hash && a->length == length && a->scope == scope && !memcmp(a->text, text, length)) {
-            a->used = true;
-            return a;
-        }
+        t->recent[at].sketch = sketch;
+        t->recent[at].alias = a;
     }
+    a->used = true;
+    return a;
 }
 
-static void alias_place(core_alias_table *t, core_alias *a)
+/* Room for twice as many buckets.  The kernel moves large arrays without copying them. */
+static bool alias_room(core_alias_table *t)
 {
-    uint32_t i = (uint32_t) a->hash & (t->room - 1);
-    while (t->slot[i]) i = (i + 1) & (t->room - 1);
-    t->slot[i] = a;
-    t->count++;
-}
-
-static bool alias_grow(core_alias_table *t)
-{
-    core_alias_table larger = {.room = t->room ? t->room * 2 : 256, .seed = t->seed, .sweep = t->sweep};
-    larger.slot = (core_alias **) calloc(larger.room, sizeof *larger.slot);
-    if (!larger.slot) return false;
-    for (uint32_t i = 0; i < t->room; i++)
-        if (t->slot[i]) alias_place(&larger, t->slot[i]);
-    free(t->slot);
-    *t = larger;
+    uint32_t room = t->room ? t->room * 2 : ALIAS_FIRST;
+    core_alias **grown = (core_alias **) realloc(t->bucket, 2ull * room * sizeof *grown);
+    if (!grown) return false;
+    if (!t->room) memset(grown, 0, room * sizeof *grown);
+    t->bucket = grown;
+    t->room = room;
+    t->split = 0;
     return true;
 }
 
-static void alias_remove_at(core_alias_table *t, uint32_t at)
+/* Divides one bucket. */
+static bool alias_split(core_alias_table *t)
 {
-    core_alias *a = t->slot[at];
+    if ((!t->room || t->split == t->room) && !alias_room(t)) return false;
+    core_alias *a = t->bucket[t->split], **low = &t->bucket[t->split], **high = &t->bucket[t->room + t->split];
+    t->split++;
+    *low = *high = NULL;
+    for (core_alias *chain; a; a = chain) {
+        core_alias **to = alias_bucket(t, a->hash);
+        chain = a->chain;
+        a->chain = *to;
+        *to = a;
+    }
+    return true;
+}
+
+static uint64_t alias_cost(uint32_t length) { return ALIAS_COST + (uint64_t) length * ALIAS_TEXTS; }
+
+static void alias_remove(core_alias_table *t, core_alias *a)
+{
+    core_alias **at = alias_bucket(t, a->hash);
+    while (*at != a) at = &(*at)->chain;
+    *at = a->chain;
+    const uint32_t recent = (uint32_t) (alias_sketch(a->scope, a->text, a->length) >> 56);
+    if (t->recent[recent].alias == a) t->recent[recent].alias = NULL;
     if (a->prev) a->prev->next = a->next;
     else if (a->address) a->address->aliases = a->next;
     if (a->next) a->next->prev = a->prev;
-    free(a);
-    t->slot[at] = NULL;
     t->count--;
-    uint32_t mask = t->room - 1;
-    for (uint32_t i = (at + 1) & mask; t->slot[i]; i = (i + 1) & mask) {
-        uint32_t home = (uint32_t) t->slot[i]->hash & mask;
-        if (((i - home) & mask) < ((i - at) & mask)) continue;
-        t->slot[at] = t->slot[i];
-        t->slot[i] = NULL;
-        at = i;
-    }
+    t->bytes -= alias_cost(a->length);
+    free(a);
 }
 
 /* Forgets every spelling of an address: it has lost its last link. */
 PRIVATE void alias_drop_all(core_router *c, core_address *address)
 {
-    core_alias_table *t = &c->aliases;
-    while (address->aliases) {
-        uint32_t i = (uint32_t) address->aliases->hash & (t->room - 1);
-        while (t->slot[i] != address->aliases) i = (i + 1) & (t->room - 1);
-        alias_remove_at(t, i);
-    }
+    while (address->aliases) alias_remove(&c->aliases, address->aliases);
 }
 
 /* Whether an address has links here or at another router, or something of the router's own holds it. */
@@ -79,43 +122,66 @@ GLUE bool address_used(const core_address *a)
 }
 GLUE bool address_idle(const core_address *a) { return !a->aliases && !address_used(a); }
 
-/* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
- * its address if nothing uses that any more. */
-static core_address *alias_evict(core_alias_table *t)
+/* The next alias that was not used since the sweep passed it, or after some the next one of all. */
+static core_alias *alias_spare(core_alias_table *t)
 {
-    for (uint32_t step = 0; step < 2 * t->room; step++) {
-        uint32_t at = t->sweep++ & (t->room - 1);
-        core_alias *a = t->slot[at];
-        if (!a) continue;
-        if (!a->used) {
-            core_address *address = a->address;
-            alias_remove_at(t, at);
-            return address && address_idle(address) ? address : NULL;
+    core_alias *found = NULL;
+    for (uint32_t step = 0, looks = 0; !found || (step < ALIAS_STEPS && looks < ALIAS_LOOKS); step++) {
+        if (t->sweep >= t->room + t->split) t->sweep = 0;
+        for (core_alias *a = t->bucket[t->sweep++]; a; a = a->chain) {
+            if (!a->used) return a;
+            a->used = false;
+            found = a;
+            looks++;
         }
-        a->used = false;
     }
-    return NULL;
+    return found;
 }
 
-/* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has
- * become idle to make room, or NULL. */
-GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
-                       bool agent, core_address **evicted)
+/* Takes an alias out if they cost too much; false: they do not.  `idle`: its address, if nothing uses that any more, or
+ * NULL. */
+GLUE bool alias_evict(core_router *c, core_address **idle)
 {
     core_alias_table *t = &c->aliases;
-    if (alias_find(t, scope, text, length)) return true;
-    if (t->count >= ALIAS_LIMIT) *evicted = alias_evict(t);
-    if (*evicted == address) *evicted = NULL;   /* about to be used again */
-    if (t->count * 2 >= t->room && !alias_grow(t)) return false;
+    *idle = NULL;
+    if (t->bytes <= ALIAS_BYTES) return false;
+    core_alias *a = alias_spare(t);
+    core_address *address = a->address;
+    alias_remove(t, a);
+    if (address && address_idle(address)) *idle = address;
+    return true;
+}
+
+/* `address` NULL: the scope has no right to it.  False only when memory is used up. */
+GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
+                       bool agent)
+{
+    core_alias_table *t = &c->aliases;
+    const uint64_t hash = alias_hash_in(t->seed, scope, text, length);
+    if (alias_search(t, hash, scope, text, length)) return true;
+    if (t->count >= t->room + t->split && !alias_split(t)) return false;
     core_alias *a = (core_alias *) malloc(sizeof *a + length);
     if (!a) return false;
+    core_alias **bucket = alias_bucket(t, hash);
     *a = (core_alias) {
-        .hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope,
+        .hash = hash, .address = address, .chain = *bucket, .scope = scope,
         .next = address ? address->aliases : NULL, .used = true, .agent = agent, .length = length,
     };
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;
     if (address) address->aliases = a;
-    alias_place(t, a);
+    *bucket = a;
+    t->count++;
+    t->bytes += alias_cost(length);
     return true;
+}
+
+PRIVATE void alias_close(core_alias_table *t)
+{
+    for (uint32_t i = 0; i < t->room + t->split; i++)
+        for (core_alias *a = t->bucket[i], *chain; a; a = chain) {
+            chain = a->chain;
+            free(a);
+        }
+    free(t->bucket);
 }

@@ -113,11 +113,11 @@ typedef struct core_in {
     struct core_out *copies;
     uint64_t peer;             /* the worker's handle; 0: it has none */
     uint64_t length, consumed;
-    uint64_t near;             /* copies that have read no more than this hold `consumed` back: `holders` of them */
+    uint64_t near;             /* copies that have read no more than this hold `consumed` back: all but `ahead` */
     uint64_t arrived;
     uint32_t block;            /* content, in arena `arena` */
     uint32_t copy_count;       /* and its fans */
-    uint32_t holders;
+    uint32_t ahead;
     uint32_t open;             /* multicast: copies without a terminal state */
     uint32_t state;            /* multicast: merged so far */
     uint32_t detail;           /* multicast: payload of `state` */
@@ -265,6 +265,7 @@ typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;
     core_address *address;     /* NULL: this scope has no right to it */
     struct core_alias *next, *prev;        /* of the same address */
+    struct core_alias *chain;  /* of the same bucket */
     uint32_t scope;            /* for links of this scope only */
     bool used;                 /* looked up since the last sweep */
     bool agent;                /* a router's management agent is called so */
@@ -272,10 +273,15 @@ typedef struct core_alias {    /* an address as senders spell it */
     uint8_t text[];
 } core_alias;
 
+#define ALIAS_RECENT 256u
+
 typedef struct {
-    core_alias **slot;         /* open addressing, linear probing */
-    uint32_t count, room;      /* room: a power of two, at most half full */
-    uint32_t sweep;
+    struct { uint64_t sketch; core_alias *alias; } recent[ALIAS_RECENT];       /* found lately, by their sketch */
+    core_alias **bucket;       /* room + split of them, in chains */
+    uint32_t count;
+    uint32_t room, split;      /* room: a power of two; the buckets before `split` are divided already */
+    uint32_t sweep;            /* the bucket at which the next search for an unused one begins */
+    uint64_t bytes;            /* what all of them cost */
     uint64_t seed;             /* of the hash: a client cannot choose texts that collide */
 } core_alias_table;
 

@@ -90,8 +90,7 @@ GLUE void core_close(core_router *c)
     }
     close_texts(c);
     stall_close(c);
-    for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
-    free(c->aliases.slot);
+    alias_close(&c->aliases);
     for (uint32_t i = 0; i <= c->workers; i++) free(c->payloads.reader[i]);
     pool_close(&c->ins);
     pool_close(&c->outs);
