@@ -160,6 +160,11 @@ cdef class Forwarder:
         """Return a message's `to` and its link's scope after UNKNOWN. The message waits for their ``add_alias``."""
         return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length), self.core.text_scope
 
+    def unpark(self, uint32_t worker, uint32_t link, uint32_t generation) -> bool:
+        """Handle what waits on a link that is about to go. Return True if ``unknown`` tells an address to find first."""
+        cdef core_link *l = self.link(worker, link, generation)
+        return l is not NULL and park_finish(self.core, l) == STOP_UNKNOWN
+
     # ---- addresses ----
 
     def add_address(self, uint8_t treatment, int priority=-1, bint listed=True, uint8_t phase=0) -> int:

@@ -274,6 +274,7 @@ cdef extern from "core/forwarder/turns/turns.h" nogil:
     int core_run(core_router *, uint64_t, uint64_t)
     int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
     uint64_t clock_now()
+    int park_finish(core_router *, core_link *)
     int core_action(core_router *, uint32_t, const routerd_record *)
 
 cdef extern from "core/flow_log/flow_log.h" nogil:

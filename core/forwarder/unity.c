@@ -12,6 +12,7 @@
 #include "core/forwarder/delivery/fan.c"
 #include "core/forwarder/delivery/link_route_pair.c"
 #include "core/forwarder/delivery/local.c"
+#include "core/forwarder/delivery/park.c"
 #include "core/forwarder/delivery/provenance.c"
 #include "core/forwarder/delivery/redirect.c"
 #include "core/forwarder/delivery/transit.c"

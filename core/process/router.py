@@ -129,14 +129,17 @@ class Core(Base):
 
     def _handle(self, stop: int) -> None:
         if stop == UNKNOWN:
-            text, scope = self.forwarder.unknown()
-            self.addresses.learn(text, scope, self.admissions.scopes)
+            self._learn()
         elif stop == CONTROL:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:
             self.local.work()
             for plane in self.planes:
                 plane.work()
+
+    def _learn(self) -> None:
+        text, scope = self.forwarder.unknown()
+        self.addresses.learn(text, scope, self.admissions.scopes)
 
     def _control(self, worker: int, kind: int, payload: bytes | None) -> None:
         decoder = self._decoders.get(kind)
@@ -156,6 +159,8 @@ class Core(Base):
             case Attach():
                 self.attaches.attach(worker, message, self.connections.find(worker, message.connection))
             case Detach():
+                while self.forwarder.unpark(worker, message.link, message.generation):
+                    self._learn()
                 self.attaches.detach(worker, message)
             case ConnectionOpened():
                 self.connections.opened(worker, message)

@@ -180,6 +180,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
     core_address *a = l->address;
     l->leaving = true;
     pair_part(l);
+    park_drop(c, l);
     if (link_inter_router(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
         if (a) {

@@ -112,6 +112,15 @@ PRIVATE uint32_t fan_turn(core_router *c);
 PRIVATE uint32_t fan_leave(core_address *a, uint32_t place);
 PRIVATE void fan_drop(core_router *c, core_address *a);
 
+/* ---- links that wait for an address: park.c ---- */
+
+PRIVATE void park_append(core_router *c, core_link *l);
+PRIVATE core_link *park_take(core_router *c);
+PRIVATE void park_put(core_router *c, core_link *l, const routerd_record *r);
+PRIVATE bool park_follows(core_router *c, uint32_t w, const routerd_record *r);
+PRIVATE void park_end(core_link *l);
+PRIVATE void park_drop(core_router *c, core_link *l);
+
 /* ---- to other routers: transit.c ---- */
 
 PRIVATE core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority);

@@ -50,7 +50,7 @@ PRIVATE void pair_drained(core_router *c, core_link *in, uint32_t credit)
 /* The other end goes on alone. */
 PRIVATE void pair_part(core_link *l)
 {
-    if (!l->pair) return;
+    if (l->kind != LINK_ROUTED || !l->pair) return;
     l->pair->pair = NULL;
     l->pair = NULL;
 }

@@ -172,6 +172,13 @@ typedef struct {               /* stream.c: a connection's links for messages th
     struct core_link *growing; /* no link: on it are incomplete messages that are still short */
 } core_streams;
 
+typedef struct core_park {     /* park.c: records of a link that wait until an address is found */
+    struct core_link *next;
+    routerd_record *record;
+    uint32_t head, count, room;
+    bool asked;                /* the control plane was asked for the first one's address */
+} core_park;
+
 #define RATE_SLOTS 5u
 
 typedef struct {               /* what management is told of a link; deliveries are counted when they are over */
@@ -225,7 +232,10 @@ typedef struct core_link {     /* what each message reads or writes stands first
     uint64_t deliveries;
     core_link_counts counts;
     struct core_link *next, *prev;         /* incoming: in the address's list; outgoing: in the rank's */
-    struct core_link *pair; /* routed: the other end; NULL: it is gone */
+    union {
+        struct core_link *pair;        /* routed: the other end; NULL: it is gone */
+        struct core_park *park;        /* incoming, not routed: what waits for an address; NULL: nothing */
+    };
     union {
         struct {               /* incoming */
             struct core_text *text;    /* what the next router is told of its address, if the address has no text */
@@ -318,6 +328,8 @@ typedef struct core_router {
     core_pool ins, outs, links, addresses, streams, fans;
     core_address *fan_first, *fan_last;    /* addresses with fans, in the order of their turns */
     uint32_t fan_count;
+    struct core_link *park_first, *park_last;      /* parked links, in the order of their turns */
+    uint32_t park_count, park_since;       /* records handled since the control plane was asked for an address */
     core_alias_table aliases;
     core_payloads payloads;
     stats_page *stats;

@@ -14,6 +14,7 @@
 /* and runs Python at least this often: a turn of Python costs as much as hundreds of messages */
 #define CORE_LONGEST_NS 50000000ull
 #define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */
+#define PARK_AFTER 512u                /* records of others between two addresses that are asked for: about 60 us */
 #define CORE_AHEAD 8u                  /* records between the current one and the one whose link is prefetched */
 #define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
@@ -49,18 +50,29 @@ static INLINED void core_ahead(const core_router *c, const core_worker *k)
     if (out->in) core_fetch(out->in->link);
 }
 
+/* Lets a link whose message names an unknown text stand aside. */
+__attribute__((noinline, cold)) static enum core_stop park_link(core_router *c, uint32_t w, const routerd_record *r)
+{
+    park_put(c, link_find(c, w, r->link, r->link_gen), r);
+    return STOP_NOTHING;
+}
+
 /* Handles records of one worker in order, returns their slots at once, and publishes the work made. */
 GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
 {
     core_worker *k = &c->worker[w];
     enum core_stop stop = STOP_NOTHING;
+    bool parked = c->park_first != NULL;
     while (limit-- && stop == STOP_NOTHING) {
         const routerd_record *shared = ring_peek(&k->actions);
         if (!shared) break;
         core_ahead(c, k);
         routerd_record r = *shared;    /* a copy: what was checked must be what is used */
-        stop = action_take(c, w, &r);
-        if (stop == STOP_UNKNOWN) break;
+        if (__builtin_expect(!parked, 1) || !park_follows(c, w, &r)) stop = action_take(c, w, &r);
+        if (__builtin_expect(stop == STOP_UNKNOWN, 0)) {
+            stop = park_link(c, w, &r);
+            parked = true;
+        }
         ring_advance(&k->actions);
         ++*handled;
     }
@@ -84,15 +96,65 @@ static void core_gauges(core_router *c)
     stats_set(c->stats, N_ADDRESSES, c->addresses.live);
 }
 
+/* Handles what stands aside of a link, up to an address that is not known.  False: there is one. */
+static bool park_resume(core_router *c, core_link *l, uint32_t *handled)
+{
+    for (core_park *p = l->park; p->head < p->count; p->head++, ++*handled)
+        if (action_take(c, l->worker, &p->record[p->head]) == STOP_UNKNOWN) return false;
+    return true;
+}
+
+/* Handles what stands aside of a link, which goes.  STOP_UNKNOWN: an address has to be found first. */
+GLUE enum core_stop park_finish(core_router *c, core_link *l)
+{
+    uint32_t handled = 0;
+    const bool done = l->outgoing || l->kind == LINK_ROUTED || !l->park || park_resume(c, l, &handled);
+    return done ? STOP_NOTHING : STOP_UNKNOWN;
+}
+
+/* Gives parked links their turns, each up to the next address that is not known.  One such address is asked for after
+ * so many records of others, or when there are none (`idle`). */
+__attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, uint32_t *handled, bool idle)
+{
+    for (uint32_t n = c->park_count; n; n--) {
+        core_link *l = c->park_first;
+        if (park_resume(c, l, handled)) {
+            park_take(c);
+            park_end(l);
+            continue;
+        }
+        if (!l->park->asked) {
+            if (!idle && c->park_since < PARK_AFTER) break;
+            c->park_since = 0;
+            l->park->asked = true;
+            return STOP_UNKNOWN;
+        }
+        l->park->asked = false;
+        park_append(c, park_take(c));
+    }
+    core_publish(c);
+    return STOP_NOTHING;
+}
+
+static inline bool park_due(const core_router *c)
+{
+    return c->park_first && (c->park_first->park->asked || c->park_since >= PARK_AFTER);
+}
+
 /* Handles one batch of each worker; the next turn starts with another worker. */
 static enum core_stop core_turn(core_router *c, uint32_t *handled)
 {
     enum core_stop stop = STOP_NOTHING;
     core_flush_all(c);
+    if (__builtin_expect(park_due(c), 0)) stop = park_turn(c, handled, false);
     uint32_t w = c->turn;
     for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
         stop = core_batch(c, w, CORE_BATCH, handled);
         w = w + 1 < c->active ? w + 1 : 0;
+    }
+    if (__builtin_expect(c->park_first != NULL, 0)) {
+        if (stop == STOP_NOTHING && !*handled) stop = park_turn(c, handled, true);
+        c->park_since += stop == STOP_CONTROL ? PARK_AFTER / 4 : *handled;
     }
     if (__builtin_expect(c->fan_first != NULL, 0)) {
         *handled += fan_turn(c);

@@ -71,6 +71,7 @@ static void close_texts(core_router *c)
     at = 0;
     for (core_link *l; (l = (core_link *) pool_next(&c->links, &at));) {
         if (!l->outgoing) text_disown(c, l->text);
+        if (!l->outgoing && l->kind != LINK_ROUTED && l->park) park_end(l);
         free(l->memo);     /* or its origins */
     }
 }

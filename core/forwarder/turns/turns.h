@@ -16,6 +16,7 @@ GLUE void core_close(core_router *c);
 GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled);
 GLUE enum core_stop core_step(core_router *c, uint64_t now);
 GLUE uint64_t clock_now(void);
+GLUE enum core_stop park_finish(core_router *c, core_link *l);
 GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy);
 
 /* ---- actions: actions.c ---- */

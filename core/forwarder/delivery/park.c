@@ -1,0 +1,99 @@
+/* Parked links: a message to a text that nobody has looked up yet costs the control plane as much as hundreds of others
+ * cost the core.  So its link stands aside, with all that comes on it, and those behind it in the worker's ring go on.
+ *
+ *   its message names an unknown text --> parked --its turn--> the text is asked for --> its records are handled
+ *       --> in no list, or at the next unknown text parked again behind the others
+ *
+ * What a link sends keeps its order.  A sender has no credit back for what is parked, which bounds it.
+ *
+ * Prohibited: handling a record of a parked link before those that stand aside.
+ */
+#include "core/forwarder/delivery/delivery.h"
+
+#define PARK_FIRST 4u                  /* places for records in the beginning */
+#define PARK_MORE 4096u                /* records beside twice the link's capacity: its worker has lost its mind */
+
+PRIVATE void park_append(core_router *c, core_link *l)
+{
+    l->park->next = NULL;
+    if (c->park_last) c->park_last->park->next = l; else c->park_first = l;
+    c->park_last = l;
+    c->park_count++;
+}
+
+/* The parked link whose turn it is leaves the list. */
+PRIVATE core_link *park_take(core_router *c)
+{
+    core_link *l = c->park_first;
+    c->park_first = l->park->next;
+    if (!c->park_first) c->park_last = NULL;
+    c->park_count--;
+    return l;
+}
+
+/* Lets a record of a link stand aside. */
+__attribute__((noinline, cold)) PRIVATE void park_put(core_router *c, core_link *l, const routerd_record *r)
+{
+    core_park *p = l->park;
+    if (!p) {
+        if (!(p = l->park = (core_park *) calloc(1, sizeof *p))) abort();  /* as for a delivery */
+        park_append(c, l);
+    }
+    if (p->head && p->head >= p->count / 2) {
+        p->count -= p->head;
+        memmove(p->record, p->record + p->head, p->count * sizeof *p->record);
+        p->head = 0;
+    }
+    if (p->count == p->room) {
+        const uint32_t room = p->room ? p->room * 2 : PARK_FIRST;
+        routerd_record *grown = (routerd_record *) realloc(p->record, room * sizeof *grown);
+        if (!grown) abort();
+        p->record = grown;
+        p->room = room;
+    }
+    p->record[p->count++] = *r;
+}
+
+static void park_refuse(core_router *c, core_link *l, const routerd_record *r)
+{
+    if (r->type != A_DELIVER || r->arena != l->worker || r->block >= arena_blocks(&c->arena[l->worker])) return;
+    if (r->flags & F_SETTLED) stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
+    core_release(c, l->worker, r->block, NULL, 0);
+}
+
+/* Whether a worker's record is about what stands aside, and has gone there, too.  Records about earlier deliveries name
+ * them by the core's handle. */
+__attribute__((noinline, cold)) PRIVATE bool park_follows(core_router *c, uint32_t w, const routerd_record *r)
+{
+    const bool later = r->type == A_CONTINUE || (r->type == A_UPDATE && r->flags & F_IN);
+    if (r->type != A_DELIVER && !(later && !r->delivery)) return false;
+    core_link *l = link_find(c, w, r->link, r->link_gen);
+    if (!l || l->outgoing || l->kind == LINK_ROUTED || !l->park) return false;
+    if (l->park->count - l->park->head < PARK_MORE + 2ull * l->capacity) {
+        park_put(c, l, r);
+    } else {
+        count_bad(c);
+        park_refuse(c, l, r);
+    }
+    return true;
+}
+
+/* All that stood aside is handled: the link, which is in no list, goes on. */
+PRIVATE void park_end(core_link *l)
+{
+    free(l->park->record);
+    free(l->park);
+    l->park = NULL;
+}
+
+/* A link goes; what has not been handled is lost. */
+PRIVATE void park_drop(core_router *c, core_link *l)
+{
+    if (l->outgoing || l->kind == LINK_ROUTED || !l->park) return;
+    for (uint32_t n = c->park_count; n; n--) {
+        core_link *one = park_take(c);
+        if (one != l) park_append(c, one);
+    }
+    for (core_park *p = l->park; p->head < p->count; p->head++) park_refuse(c, l, &p->record[p->head]);
+    park_end(l);
+}

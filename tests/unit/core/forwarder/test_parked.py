@@ -1,0 +1,139 @@
+"""Messages to texts that nobody has looked up yet: their link waits for the control plane, and the others go on."""
+
+from bench import contract as n
+from core.forwarder.forward import NOTHING, UNKNOWN
+from core.forwarder.link_terms import LinkTerms
+from shm.statistics.stats import COUNTERS
+from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
+
+AFTER = 512  # loop.c: records of others between two addresses that are asked for
+KNOWN, ANONYMOUS, SECOND = 0, 1, 3  # links of the sender's worker
+
+
+def record(bed: Bed, **fields: int) -> None:
+    assert bed.actions[SENDER].push(n.pack(**fields))
+    bed.actions[SENDER].publish()
+
+
+def push(bed: Bed, link: int, text: bytes, peer: int, flags: int = n.F_COMPLETE) -> int:
+    """A message to a text, of which the core has not heard yet; returns its block."""
+    block = bed.arena.write(text)
+    assert block is not None
+    bed.say_where_to(block, 0, len(text))
+    fields = {"flags": flags, "link": link, "link_gen": 1, "block": block, "peer": peer, "length": len(text)}
+    record(bed, type=n.A_DELIVER, time=1, **fields)
+    return block
+
+
+def learn(bed: Bed) -> bytes:
+    """Resolve the text that the core asks for: all but those of strangers are the bed's address."""
+    text, scope = bed.forwarder.unknown()
+    known = not text.startswith(b"stranger")
+    bed.forwarder.add_alias(text, bed.address if known else bed.forwarder.add_address(1), scope)
+    return text
+
+
+def sent(bed: Bed) -> list[int]:
+    return [r["block"] for r in bed.heard(RECEIVER, n.W_SEND)]
+
+
+def test_others_of_the_worker_do_not_wait() -> None:
+    """A hundred texts never seen before stand in front of a thousand messages; few are looked up meanwhile."""
+    bed = Bed()
+    for i in range(100):
+        push(bed, ANONYMOUS, b"stranger.%d" % i, INCOMING + i)
+    block = bed.arena.write(b"hello")
+    assert block is not None
+    for i in range(2000):
+        record(bed, type=n.A_DELIVER, flags=n.F_COMPLETE, link_gen=1, block=block, peer=INCOMING + 1000 + i, length=5)
+    asked, through = 0, 0
+    while through < 2000:
+        if bed.step() == UNKNOWN:
+            learn(bed)
+            asked += 1
+        through += len(sent(bed))
+    assert asked <= 2000 / AFTER + 2
+    while bed.step() == UNKNOWN:
+        learn(bed)
+        asked += 1
+    assert asked == 100
+    assert len(bed.heard(SENDER, n.W_UPDATE)) == 100, "each is released in the end"
+
+
+def test_a_link_keeps_its_order() -> None:
+    """What comes behind an unknown text waits, whatever it is about; nothing is lost."""
+    bed = Bed()
+    bed.forwarder.add_alias(b"known", bed.address)
+    first = push(bed, ANONYMOUS, b"new.1", INCOMING)
+    second = push(bed, ANONYMOUS, b"known", INCOMING + 1, flags=0)
+    record(bed, type=n.A_CONTINUE, link=ANONYMOUS, link_gen=1, peer=INCOMING + 1, length=9, flags=n.F_COMPLETE)
+    record(
+        bed, type=n.A_UPDATE, link=ANONYMOUS, link_gen=1, peer=INCOMING, state=n.S_RECEIVED, flags=n.F_IN | n.F_SETTLED
+    )
+    third = push(bed, ANONYMOUS, b"new.2", INCOMING + 2)
+    other = push(bed, KNOWN, b"hello", INCOMING + 3)
+    assert bed.step() == UNKNOWN
+    assert sent(bed) == [other]
+    assert learn(bed) == b"new.1"
+    assert bed.step() == UNKNOWN
+    work = [n.unpack(r) for r in iter(bed.work[RECEIVER].pop, None)]
+    assert [(r["type"], r["block"]) for r in work if r["type"] == n.W_SEND] == [(n.W_SEND, first), (n.W_SEND, second)]
+    assert [r["length"] for r in work if r["type"] == n.W_CONTINUE] == [9]
+    assert [r["flags"] & n.F_SETTLED for r in work if r["type"] == n.W_UPDATE] == [n.F_SETTLED]
+    assert learn(bed) == b"new.2"
+    assert bed.step() == NOTHING
+    bed.work[RECEIVER].give_back()
+    assert sent(bed) == [third]
+    assert bed.stats.get(COUNTERS["stale_records"].place) == bed.stats.get(COUNTERS["bad_records"].place) == 0
+
+
+def test_links_take_turns() -> None:
+    """One that names a single new text waits for one text of another, not for all of them."""
+    bed = Bed()
+    bed.forwarder.add_link(SENDER, SECOND, 1, LinkTerms(False, 0, 10))
+    for i in range(10):
+        push(bed, ANONYMOUS, b"stranger.%d" % i, INCOMING + i)
+    push(bed, SECOND, b"mine", INCOMING + 20)
+    texts = []
+    while bed.step() == UNKNOWN:
+        texts.append(learn(bed))
+    assert texts.index(b"mine") <= 2
+    assert len(texts) == 11
+
+
+def test_a_link_that_goes_is_finished_first() -> None:
+    """The control plane finds the addresses of what it has sent before the link is removed."""
+    bed = Bed()
+    blocks = [push(bed, ANONYMOUS, b"new.%d" % i, 0, n.F_COMPLETE | n.F_SETTLED) for i in range(3)]
+    assert bed.step() == UNKNOWN
+    while bed.forwarder.unpark(SENDER, ANONYMOUS, 1):
+        learn(bed)
+    assert bed.forwarder.remove_link(SENDER, ANONYMOUS, 1)
+    assert bed.step() == NOTHING
+    assert sent(bed) == blocks
+
+
+def test_the_links_of_a_dead_worker_are_forgotten() -> None:
+    """With all that waited on them."""
+    bed = Bed()
+    for i in range(3):
+        push(bed, ANONYMOUS, b"new.%d" % i, INCOMING + i)
+    assert bed.step() == UNKNOWN
+    bed.forwarder.reclaim(SENDER)
+    assert bed.step() == NOTHING
+    assert sent(bed) == []
+    assert bed.forwarder.counts()["incoming"] == 0
+
+
+def test_a_worker_that_lost_its_mind_fills_no_memory() -> None:
+    """Far beyond its credit, what comes to a link that waits is refused and its blocks go back."""
+    bed = Bed()
+    block = push(bed, ANONYMOUS, b"new", INCOMING)
+    assert bed.step() == UNKNOWN
+    for _ in range(3):
+        for _ in range(2000):
+            record(bed, type=n.A_DELIVER, link=ANONYMOUS, link_gen=1, block=block, peer=INCOMING, length=3)
+        assert {bed.step() for _ in range(2000 // AFTER + 2)} == {UNKNOWN}
+    refused = 3 * 2000 + 1 - 4096 - 2 * 10
+    assert bed.stats.get(COUNTERS["bad_records"].place) == refused
+    assert len(bed.heard(SENDER, n.W_RELEASE)) == refused
