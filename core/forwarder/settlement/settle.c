@@ -140,6 +140,7 @@ static void in_tell(core_router *c, core_in *in, core_outcome outcome)
 
 PRIVATE inline void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags)
 {
+    if (__builtin_expect(out->flags & OUT_STREAM, 0) && stream_said(c, out, outcome)) return;
     routerd_record *r = out_post(c, out, W_UPDATE, flags);
     outcome_write(c, r, out->link->worker, outcome);
 }
@@ -225,6 +226,7 @@ static void out_transit_over(core_router *c, const core_out *out)
     core_address *a = out->hop ? (core_address *) pool_find(&c->addresses, out->address) : NULL;
     if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;
     if (out->text) text_done(c, out->text);
+    if (out->flags & OUT_STREAM) stream_forget(c, out->in);
     if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
 }
 

@@ -58,6 +58,8 @@ PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *
 PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uint8_t priority, uint32_t state);
 PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled);
 PRIVATE void stream_idle(core_router *c, core_link *l);
+PRIVATE bool stream_said(core_router *c, const core_out *out, const core_outcome *o);
+PRIVATE void stream_forget(core_router *c, core_in *in);
 PRIVATE void stream_drop_link(core_router *c, core_link *l);
 GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams);
 GLUE core_streams *stream_open(core_router *c);

@@ -8,8 +8,8 @@
  *   idle --a stream begins--> carrying --it is over--> idle
  *
  * Copies of messages that are still short stand on `growing`; when no link is idle, those of streams on `waiting`.
- * Both are links to nobody: what is posted to them is lost.  The link that comes next begins with the oldest copy that
- * waits, as it is by then.
+ * Both are links to nobody: what is posted to them is lost, but for what its sender says of a message with one copy.
+ * The link that comes next begins with the oldest copy that waits, as it is by then.
  */
 #include "core/forwarder/settlement/settlement.h"
 
@@ -49,10 +49,45 @@ PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uin
     out->ordinary = pool_handle(to);
 }
 
+/* Takes what the sender has said of a message whose only copy waits. */
+static core_outcome stream_take_said(core_in *in)
+{
+    core_outcome said = {.state = in->state, .extra = in->extra, .detail = in->detail, .arena = in->detail_arena};
+    in->state = 0;
+    in->detail = ROUTERD_NIL;
+    return said;
+}
+
+/* Keeps what a sender says of a message whose only copy waits: the copy's first transfer says it, too.  False: there
+ * are several copies, or it does not wait. */
+PRIVATE bool stream_said(core_router *c, const core_out *out, const core_outcome *o)
+{
+    core_in *in = out->in;
+    if (__builtin_expect(out->link->link != ROUTERD_NIL, 1) || in->flags & IN_MULTICAST) return false;
+    if (!o->state) {
+        core_release_payload(c, o->arena, o->detail);
+        return true;
+    }
+    stream_forget(c, in);
+    in->state = o->state;
+    in->extra = o->extra;
+    in->detail = o->detail;
+    in->detail_arena = o->arena;
+    return true;
+}
+
+/* A copy is over that may have waited. */
+PRIVATE void stream_forget(core_router *c, core_in *in)
+{
+    if (in->flags & IN_MULTICAST) return;
+    core_outcome said = stream_take_said(in);
+    core_release_payload(c, said.arena, said.detail);
+}
+
 /* Sends a copy that no worker has heard of over a link. */
 static void stream_begin(core_router *c, core_out *out, core_link *l)
 {
-    const core_in *in = out->in;
+    core_in *in = out->in;
     link_drop_out(out);
     link_add_out(l, out);
     l->deliveries++;
@@ -66,6 +101,9 @@ static void stream_begin(core_router *c, core_out *out, core_link *l)
     s->length = in->length;
     s->state = out->routed;
     if (out->text) s->extra = (uint64_t) out->text->block + 1;
+    if (in->flags & IN_MULTICAST || !in->state) return;
+    core_outcome said = stream_take_said(in);
+    out_post_update(c, out, &said, 0);
 }
 
 /* More has come of a message that was short: it is complete, it is a stream now, or it stays as it is.  Its sender's

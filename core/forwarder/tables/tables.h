@@ -119,10 +119,10 @@ typedef struct core_in {
     uint32_t copy_count;       /* and its fans */
     uint32_t ahead;
     uint32_t open;             /* multicast: copies without a terminal state */
-    uint32_t state;            /* multicast: merged so far */
-    uint32_t detail;           /* multicast: payload of `state` */
+    uint32_t state;            /* multicast: merged so far; else what the sender has said while its copy waits */
+    uint32_t detail;           /* payload of `state` */
     uint8_t detail_arena;
-    uint8_t extra;             /* multicast: enum routerd_update_detail of `state` */
+    uint8_t extra;             /* enum routerd_update_detail of `state` */
     uint8_t arena;
     uint8_t flags;
     uint16_t fans;             /* multicast: addresses whose receivers are still being served */

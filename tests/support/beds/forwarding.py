@@ -49,12 +49,12 @@ class Bed:
         return block
 
     def heard(self, worker: int, kind: int) -> list[dict[str, int]]:
-        """The work of one kind; the rest is forgotten."""
+        """The work of one kind, or (0) all; the rest is forgotten."""
         found = []
         while (record := self.work[worker].pop()) is not None:
             found.append(n.unpack(record))
         self.work[worker].give_back()
-        return [r for r in found if r["type"] == kind]
+        return [r for r in found if kind in (0, r["type"])]
 
     def sent(self) -> dict[str, int]:
         (record,) = self.heard(RECEIVER, n.W_SEND)

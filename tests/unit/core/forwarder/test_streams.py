@@ -132,6 +132,44 @@ def test_a_short_message_is_aborted() -> None:
     assert border.forwarder.counts()["outgoing"] == 0
 
 
+NOBODYS = 0x29A  # a state that no specification has
+
+
+def say(border: Border, peer: int, state: int = NOBODYS, flags: int = 0) -> int:
+    """The sender says a state with fields; the block that has its octets."""
+    block = border.arena.write(b"octets")
+    assert block is not None
+    update = {"flags": n.F_IN | flags, "state": state, "extra": n.D_PAYLOAD, "arena": SENDER, "block": block}
+    border.act(SENDER, type=n.A_UPDATE, link=0, link_gen=1, peer=peer, **update)
+    return block
+
+
+@pytest.mark.parametrize("settled", [0, n.F_SETTLED])
+def test_what_a_sender_says_of_a_message_that_waits_is_kept(settled: int) -> None:
+    """The last that it has said: the first transfer to the other router says it, too."""
+    border = Border()
+    border.stream(1 << 32 | 1)
+    first = say(border, 1 << 32 | 1)
+    last = say(border, 1 << 32 | 1, flags=settled)
+    assert [r["block"] for r in border.heard(SENDER, n.W_RELEASE)] == [first]
+    border.open(FIRST, STREAM_LINK)
+    border.step()
+    sent, told = [r for r in border.heard(RECEIVER, 0) if r["type"] in (n.W_SEND, n.W_UPDATE)]
+    assert (sent["type"], sent["flags"] & n.F_SETTLED) == (n.W_SEND, settled)
+    assert (told["peer"], told["flags"], told["state"]) == (sent["peer"], 0, NOBODYS)
+    assert (told["arena"], told["block"], told["extra"]) == (SENDER, last, n.D_PAYLOAD)
+
+
+def test_what_was_said_of_a_message_that_never_goes_comes_back() -> None:
+    """Its block is free again, as that of the message."""
+    border = Border()
+    block = border.short(1 << 32 | 1)
+    said = say(border, 1 << 32 | 1)
+    border.go_on(1 << 32 | 1, 5, n.F_ABORTED)
+    assert {r["block"] for r in border.heard(SENDER, n.W_RELEASE)} == {block, said}
+    assert border.sends() == []
+
+
 def test_the_sender_of_a_short_message_goes() -> None:
     """So does what it left."""
     border = Border()
