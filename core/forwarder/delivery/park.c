@@ -13,22 +13,23 @@
 #define PARK_FIRST 4u                  /* places for records in the beginning */
 #define PARK_MORE 4096u                /* records beside twice the link's capacity: its worker has lost its mind */
 
+/* Puts a link behind the others. */
 PRIVATE void park_append(core_router *c, core_link *l)
 {
     l->park->next = NULL;
+    l->park->prev = c->park_last;
     if (c->park_last) c->park_last->park->next = l; else c->park_first = l;
     c->park_last = l;
     c->park_count++;
 }
 
-/* The parked link whose turn it is leaves the list. */
-PRIVATE core_link *park_take(core_router *c)
+/* Takes a link out of the list. */
+PRIVATE void park_unlink(core_router *c, core_link *l)
 {
-    core_link *l = c->park_first;
-    c->park_first = l->park->next;
-    if (!c->park_first) c->park_last = NULL;
+    core_link *next = l->park->next, *prev = l->park->prev;
+    if (prev) prev->park->next = next; else c->park_first = next;
+    if (next) next->park->prev = prev; else c->park_last = prev;
     c->park_count--;
-    return l;
 }
 
 /* Lets a record of a link stand aside. */
@@ -90,10 +91,7 @@ PRIVATE void park_end(core_link *l)
 PRIVATE void park_drop(core_router *c, core_link *l)
 {
     if (l->outgoing || l->kind == LINK_ROUTED || !l->park) return;
-    for (uint32_t n = c->park_count; n; n--) {
-        core_link *one = park_take(c);
-        if (one != l) park_append(c, one);
-    }
+    park_unlink(c, l);
     for (core_park *p = l->park; p->head < p->count; p->head++) park_refuse(c, l, &p->record[p->head]);
     park_end(l);
 }

@@ -173,7 +173,7 @@ typedef struct {               /* stream.c: a connection's links for messages th
 } core_streams;
 
 typedef struct core_park {     /* park.c: records of a link that wait until an address is found */
-    struct core_link *next;
+    struct core_link *next, *prev;
     routerd_record *record;
     uint32_t head, count, room;
     bool asked;                /* the control plane was asked for the first one's address */
@@ -329,7 +329,8 @@ typedef struct core_router {
     core_address *fan_first, *fan_last;    /* addresses with fans, in the order of their turns */
     uint32_t fan_count;
     struct core_link *park_first, *park_last;      /* parked links, in the order of their turns */
-    uint32_t park_count, park_since;       /* records handled since the control plane was asked for an address */
+    uint32_t park_count;
+    uint32_t park_since;       /* records handled since the control plane was asked for an address */
     core_alias_table aliases;
     core_payloads payloads;
     stats_page *stats;

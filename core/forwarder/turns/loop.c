@@ -119,7 +119,7 @@ __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, 
     for (uint32_t n = c->park_count; n; n--) {
         core_link *l = c->park_first;
         if (park_resume(c, l, handled)) {
-            park_take(c);
+            park_unlink(c, l);
             park_end(l);
             continue;
         }
@@ -130,7 +130,8 @@ __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, 
             return STOP_UNKNOWN;
         }
         l->park->asked = false;
-        park_append(c, park_take(c));
+        park_unlink(c, l);
+        park_append(c, l);
     }
     core_publish(c);
     return STOP_NOTHING;
