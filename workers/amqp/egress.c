@@ -200,12 +200,14 @@ __attribute__((always_inline)) static inline bool egress_begin(pump *p, worker_l
     out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) {
         if (!routed_open(p, k, o, length)) { stats_add(p->stats, N_BAD_RECORDS, 1); return false; }
+        if (o->initial_state) initial_state_send(p, o);
         return routed_fits(o->delivery);
     }
     uint64_t tag = ++k->tag;
     o->delivery = delivery_new(k, (const uint8_t *) &tag, sizeof tag, o->settled);
     o->delivery->format = arena_head_of(c)->format;
     delivery_set_context(o->delivery, o);
+    if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_send(p, o);
     message_log(p, k, &p->views[o->arena], o->reader.head, true);
     if (__builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length)) return true;
     stats_add(p->stats, N_BAD_RECORDS, 1);
@@ -224,7 +226,6 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
     /* the core does not know yet: our answer waits for its CONTINUE */
     if (state == CONTENT_ABORTED) return SERVE_BLOCKED;
     if (!o->delivery && !egress_begin(p, k, o, c, length)) { out_fail(p, o); return SERVE_EMPTY; }
-    if (__builtin_expect(o->initial_state != NULL, 0)) initial_state_send(p, o);
     if (state == CONTENT_COMPLETE && !o->reader.position && length <= arena_capacity(v, o->reader.head, true)
         && link_send_whole(k, (const uint8_t *) (c + 1), length)) {
         egress_finish(p, k, o, true);

@@ -218,7 +218,8 @@ PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
                          s->writer.written, flags);
         if (k->to_table) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;
-        if (!s->settled && !k->routed && delivery_remote_state(s->delivery)) post_said(p, k, s, s->delivery);
+        if (k->routed) delivery_clear(s->delivery);             /* the chain has its state */
+        else if (!s->settled && delivery_remote_state(s->delivery)) post_said(p, k, s, s->delivery);
     }
 }
 
@@ -360,7 +361,8 @@ PRIVATE inline void intake_event(pump *p, worker_link *k, delivery *d)
     if (k->conn->denied) return;
     if (delivery_readable(d)) {
         in_delivery *s = k->current;
-        if (s && s->posted && !s->settled && !delivery_aborted(d) && delivery_settled(d)) intake_updated(p, k, d);
+        if (s && s->posted && !s->settled && !delivery_aborted(d) && (delivery_settled(d) || delivery_updated(d)))
+            intake_updated(p, k, d);
         intake_read(p, k, d);
     } else if (delivery_updated(d)) {
         intake_updated(p, k, d);

@@ -291,6 +291,21 @@ def test_a_sender_says_states_of_its_own(pair: Pair) -> None:
     assert (got["settled"], got["state"]) == (True, later)
 
 
+def test_a_sender_says_a_state_of_a_delivery_that_goes_on(pair: Pair) -> None:
+    """2.7.6: it reaches the receiver before the rest of the message."""
+    thing, text = state(0x29A, b"now"), message("g" * 5000)
+    pair.to.write(transfer(0, text[:1000], more=True, state=state(0x29A, b"first")))
+    (first,) = pair.at.frames(1)
+    pair.to.write(disposition(0, receiver=False, settled=False, state=thing))
+    got = pair.at.expect(DISPOSITION, 0, receiver=False)
+    assert (first["state"], got["settled"] or False, got["state"]) == (state(0x29A, b"first"), False, thing)
+    pair.to.write(transfer(None, text[1000:]))
+    rest = pair.at.frames(1)
+    while rest[-1]["more"]:
+        rest += pair.at.frames(1)
+    assert first.payload + b"".join(one.payload for one in rest) == text
+
+
 def test_a_sender_may_settle_a_delivery_that_goes_on(pair: Pair) -> None:
     """2.7.6: discouraged and allowed; the message arrives whole."""
     text = message("g" * 5000)

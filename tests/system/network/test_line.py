@@ -62,6 +62,25 @@ def ends(net: Net, line: list[NetworkRouter]) -> tuple[Peer, Peer]:
     return net.peer(line[0].address), net.peer(line[2].address)
 
 
+@pytest.mark.parametrize("size", [10, 3 * MIB])
+def test_the_state_of_a_transfer_is_there_with_its_message(
+    net: Net, ends: tuple[Peer, Peer], name: str, size: int
+) -> None:
+    """Also with a long one, which goes over links of its own."""
+    receiver = ends[1].receiver(name, credit=10)
+    sender = ends[0].ready_sender(name)
+    for number in range(2):
+        said = sender.delivery(f"said-{number}")
+        said.local.data = [b"x", number]
+        said.update(0x29A)
+        sender.stream(Message(body=b"x" * size).encode())
+        sender.advance()
+        (arrived,) = ends[1].take(receiver)
+        assert (arrived.delivery.remote_state, arrived.delivery.remote.data) == (0x29A, [b"x", number])
+        arrived.settle(ACCEPTED)
+        assert net.settled(said) == [ACCEPTED]
+
+
 @pytest.mark.parametrize("state", [ACCEPTED, REJECTED, RELEASED, MODIFIED])
 def test_settlement_end_to_end(net: Net, ends: tuple[Peer, Peer], name: str, state: int) -> None:
     """The sender hears what its receiver says, and not before."""
