@@ -3,6 +3,7 @@
 # make lint    build, then run ruff and mypy
 # make test    build, then run the linters and all tests; installs PySpark, which takes 500 MB
 # make bench   build, then measure; ARGS="…" go to the runner
+# make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
 # make clean   remove compiled files; make clean-all removes .venv, too
 
 PYTHON ?= python3
@@ -24,8 +25,9 @@ PACKAGES := $(VENV)/.packages
 COMPILED := $(VENV)/.compiled
 NODE := $(VENV)/.node-$(subst $(eval ) ,-,$(RHEA))
 SPARK := $(VENV)/.spark
+FUZZ := $(VENV)/.fuzz
 
-.PHONY: build run lint test bench clean clean-all
+.PHONY: build run lint test bench fuzz clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -46,6 +48,9 @@ test: build $(SPARK) $(NODE)
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
+
+fuzz: build $(FUZZ)
+	$(BIN)/python -m tests.fuzz.run $(or $(MINUTES),1) $(TARGETS) $(if $(KEEP),--keep)
 
 $(SYSTEM): .ci/system-packages
 	.ci/system-packages build $(PYTHON)
@@ -75,6 +80,12 @@ WANTED := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["pro
 $(SPARK): $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
 	$(PIP) install -q -c constraints.txt --no-build-isolation $$($(BIN)/python -c '$(WANTED)')
+	@touch $@
+
+# clang's libFuzzer for native targets, and Atheris for those in Python.
+$(FUZZ): $(PACKAGES)
+	.ci/system-packages fuzz $(PYTHON)
+	$(PIP) install -q -c constraints.txt atheris
 	@touch $@
 
 # A client with another AMQP engine, for system tests.

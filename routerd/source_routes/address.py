@@ -53,7 +53,7 @@ def parse_route(text: str) -> Route:
 
 
 def show_route(route: Route) -> str:
-    """Return a route's text; `parse_route` reads it back unless a name contains `=>` or `#`."""
+    """Return a route's text; `parse_route` reads it back unless a name contains `=>`, `#`, or what is not printed."""
     return ARROW.join(map(str, route))
 
 

@@ -1,7 +1,7 @@
 """A peer that lies harms nobody: others keep their ways and addresses, and the log stays short.
 
-Messages of a real exchange are mutated, in their bytes and in their fields, and given to a router that has an
-honest neighbour, too.
+Messages of a real exchange are mutated in their fields and given to a router that has an honest neighbour, too. The
+fuzzing target `router_messages` changes their octets.
 """
 
 import logging
@@ -18,6 +18,7 @@ from core.interior.message import ALL_MOBILE, decode, encode
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.network import Network
 from shm.contract.routing import NetworkSetup
+from tests.support.beds.strict_port import Port
 
 HONEST, LIAR = 1, 2
 ROUNDS = 1500
@@ -33,72 +34,6 @@ SEEDS = [
     MobileRequest("L", 0).encode("H"),
 ]
 ODD: list[Any] = [None, True, -1, 0, 1, 2**31, 2**63 - 1, "", "A", "x" * 200, "a/b", [], {}, ["A"], {"A": 1}, {"A": -1}]
-
-
-class Port:
-    """A forwarder that insists on its rules."""
-
-    def __init__(self) -> None:
-        self.routers: dict[int, str] = {}
-        self.links: dict[int, int] = {}
-        self.paths: dict[int, tuple[int, int, frozenset[int]]] = {}
-        self.addresses: dict[tuple[str, int], int] = {}
-        self.sent = 0
-
-    def send(self, to: str, content: bytes, neighbour: int | None) -> None:
-        assert decode(content).to == to
-        self.sent += 1
-
-    def add_router(self, bit: int, router_id: str) -> None:
-        assert bit in range(1, 128)
-        assert bit not in self.routers
-        assert router_id not in self.routers.values()
-        self.routers[bit] = router_id
-
-    def remove_router(self, bit: int) -> None:
-        del self.routers[bit]
-        self.paths.pop(bit, None)
-        assert bit not in self.links
-        assert all(other != bit for _, other in self.addresses)
-
-    def set_link(self, bit: int, neighbour: int) -> None:
-        assert bit in self.routers
-        self.links[bit] = neighbour
-
-    def remove_link(self, bit: int) -> None:
-        del self.links[bit]
-
-    def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
-        assert bit in self.routers
-        assert next_hop == -1 or next_hop in self.links
-        assert cost >= 0
-        assert valid_origins <= set(self.routers)
-        self.paths[bit] = (next_hop, cost, valid_origins)
-
-    def set_radius(self, radius: int) -> None:
-        assert radius in range(128)
-
-    def map_destination(self, key: str, bit: int, treatment: int) -> None:
-        assert bit in self.routers
-        assert treatment in range(-1, 6)
-        self.addresses[key, bit] = treatment
-
-    def unmap_destination(self, key: str, bit: int) -> None:
-        del self.addresses[key, bit]
-
-
-def other_bytes(chance: random.Random, content: bytes) -> bytes:
-    """Some octets changed, or a piece taken out or doubled."""
-    mutated = bytearray(content)
-    for _ in range(chance.randint(1, 4)):
-        mutated[chance.randrange(len(mutated))] = chance.randrange(256)
-    at, length = chance.randrange(len(mutated)), chance.randrange(8)
-    match chance.randrange(4):
-        case 0:
-            del mutated[at : at + length]
-        case 1:
-            mutated[at:at] = mutated[at : at + length]
-    return bytes(mutated)
 
 
 def other_fields(chance: random.Random, content: bytes) -> bytes:
@@ -121,8 +56,7 @@ def other_fields(chance: random.Random, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("mutate", [other_bytes, other_fields])
-def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_mutated_fields_harm_nobody(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """The honest neighbour and what lies behind it stay as they are, the log stays short."""
     chance = random.Random(seed)  # noqa: S311  repeatable, and keeps no secret
     port = Port()
@@ -140,7 +74,7 @@ def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.Log
             network.received(HONEST, MobileUpdate("H", 1, {"M0good": 3}).encode(ALL_MOBILE), now)
         if step % 100 == 0:
             network.received(HONEST, Advertisement("H", 5, 1, 1).encode(), now)
-        network.received(LIAR, mutate(chance, chance.choice(SEEDS)), now)
+        network.received(LIAR, other_fields(chance, chance.choice(SEEDS)), now)
         network.tick(now)
     bits = {name: bit for bit, name in port.routers.items()}
     assert port.paths[bits["H"]][:2] == (bits["H"], 1)

@@ -1,6 +1,6 @@
 """Whatever stands in a segment: it is refused with a reason, or used without a crash.
 
-Steps outside the segment are what tests/native/damage.c looks for, under AddressSanitizer.
+The fuzzing target `memory` looks for steps outside the segment, under AddressSanitizer.
 """
 
 import contextlib

@@ -16,7 +16,7 @@
             fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
             fprintf(stderr, __VA_ARGS__); \
             fputc('\n', stderr); \
-            _exit(1); \
+            abort(); \
         } \
     } while (0)
 

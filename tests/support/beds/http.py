@@ -3,7 +3,7 @@
 import socket
 
 from routerd.exporter.gate import Gate
-from routerd.exporter.server import Answer, Door, Request, Server
+from routerd.exporter.server import Answer, Door, Request, Server, Site
 
 GATE = Gate(["router", "*.inside.example"], ["https://app.example"])
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
@@ -20,7 +20,7 @@ def site(request: Request) -> Answer:
 class Bed:
     """A server on a free port and its clients; a turn takes no time unless it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, site: Site = site) -> None:
         self.server = Server()
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)

@@ -1,0 +1,91 @@
+"""The list of all fuzzing targets.
+
+A native target is a C file in tests/fuzz/targets that defines LLVMFuzzerTestOneInput. A Python target is a module there
+that defines ``one(octets)``. Each has a corpus of the same name in tests/fuzz/corpus.
+"""
+
+import importlib.util
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fuzz import material
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests" / "fuzz" / "targets"
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", *WARNINGS, f"-I{ROOT}"]
+SANITIZERS = "address,undefined"
+
+
+def engine() -> list[str]:
+    """How to link the AMQP engine, a module of Python's: with Python."""
+    module = importlib.util.find_spec("cproton_ffi")
+    assert module is not None
+    assert module.origin is not None
+    folder = sysconfig.get_config_var("LIBDIR")
+    folders = [f"-Wl,-rpath,{path}" for path in (folder, Path(module.origin).parent)]
+    return [module.origin, f"-L{folder}", *folders, f"-lpython{sysconfig.get_config_var('LDVERSION')}"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is fuzzed, and in octets how long an input may be."""
+
+    name: str
+    longest: int
+    native: bool = True
+    material: Callable[[Path], None] | None = None  # writes files that the target finds in FUZZ_MATERIAL
+    engine: bool = False  # it needs the AMQP engine
+
+    @property
+    def corpus(self) -> list[Path]:
+        """The files of inputs, in one order."""
+        return sorted((CORPUS / self.name).iterdir())
+
+    def prepare(self, folder: Path) -> dict[str, str]:
+        """Write what the target needs, and return the environment that names it."""
+        if not self.material:
+            return {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.material(folder)
+        return {"FUZZ_MATERIAL": str(folder)}
+
+    def build(self, compiler: str, sanitizers: str, program: Path, *more: str) -> None:
+        """Compile a native target; a failure says what the compiler said."""
+        flags = [*FLAGS, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
+        linked = engine() if self.engine else []
+        command = [compiler, *flags, str(SOURCES / f"{self.name}.c"), *more, *linked, "-o", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+TARGETS = [
+    Target("values", 600),
+    Target("frames", 1200),
+    Target("sessions", 4096),
+    Target("waiting", 2048),
+    Target("utf8", 64),
+    Target("scan", 600),
+    Target("extract", 600),
+    Target("annotations", 1200),
+    Target("source_routes", 1500, material=material.source_routes),
+    Target("websocket", 1024),
+    Target("rmr_frames", 1200),
+    Target("rmr_keys", 400),
+    Target("rmr_records", 1200),
+    Target("memory", 1200),
+    Target("worker", 1500, engine=True),
+    Target("core_actions", 4000),
+    Target("amqp_values", 400, native=False),
+    Target("configuration", 1200, native=False),
+    Target("http", 1200, native=False),
+    Target("management", 600, native=False),
+    Target("route_texts", 100, native=False),
+    Target("router_messages", 1500, native=False),
+    Target("tables", 800, native=False),
+]

@@ -1,0 +1,1 @@
+"""The fuzzing targets, one file each; tests/fuzz/catalogue.py lists them."""
