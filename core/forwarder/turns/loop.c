@@ -18,11 +18,11 @@
 #define CORE_AHEAD 8u                  /* records between the current one and the one whose link is prefetched */
 #define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
-/* Prefetches two cache lines: what each message needs of a link, and most of an address. */
+/* Prefetches two cache lines: what each message needs of a link, and most of an address.  Nothing happens for NULL. */
 static INLINED void core_fetch(const void *entry)
 {
     __builtin_prefetch(entry, 1);
-    __builtin_prefetch((const uint8_t *) entry + 64, 1);
+    __builtin_prefetch((const void *) ((uintptr_t) entry + 64), 1);
 }
 
 /* Prefetches the links that later records are about, and the addresses of those: where there are many, they are in no
