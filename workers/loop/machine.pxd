@@ -15,7 +15,7 @@ cdef extern from "sys/epoll.h" nogil:
     int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
     int EPOLL_CLOEXEC
     int EPOLL_CTL_ADD
-    unsigned int EPOLLIN
+    unsigned int EPOLLIN, EPOLLET
     ctypedef union epoll_data_t:
         uint64_t u64
     cdef struct epoll_event:

@@ -89,12 +89,13 @@ cdef class Pump(AnnotatingPump):
         self.p.low_large = self.p.views[index].large_count // 16
         self.p.reserve = max(CONTROL_RESERVE, self.p.low_small)
         self.p.busy_poll_ns = <uint64_t> busy_poll_us * 1000
-        self.p.doorbell_fd, self.p.wake_fd = doorbell_fd, wake_fd
+        self.p.wake_fd = wake_fd
         self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         if self.p.epoll_fd < 0:
             raise OSError("epoll_create1 failed: too many open files?")
-        e.events = EPOLLIN
-        for fd, kind in ((doorbell_fd, EPOLL_DOORBELL), (wake_fd, EPOLL_WAKE)):
+        # Nobody reads the doorbell: each ring is an event, and its count never gets near the end of 64 bits.
+        for fd, kind, events in ((doorbell_fd, EPOLL_DOORBELL, EPOLLIN | EPOLLET), (wake_fd, EPOLL_WAKE, EPOLLIN)):
+            e.events = events
             e.data.u64 = <uint64_t> kind << 60
             if epoll_ctl(self.p.epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0:
                 raise OSError(f"epoll_ctl failed for descriptor {fd}")
