@@ -107,15 +107,14 @@ class Session:
         elif echo:
             self.tell = True
         if link is None:
-            return f"{opened:d}00 0"
+            return f"{opened:d}0 0"
         returned = 0
         if link.outgoing:
             link.credit, link.drain = left(credit, link.count - (count or 0)), drain
         elif count is not None:
             returned = min(positive(count - link.count), link.credit)
             link.count, link.credit = (link.count + returned) % WRAP, link.credit - returned
-        out = link.outgoing
-        return f"{opened:d}{out and link.credit > 0:d}{out and link.drain:d} {returned}"
+        return f"{opened:d}{link.outgoing and link.credit > 0:d} {returned}"
 
     def send(self, link: Link, *, more: bool, aborted: bool) -> str:
         if not self.out_window or (link.going_on is None and not link.credit):

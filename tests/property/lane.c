@@ -67,7 +67,6 @@ static void say_transfer(out *o, const lane_frame *f, const lane_transfer *t)
     say_octets(o, "state", t->state.at, t->state.size);
     say_true(o, "resume", t->resume);
     say_true(o, "aborted", t->aborted);
-    say_true(o, "batchable", t->batchable);
     say_octets(o, "payload", f->payload, f->payload_size);
 }
 
@@ -89,7 +88,6 @@ static void say_disposition(out *o, const lane_disposition *d)
     say(o, "disposition receiver=%d first=%u last=%u", d->receiver, d->first, d->last);
     say_true(o, "settled", d->settled);
     say_octets(o, "state", d->state.at, d->state.size);
-    say_true(o, "batchable", d->batchable);
 }
 
 static enum lane_fault say_control(out *o, const lane_frame *f)
@@ -101,8 +99,7 @@ static enum lane_fault say_control(out *o, const lane_frame *f)
     if (f->performative == LANE_BEGIN && !(fault = lane_begin_read(f, &b))) {
         say(o, "begin");
         say_number(o, "remote_channel", b.answers, b.remote_channel);
-        say(o, " next_out=%u in_window=%u out_window=%u handle_max=%u", b.next_out, b.in_window, b.out_window,
-            b.handle_max);
+        say(o, " next_out=%u in_window=%u", b.next_out, b.in_window);
     } else if (f->performative == LANE_ATTACH && !(fault = lane_attach_read(f, &a))) {
         say(o, "attach");
         say_octets(o, "name", a.name.at, a.name.size);
@@ -196,10 +193,10 @@ void act(world *w, int what, const uint32_t *with, char *to, size_t room)
         flow = (lane_flow) { .has_next_in = with[1], .next_in = with[2], .in_window = with[3], .has_count = with[4],
                              .count = with[5], .credit = with[6], .drain = with[7], .echo = with[8] };
         lane_heard heard = lane_hear(&w->s, k, &flow);
-        say(&o, "%d%d%d %u", heard.window, heard.credit, heard.drain, heard.returned);
+        say(&o, "%d%d %u", heard.window, heard.credit, heard.returned);
     } else if (what == SEND) {
         lane_transfer t = { .more = with[1], .aborted = with[2] };
-        if (!lane_may_send(&w->s, k)) say(&o, "must wait");
+        if (!w->s.out_window || (!k->begun && !k->credit)) say(&o, "must wait");
         else lane_send(&w->s, k, &t);
         if (t.has_id) say(&o, "id=%u", t.id);
     } else if (what == GRANT) {

@@ -115,6 +115,13 @@ __attribute__((always_inline)) static inline void field_binary(lane_fields *f, a
     f->bad |= amqp_next_binary(&f->items, octets) == AMQP_FIELD_WRONG;
 }
 
+/* Whether the frame is batchable makes no difference. */
+static inline void field_hint(lane_fields *f)
+{
+    bool batchable;
+    field_boolean(f, &batchable);
+}
+
 static inline bool field_ushort(lane_fields *f, uint16_t *n)
 {
     amqp_value v = field_next(f);
@@ -160,7 +167,7 @@ PRIVATE inline enum lane_fault lane_transfer_read(const lane_frame *frame, lane_
     t->state = field_described(&f);
     field_boolean(&f, &t->resume);
     field_boolean(&f, &t->aborted);
-    field_boolean(&f, &t->batchable);
+    field_hint(&f);
     return frame_fault(&f);
 }
 
@@ -191,7 +198,7 @@ PRIVATE inline enum lane_fault lane_disposition_read(const lane_frame *frame, la
     field_uint(&f, &d->last);
     field_boolean(&f, &d->settled);
     d->state = field_described(&f);
-    field_boolean(&f, &d->batchable);
+    field_hint(&f);
     if (f.bad) return LANE_DECODE;
     return (int32_t) (d->last - d->first) < 0 ? LANE_FIELD : LANE_FINE;
 }
@@ -199,12 +206,13 @@ PRIVATE inline enum lane_fault lane_disposition_read(const lane_frame *frame, la
 PRIVATE inline enum lane_fault lane_begin_read(const lane_frame *frame, lane_begin *b)
 {
     lane_fields f = frame->fields;
-    *b = (lane_begin) { .handle_max = UINT32_MAX };
+    uint32_t unused;                   /* the peer's outgoing window, and its handle-max, which the engine keeps to */
+    *b = (lane_begin) { 0 };
     b->answers = field_ushort(&f, &b->remote_channel);
     field_must(&f, field_uint(&f, &b->next_out));
     field_must(&f, field_uint(&f, &b->in_window));
-    field_must(&f, field_uint(&f, &b->out_window));
-    field_uint(&f, &b->handle_max);
+    field_must(&f, field_uint(&f, &unused));
+    field_uint(&f, &unused);
     return frame_fault(&f);
 }
 

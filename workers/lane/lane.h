@@ -92,7 +92,7 @@ typedef struct {
     uint32_t handle, id, format;
     amqp_octets tag;                   /* `at` NULL: none, as in all but the first TRANSFER of a delivery */
     amqp_value state;                  /* `at` NULL: none */
-    bool has_id, has_format, has_settled, settled, more, resume, aborted, batchable;
+    bool has_id, has_format, has_settled, settled, more, resume, aborted;
     uint8_t settle_mode;               /* enum lane_settle_mode: rcv-settle-mode */
 } lane_transfer;
 
@@ -104,13 +104,13 @@ typedef struct {
 typedef struct {
     uint32_t first, last;
     amqp_value state;                  /* `at` NULL: none */
-    bool receiver, settled, batchable;
+    bool receiver, settled;
 } lane_disposition;
 
 typedef struct {
     uint16_t remote_channel;
     bool answers;                      /* it names the channel of a BEGIN of ours */
-    uint32_t next_out, in_window, out_window, handle_max;
+    uint32_t next_out, in_window;
 } lane_begin;
 
 typedef struct {
@@ -213,7 +213,6 @@ typedef struct {
 typedef struct {
     bool window;                       /* the session's window has opened */
     bool credit;                       /* an outgoing link has credit */
-    bool drain;                        /* an outgoing link is to use or give back all its credit */
     uint32_t returned;                 /* credit that an incoming link's sender has given back */
 } lane_heard;
 
@@ -224,7 +223,6 @@ PRIVATE void lane_session_end(lane_session *s);
 PRIVATE enum lane_fault lane_receive(lane_session *s, lane_link *k, const lane_transfer *t, lane_piece *piece);
 PRIVATE void lane_release(lane_session *s, uint32_t transfers);
 PRIVATE lane_heard lane_hear(lane_session *s, lane_link *k, const lane_flow *flow);
-PRIVATE bool lane_may_send(const lane_session *s, const lane_link *k);
 PRIVATE void lane_send(lane_session *s, lane_link *k, lane_transfer *t);
 PRIVATE void lane_grant(lane_link *k, uint32_t credit);
 PRIVATE void lane_drained(lane_link *k);

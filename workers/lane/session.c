@@ -9,7 +9,7 @@
  * Every TRANSFER counts against the window, whatever becomes of it.  A session's FLOW offers the whole window less what
  * the router holds back.
  *
- * The caller writes what is due (`tell`), and asks lane_may_send before each lane_send.
+ * The caller writes what is due (`tell`), and looks at window and credit before each lane_send.
  *
  * Prohibited: lane_send for a link without window, or to begin a delivery without credit; a frame of a session before
  * our BEGIN or behind our END, of a link before our ATTACH or behind our DETACH, of all behind our CLOSE: the caller
@@ -124,7 +124,6 @@ PRIVATE inline lane_heard lane_hear(lane_session *s, lane_link *k, const lane_fl
         k->credit = serial_left(flow->credit, k->count - (flow->has_count ? flow->count : 0));
         k->drain = flow->drain;
         heard.credit = k->credit > 0;
-        heard.drain = k->drain;
     } else if (flow->has_count && serial_past(flow->count, k->count)) {
         uint32_t ahead = flow->count - k->count;
         heard.returned = ahead < k->credit ? ahead : k->credit;
@@ -135,12 +134,6 @@ PRIVATE inline lane_heard lane_hear(lane_session *s, lane_link *k, const lane_fl
 }
 
 /* ---- going ---- */
-
-/* Whether the link may send a TRANSFER now: the next of its delivery, or the first of another one. */
-PRIVATE inline bool lane_may_send(const lane_session *s, const lane_link *k)
-{
-    return s->out_window && (k->begun || k->credit);
-}
 
 /* Gives the link's next TRANSFER its handle and numbers.  `more`, `settled`, `aborted`, and what a first one says
  * besides, are the caller's.  Its delivery-id is in `t` and, until its last TRANSFER, in `k`. */

@@ -130,7 +130,6 @@ PRIVATE inline uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const l
     list_state(&w, t->state);
     list_if_true(&w, t->resume);
     list_if_true(&w, t->aborted);
-    list_if_true(&w, t->batchable);
     return list_end(to, &w, wide);
 }
 
@@ -161,6 +160,5 @@ PRIVATE inline uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, cons
     list_uint_if(&w, d->last != d->first, d->last);
     list_if_true(&w, d->settled);
     list_state(&w, d->state);
-    list_if_true(&w, d->batchable);
     return lane_put_size(to, list_end(to, &w, wide));
 }
