@@ -25,6 +25,7 @@
 #include "core/forwarder/settlement/stream.c"
 #include "core/forwarder/tables/alias.c"
 #include "core/forwarder/tables/arena_read.c"
+#include "core/forwarder/tables/by_peer.c"
 #include "core/forwarder/tables/payload.c"
 #include "core/forwarder/tables/pool.c"
 #include "core/forwarder/tables/rank.c"

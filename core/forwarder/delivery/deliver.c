@@ -88,6 +88,7 @@ PRIVATE INLINED core_in *deliver_in(core_router *c, core_link *l, const routerd_
     if (r->flags & F_SETTLED) in->flags |= IN_PRESETTLED;
     if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
     link_add_in(l, in);
+    if (__builtin_expect(l->by_peer, 0)) by_peer_note(c, in);
     l->granted--;
     l->deliveries++;
     l->counts.last = c->now;

@@ -124,6 +124,11 @@ PRIVATE void text_done(core_router *c, core_text *t);
 GLUE core_text *text_new(const uint8_t *bytes, uint32_t length);
 GLUE void text_disown(core_router *c, core_text *t);
 
+/* ---- deliveries by their workers' handles: by_peer.c ---- */
+
+PRIVATE void by_peer_note(core_router *c, const core_in *in);
+PRIVATE core_in *by_peer_find(core_router *c, core_link *l, uint64_t peer);
+
 /* ---- payloads under way: payload.c ---- */
 
 PRIVATE bool payload_lent(const core_router *c, uint8_t arena, uint32_t block, uint32_t reader);

@@ -215,6 +215,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool bounded;
     bool far;                  /* routed: at another router */
+    bool by_peer;              /* incoming: its deliveries are in their worker's table of them (by_peer.c) */
     union {                    /* by direction: deliveries on it, oldest first */
         struct { core_in *ins, *ins_tail; };
         struct { core_out *outs, *outs_tail; };
@@ -308,6 +309,11 @@ typedef struct {               /* payloads under way: whoever reads one answers 
     uint32_t count;
 } core_payloads;
 
+typedef struct {               /* by_peer.c: a worker's incoming deliveries */
+    uint32_t *in;              /* by the index in its handle: the index in ours, plus 1; 0: none */
+    uint32_t room;
+} core_peers;
+
 /* What becomes of a message: a way is known, it goes nowhere, Python has to find its address, or it is rejected. */
 enum core_route { ROUTE_FOUND, ROUTE_UNROUTABLE, ROUTE_UNKNOWN, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN,
     ROUTE_KEYLESS, ROUTE_RESERVED, CORE_ROUTES };
@@ -333,6 +339,7 @@ typedef struct core_router {
     uint32_t park_since;       /* records handled since the control plane was asked for an address */
     core_alias_table aliases;
     core_payloads payloads;
+    core_peers peers[ROUTERD_MAX_WORKERS + 1];
     stats_page *stats;
     routerd_doorbell *bell;
     sem_t *sem;                /* NULL: driven by steps */

@@ -17,17 +17,15 @@ static INLINED core_out *out_find(core_router *c, uint32_t w, const routerd_reco
     return NULL;
 }
 
-/* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
+/* By the core's handle, or by the worker's. */
 static inline core_in *in_find(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_in *in = r->delivery ? (core_in *) pool_find_of(&c->ins, r->delivery, sizeof(core_in)) : NULL;
     if (in && in->link && in->link->worker == w) return in;
     core_link *l = !r->delivery && r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
-    if (l && !l->outgoing)
-        for (in = l->ins; in; in = in->next)
-            if (in->peer == r->peer) return in;
-    count_stale(c);
-    return NULL;
+    in = l && !l->outgoing ? by_peer_find(c, l, r->peer) : NULL;
+    if (!in) count_stale(c);
+    return in;
 }
 
 /* ---- deliver ---- */

@@ -93,6 +93,7 @@ GLUE void core_close(core_router *c)
     stall_close(c);
     alias_close(&c->aliases);
     for (uint32_t i = 0; i <= c->workers; i++) free(c->payloads.reader[i]);
+    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) free(c->peers[w].in);
     pool_close(&c->ins);
     pool_close(&c->outs);
     pool_close(&c->links);
