@@ -3,6 +3,9 @@
  * Records keep their order: while the queue has records, new ones join it.  The owner calls outbox_publish() once per
  * batch, which moves records from the queue into the ring.  `waiting` is the queue's length, so that the owner can stop
  * accepting work that would add to it.
+ *
+ * A record whose type is still 0 has not got all that it needs.  It waits in the queue, and all behind it do, until the
+ * owner completes it (outbox_first).
  */
 #ifndef ROUTERD_SHM_OUTBOX_H
 #define ROUTERD_SHM_OUTBOX_H
@@ -45,6 +48,9 @@ static inline bool outbox_grow(routerd_outbox *o)
     return true;
 }
 
+/* The record that has waited longest; NULL: none waits. */
+static inline routerd_record *outbox_first(const routerd_outbox *o) { return o->waiting ? &o->queue[o->first] : NULL; }
+
 /* A record that waits for the ring. */
 __attribute__((noinline)) static routerd_record *outbox_queue(routerd_outbox *o)
 {
@@ -71,7 +77,7 @@ static inline bool outbox_publish(routerd_outbox *o)
 {
     while (o->waiting) {
         routerd_record *r = ring_slot(&o->ring);
-        if (!r) break;
+        if (!r || !o->queue[o->first].type) break;
         *r = o->queue[o->first];
         ring_push(&o->ring);
         o->first++;

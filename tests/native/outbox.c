@@ -18,6 +18,7 @@ int main(void)
         for (uint64_t n = random_below(&seed, slow ? 12 : 5); n && posted < ITEMS; n--) {
             routerd_record *r = outbox_post(&out);
             CHECK(!r->length && !r->extra, "a record is zero before it is filled in");
+            r->type = 1;
             r->length = posted++;
             r->extra = mix(r->length);
         }

@@ -24,12 +24,21 @@ enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 /* sound.c */
 PRIVATE bool attach_sound(pn_link_t *l);
 
+/* payload.c */
+PRIVATE uint32_t octets_store(pump *p, const void *bytes, size_t size);
+PRIVATE uint64_t payload_size(const pump *p, uint8_t arena, uint32_t block);
+GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit);
+PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block);
+GLUE bool control_post(pump *p, const routerd_record *said, const void *bytes, size_t size);
+PRIVATE void control_forget(pump *p);
+
 /* disposition.c */
 #define STATE_LONGEST 65536u           /* octets of a state that passes: no frame of ours holds a longer one */
 
-GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r);
-GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit);
-PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block);
+PRIVATE void state_store(pump *p, const uint8_t *octets, uint32_t size, routerd_record *r);
+PRIVATE uint32_t state_lend(pump *p, delivery *d);
+PRIVATE void state_name(const pump *p, uint32_t state, uint32_t block, routerd_record *r);
+PRIVATE void state_returned(pump *p, uint32_t connection, uint32_t generation);
 PRIVATE void disposition_read(pump *p, delivery *d, routerd_record *r);
 PRIVATE void disposition_write(pump *p, delivery *d, const routerd_record *r);
 
@@ -76,6 +85,7 @@ PRIVATE void intake_complete(worker_link *k, arena_content *c, uint64_t size, co
 PRIVATE routerd_record *post_deliver(pump *p, worker_link *k, uint32_t block, uint64_t peer, uint8_t priority,
     uint64_t length, uint8_t flags);
 PRIVATE routerd_record *post_said(pump *p, worker_link *k, const in_delivery *s, delivery *d);
+PRIVATE void intake_said(pump *p, worker_link *k, const in_delivery *s, delivery *d);
 PRIVATE uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found);
 PRIVATE uint8_t extract_whole(const pump *p, const worker_link *k, arena_content *c, uint64_t size,
                               const scan_found *found,
@@ -128,8 +138,12 @@ PRIVATE void out_waits(pump *p, worker_link *k);
 PRIVATE void egress_accept(pump *p, const routerd_record *r);
 PRIVATE void egress_drained(pump *p, worker_link *k);
 PRIVATE enum serve_result egress_turn(pump *p, worker_connection *c);
-PRIVATE void egress_update(pump *p, const routerd_record *r);
 PRIVATE void egress_continue(pump *p, const routerd_record *r);
 PRIVATE void egress_lost(pump *p, worker_link *k);
+
+/* egress_updates.c */
+PRIVATE void out_note(pump *p, const out_delivery *o);
+PRIVATE out_delivery *egress_find(pump *p, const routerd_record *r);
+PRIVATE void egress_update(pump *p, const routerd_record *r);
 
 #endif

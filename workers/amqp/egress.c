@@ -158,22 +158,9 @@ PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
     arena_fetch(&p->views[r->arena], r->block);
     p->unsettled++;
     out_queue(k, o);
+    if (__builtin_expect(k->by_core, 0)) out_note(p, o);
     if (k->queued_settled > k->capacity) drop_presettled(p, k);
     work_add(p, k);
-}
-
-/* The delivery a record of the core names: by our handle, or by the core's own before it knows ours. */
-static out_delivery *egress_find(pump *p, const routerd_record *r)
-{
-    if (r->delivery) {
-        out_delivery *o = (out_delivery *) pool_find(&p->outs, r->delivery);
-        return o && o->core == r->peer ? o : NULL;
-    }
-    worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
-    if (!k) return NULL;
-    for (out_delivery *o = k->queue_first; o; o = o->next) if (o->core == r->peer) return o;
-    for (out_delivery *o = k->unsettled_first; o; o = o->next) if (o->core == r->peer) return o;
-    return NULL;
 }
 
 /* Ends the writing of a delivery, all of whose message is in frames; `sent`: its last frame is complete. */
@@ -310,67 +297,6 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
         }
     }
     return result;
-}
-
-/* Follows the receiver's word on a delivery of an earlier core; no core hears of it. */
-static void egress_forgotten(pump *p, worker_link *k, delivery *d)
-{
-    bool over = delivery_settled(d) || delivery_remote_state(d) >= LANE_ACCEPTED;
-    delivery_clear(d);
-    if (!over) return;
-    delivery_settle(d);
-    mark_dirty(p, k->conn);
-}
-
-/* Reports the receiver's state or settlement of a delivery to the core. */
-PRIVATE inline void egress_updated(pump *p, worker_link *k, delivery *d)
-{
-    out_delivery *o = (out_delivery *) delivery_get_context(d);
-    bool settled = delivery_settled(d);
-    if (!delivery_updated(d)) return;
-    if (!o) { egress_forgotten(p, k, d); return; }
-    if (!settled && !delivery_remote_state(d)) { delivery_clear(d); return; }
-    routerd_record *r = post_update(p, o);
-    r->state = d->state_code;
-    if (__builtin_expect(r->state != S_ACCEPTED, 0)) disposition_read(p, d, r);
-    o->outcome_known = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
-        || r->state == S_TRANSACTIONAL;
-    delivery_clear(d);
-    if (!settled) return;
-    r->flags = F_SETTLED;
-    bool sent = o->sent;
-    out_free(p, o);
-    if (sent) delivery_settle(d);
-    else {
-        delivery_abort(d);                                   /* settled before it had all of it */
-        if (k->routed) routed_credit(p, k);
-        if (k->queue_first) work_add(p, k);
-    }
-    mark_dirty(p, k->conn);
-}
-
-/* Passes a sender's state or settlement (UPDATE of the core) to the receiver. DONE answers a settlement, unless the
- * receiver's outcome has ended the delivery already. */
-PRIVATE inline void egress_update(pump *p, const routerd_record *r)
-{
-    out_delivery *o = egress_find(p, r);
-    if (!o) {
-        if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
-        return;
-    }
-    if (!o->delivery && r->state && !(r->flags & F_SETTLED)) { initial_state_keep(p, o, r); return; }
-    if (o->delivery && r->state) {
-        disposition_write(p, o->delivery, r);
-        delivery_update(o->delivery, r->state);
-    }
-    if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
-    mark_dirty(p, o->link->conn);
-    if (!(r->flags & F_SETTLED)) return;
-    if (!o->sent) { o->settled = true; return; }                /* still to be written: it goes out settled */
-    delivery *d = o->delivery;
-    if (!o->outcome_known) out_times(o, post_done(p, o->link, o->core, 0));
-    out_free(p, o);
-    delivery_settle(d);
 }
 
 PRIVATE inline void egress_continue(pump *p, const routerd_record *r)

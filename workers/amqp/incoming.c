@@ -126,6 +126,19 @@ PRIVATE inline routerd_record *post_said(pump *p, worker_link *k, const in_deliv
     return r;
 }
 
+/* Reports a state of the sender's that settles nothing, if it has not said too many, and if there is a block for it. */
+__attribute__((noinline)) PRIVATE void intake_said(pump *p, worker_link *k, const in_delivery *s, delivery *d)
+{
+    uint32_t block = said_full(k->session->connection) ? ROUTERD_NIL : state_lend(p, d);
+    delivery_clear(d);
+    if (block == ROUTERD_NIL) return;
+    routerd_record *r = post_link(p, A_UPDATE, k);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->flags = F_IN;
+    state_name(p, d->state_code, block, r);
+}
+
 /* Writes the flow extract of a chain that is about to be posted; returns the flag for its record. */
 PRIVATE inline uint8_t extract_chain(const pump *p, uint32_t head, uint64_t size, bool complete,
                                      const scan_found *found)

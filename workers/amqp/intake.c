@@ -344,9 +344,8 @@ static void intake_updated(pump *p, worker_link *k, delivery *d)
         delivery_clear(d);
         return;
     }
-    routerd_record *r = post_said(p, k, s, d);
-    if (!settled) return;
-    r->flags |= F_SETTLED;
+    if (!settled) { intake_said(p, k, s, d); return; }
+    post_said(p, k, s, d)->flags |= F_SETTLED;
     if (s->complete) {
         in_delivery_free(p, s);
         delivery_settle(d);

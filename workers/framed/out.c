@@ -88,7 +88,7 @@ static void framed_unfit(pump *p, out_delivery *o, const char *why)
         r->flags = F_SETTLED;
         r->state = S_REJECTED;
         uint32_t size = outcome_rejected(state, o->link->conn->framed->speaks->unfit_name, why);
-        if (payload_store(p, state, size, r)) r->extra = D_PAYLOAD;
+        state_store(p, state, size, r);
     }
     if (intake_complains(p, why))
         p->on_event(p->self, EV_MESSAGE_REFUSED, o->link->conn, o->link, (void *) (uintptr_t) why, NULL);

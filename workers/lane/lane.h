@@ -166,6 +166,7 @@ typedef struct {
     lane_page *first, *last, *recent;
     lane_page *spare;                  /* empty ones, by `next` */
     bool unordered;                    /* pages stand as they came: nobody asks for the next number */
+    uint32_t passed;                   /* pages that searches for the next number have passed; the caller counts them */
 } lane_map;
 
 PRIVATE bool lane_map_put(lane_map *m, uint32_t key, uint64_t value);

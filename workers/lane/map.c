@@ -131,7 +131,7 @@ static lane_page *page_from(lane_map *m, uint32_t number)
     lane_page *page = page_of(m, number);
     if (page || !m->first || !page_before(m->first->number, number)) return page ? page : m->first;
     for (page = m->last; page && page_before(number, page->number) && page->previous
-         && !page_before(page->previous->number, number);) page = page->previous;
+         && !page_before(page->previous->number, number); m->passed++) page = page->previous;
     return page && page_before(page->number, number) ? NULL : page;
 }
 

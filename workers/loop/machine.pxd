@@ -172,6 +172,7 @@ cdef extern from "workers/loop/api.h" nogil:
         stats_page *stats
         stats_page *others[64]
         pool conns, links, ins, outs
+        uint32_t *outs_of_core
         pn_collector_t *collector
         worker_listener listeners[512]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
@@ -194,7 +195,7 @@ cdef extern from "workers/loop/api.h" nogil:
     bint outbox_attach(routerd_outbox *, routerd_ring *)
     bint ring_consume(routerd_consumer *, routerd_ring *)
     routerd_record *outbox_post(routerd_outbox *)
-    bint payload_store(native_pump *, const void *, size_t, routerd_record *)
+    bint control_post(native_pump *, const routerd_record *, const void *, size_t)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
     void framed_end(native_pump *)
     worker_connection *framed_new(native_pump *, int, uint16_t, bint)

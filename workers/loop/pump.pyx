@@ -5,6 +5,7 @@ workers.loop.engine.load() has to run before this module is imported.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strncpy
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
@@ -113,6 +114,7 @@ cdef class Pump(AnnotatingPump):
         pool_close(&self.p.links)
         pool_close(&self.p.ins)
         pool_close(&self.p.outs)
+        free(self.p.outs_of_core)
 
     # ---- set-up ----
 
@@ -394,7 +396,8 @@ cdef class Pump(AnnotatingPump):
         """Post a control action (record.h, A_CONTROL) to the core; no-op while the worker is detached."""
         if self.p.detached:
             return
-        cdef routerd_record *r = outbox_post(&self.p.actions)
+        cdef routerd_record r
+        memset(&r, 0, sizeof(r))
         r.type = A_CONTROL
         r.state = kind
         r.link = link
@@ -402,9 +405,8 @@ cdef class Pump(AnnotatingPump):
         r.credit = connection
         r.time = connection_generation
         r.arena = self.p.index
-        if not payload_store(&self.p, <const char *> payload, len(payload), r):
-            r.block = ROUTERD_NIL
-            raise MemoryError("no block is left for a control message to the core; raise arenaSize")
+        if not control_post(&self.p, &r, <const char *> payload, len(payload)):
+            raise MemoryError("a control message to the core is larger than the arena; raise arenaSize")
 
 
 include "dial.pxi"

@@ -78,6 +78,7 @@ GLUE void pump_leave(pump *p)
     while (work_turn(p)) continue;
     p->detached = p->resting = true;
     p->grown_count = 0;
+    control_forget(p);
     outbox_detach(&p->actions);
     for (uint32_t i = 0; i < p->conns.high; i++) ((worker_connection *) pool_at(&p->conns, i))->known = false;
     for (uint32_t i = 0; i < p->links.high; i++) {
@@ -92,6 +93,11 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     arena_disown(&p->arena);
     for (uint32_t i = 0; i < p->links.high; i++)
         memset(((worker_link *) pool_at(&p->links, i))->kept, 0, sizeof(((worker_link *) 0)->kept));
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
+        if (c->slot.next_free != SLOT_USED || !c->lane) continue;
+        if (c->lane->said) { c->lane->said = 1; turn_unfill(c->lane); }
+    }
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
         || !ring_consume(&p->work, work))
         return false;

@@ -11,11 +11,12 @@ static void work_release(pump *p, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
     const arena_block *b = arena_at(&p->arena.view, block);
-    worker_link *k = b ? (worker_link *) pool_find2(&p->links, b->note[0], b->note[1]) : NULL;
+    const uint32_t note[2] = { b ? b->note[0] : ROUTERD_NIL, b ? b->note[1] : 0 };
+    worker_link *k = (worker_link *) pool_find2(&p->links, note[0], note[1]);
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (!arena_free_chain(&p->arena, block)) { stats_add(p->stats, N_BAD_RECORDS, 1); return; }
     p->freed = true;
-    if (!k) return;
+    if (!k) { state_returned(p, note[0], note[1]); return; }
     kept_change(p, k, before);
     if (p->paused && !k->kept[0] && !k->kept[1]) conn_resume(p, k->conn);
 }

@@ -3,6 +3,11 @@
 
 #include "workers/session/session.h"
 
+enum {
+    SAID_AT_ONCE = 64,                 /* deliveries of a DISPOSITION between two looks at the clock */
+    PASSED_MOST = 1024, PASSED_NS = 20     /* pages of a map that are passed between two counts; nanoseconds of each */
+};
+
 static void unread_add(worker_link *k, delivery *d)
 {
     d->unread = true;
@@ -92,10 +97,16 @@ PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const la
     uint64_t there = flow.has_handle ? lane_map_get(&s->handles, flow.handle) : HANDLE_IGNORED;
     if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
     worker_link *k = there > HANDLE_IGNORED ? (worker_link *) (uintptr_t) there : NULL;
+    uint64_t began = 0;
+    if (__builtin_expect(s->queue_first != NULL, 0)) {         /* all that wait are looked at */
+        if (!turn_work(l, 0)) return;
+        began = turn_begin(l);
+    }
     lane_heard heard = lane_hear(&s->lane, k ? &k->lane : NULL, &flow);
     if (s->lane.tell) session_due(s);
     mark_dirty(l->p, l->c);
     if (s->queue_first && (heard.window || heard.credit)) queue_flush(s);
+    if (__builtin_expect(began != 0, 0)) turn_count(l, began);
     if (!k) return;
     if (k->lane.tell) tell_later(k);
     k->returned += heard.returned;
@@ -104,19 +115,62 @@ PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const la
     else intake_flow(l->p, k);
 }
 
+/* A DISPOSITION goes on at this delivery-id, in another turn.  It concerns no delivery that begins meanwhile. */
+static void disposition_stop(lane_connection *l, const worker_session *s, const lane_disposition *said, uint32_t id)
+{
+    uint32_t newest = (said->receiver ? s->lane.id_out : s->lane.id_in) - 1;
+    l->behind = l->halfway = true;
+    l->halfway_first = id;
+    l->halfway_last = (int32_t) (said->last - newest) > 0 ? newest : said->last;
+}
+
+/* A DISPOSITION that settles nothing may come again and again, so it takes of its connection's share of the turn. */
+__attribute__((noinline)) static void disposition_says(lane_connection *l, worker_session *s, lane_map *m,
+                                                       lane_disposition *said)
+{
+    if (!turn_work(l, 0)) return;
+    uint64_t began = turn_begin(l);
+    if (l->halfway) {
+        l->halfway = false;
+        said->first = l->halfway_first;
+        said->last = l->halfway_last;
+    }
+    uint32_t id = said->first, n = 0;
+    for (uint64_t there; (there = lane_map_next(m, &id, said->last)); id++) {
+        delivery *d = (delivery *) (uintptr_t) there;
+        bool full = said->receiver && said_full(l);
+        if (full) turn_fill(l);
+        if (full || (++n % SAID_AT_ONCE == 0 && !turn_lasts(l, began))) { disposition_stop(l, s, said, id); break; }
+        if (!said->receiver || !state_same(d, said->state)) {
+            state_note(d, said->state);
+            d->updated = true;
+            if (d->link->outgoing) egress_updated(l->p, d->link, d);
+            else intake_event(l->p, d->link, d);
+        }
+        if (id == said->last) break;
+    }
+    turn_count(l, began);
+    mark_dirty(l->p, l->c);
+}
+
 PRIVATE inline void disposition_arrives(lane_connection *l, worker_session *s, const lane_frame *f)
 {
     lane_disposition said;
     enum lane_fault fault = lane_disposition_read(f, &said);
     if (fault) { fault_raise(l, s, NULL, fault); return; }
     lane_map *m = said.receiver ? &s->lane.out : &s->lane.in;
+    if (__builtin_expect(!said.settled, 0)) { disposition_says(l, s, m, &said); return; }
+    if (__builtin_expect(m->passed > PASSED_MOST, 0)) {
+        uint64_t took = (uint64_t) m->passed * PASSED_NS;
+        m->passed = 0;
+        if (!turn_work(l, took)) return;
+    }
     uint32_t id = said.first;
     for (uint64_t there; (there = lane_map_next(m, &id, said.last)); id++) {
         delivery *d = (delivery *) (uintptr_t) there;
         worker_link *k = d->link;
         state_note(d, said.state);
-        d->settled |= said.settled;
-        d->updated = true;
+        d->settled = d->updated = true;
         if (k->outgoing) egress_updated(l->p, k, d);
         else intake_event(l->p, k, d);
         if (id == said.last) break;

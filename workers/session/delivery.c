@@ -62,8 +62,7 @@ __attribute__((noinline)) static void delivery_unload(delivery *d)
     held_forget(&d->held);
     d->settle_mode = LANE_AS_LINK;
     d->resumed = d->long_tag = false;
-    free(d->state_made);
-    d->state_made = NULL;
+    state_unmake(d);
     state_forget(d);
 }
 

@@ -108,7 +108,7 @@ static void transport_frame(lane_connection *l, const lane_frame *f)
 {
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
     if (!s) { fault_raise(l, NULL, NULL, LANE_CHANNEL); return; }
-    if (s->closed_here || (l->closed_out && f->performative == LANE_FLOW)) return;     /* nothing goes any more */
+    if (s->closed_here || (l->closed_out && f->performative == LANE_FLOW)) { l->halfway = false; return; }
     if (f->performative == LANE_TRANSFER) transfer_arrives(l, s, f);
     else if (f->performative == LANE_FLOW) flow_arrives(l, s, f);
     else disposition_arrives(l, s, f);
@@ -161,7 +161,7 @@ static void frame_arrives(lane_connection *l, const uint8_t *octets, size_t size
     enum lane_fault fault = lane_frame_read(octets, size, &f);
     bool ours = f.performative >= LANE_FLOW && f.performative <= LANE_DISPOSITION;
     if (!fault && !ours && f.performative && !turn_allows(l)) return;
-    if (__builtin_expect(l->c->tracer != NULL, 0)) trace_octets(l->c, false, octets, size);
+    if (__builtin_expect(l->c->tracer != NULL, 0) && !l->halfway) trace_octets(l->c, false, octets, size);
     if (fault) fault_raise(l, NULL, NULL, fault);
     else if (ours) transport_frame(l, &f);
     else if (f.type) fault_raise(l, NULL, NULL, LANE_FRAMING);
@@ -365,6 +365,7 @@ static void spares_free(lane_connection *l)
         free(d);
     }
     l->spare = NULL;
+    long_states_end(l);
 }
 
 static void out_shrink(lane_connection *l, size_t room)

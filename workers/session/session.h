@@ -26,6 +26,7 @@
  *   a connection of which too much waits      held_gone: conn_resume
  *   frames that are behind their share        the next turns: turns_serve
  *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT
+ *   a DISPOSITION while many states are said  state_returned, as their blocks come back: turn_unfill
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
  * What a peer can make grow, and what bounds it:
@@ -38,6 +39,8 @@
  *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes
  *                             some; the engine's answer others, which are not read beyond OUT_MOST (turns.c)
  *   frames behind their turn  what has been read of the socket at once; no more is read
+ *   states of deliveries      on their way: SAID_MOST of a connection besides outcomes, none in the last blocks;
+ *                             those that are kept: one copy for neighbours with the same
  *   an unfinished frame       our frame size, in the engine's buffer or in blocks of the arena
  *
  * A connection without traffic keeps no buffers of these (lane_rest).
@@ -77,6 +80,10 @@ PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began);
 PRIVATE void turn_await(lane_connection *l);
 PRIVATE void turn_forget(lane_connection *l);
 PRIVATE void turn_unchoke(lane_connection *l);
+PRIVATE bool turn_work(lane_connection *l, uint64_t took);
+PRIVATE void turn_fill(lane_connection *l);
+PRIVATE void turn_unfill(lane_connection *l);
+PRIVATE bool said_full(const lane_connection *l);
 PRIVATE void turns_serve(pump *p);
 
 /* arrivals.c */
@@ -114,6 +121,10 @@ PRIVATE size_t session_outgoing(const worker_session *s);
 PRIVATE bool state_bare(const uint8_t *octets, uint32_t size);
 PRIVATE amqp_value state_said(const delivery *d);
 PRIVATE void state_forget(delivery *d);
+PRIVATE void state_share(delivery *d);
+PRIVATE void long_states_end(lane_connection *l);
+PRIVATE bool state_same(const delivery *d, amqp_value state);
+PRIVATE void state_unmake(delivery *d);
 PRIVATE void state_note(delivery *d, amqp_value state);
 PRIVATE void delivery_say(delivery *d, uint32_t code, const uint8_t *octets, uint32_t size);
 PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size);

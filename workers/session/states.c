@@ -1,4 +1,5 @@
 /* The states of deliveries as octets: the peer's as it said them, and those that we say (AMQP 1.0 part 3.4). */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,67 @@ PRIVATE inline bool state_bare(const uint8_t *octets, uint32_t size)
     return size == 4 && octets[1] == AMQP_SMALLULONG && octets[3] == AMQP_LIST0;
 }
 
+/* A long state is kept once for deliveries of a connection that have it one after the other. */
+struct long_state {
+    uint32_t uses, size;
+    uint8_t octets[];
+};
+
+static long_state *long_state_of(uint8_t *octets)
+{
+    return (long_state *) (void *) (octets - offsetof(long_state, octets));
+}
+
+static void long_state_leave(long_state *s)
+{
+    if (s && !--s->uses) free(s);
+}
+
+static long_state *long_state_new(uint32_t size)
+{
+    long_state *s = (long_state *) memory_for(NULL, sizeof *s + size);
+    *s = (long_state) { .uses = 1, .size = size };
+    return s;
+}
+
+/* A state for another delivery: the last one, if that has the same octets, or else a new one, which is the last from
+ * now on. */
+static uint8_t *long_state_take(long_state **last, const uint8_t *octets, uint32_t size)
+{
+    if (!*last || (*last)->size != size || memcmp((*last)->octets, octets, size)) {
+        long_state *s = long_state_new(size);
+        memcpy(s->octets, octets, size);
+        long_state_leave(*last);
+        *last = s;
+    }
+    (*last)->uses++;
+    return (*last)->octets;
+}
+
+/* No other delivery is going to have the connection's last long states. */
+PRIVATE void long_states_end(lane_connection *l)
+{
+    long_state_leave(l->last_said);
+    long_state_leave(l->last_heard);
+    l->last_said = l->last_heard = NULL;
+}
+
 /* Forgets what our state says besides its code. */
 PRIVATE inline void state_forget(delivery *d)
 {
     if (!d->local) return;
-    if (d->local != d->said) free(d->local);
+    if (d->local != d->said) long_state_leave(long_state_of(d->local));
     d->local = NULL;
     d->local_size = 0;
+}
+
+/* Keeps a long state of ours, which has been written, once for those that say it. */
+PRIVATE void state_share(delivery *d)
+{
+    if (!d->local || d->local == d->said) return;
+    long_state *own = long_state_of(d->local);
+    d->local = long_state_take(&d->link->session->connection->last_said, d->local, d->local_size);
+    long_state_leave(own);
 }
 
 /* Room for the octets of our state, which the caller writes. */
@@ -27,7 +82,7 @@ PRIVATE uint8_t *delivery_say_room(delivery *d, uint32_t code, uint32_t size)
 {
     state_forget(d);
     d->laden = true;
-    d->local = size <= sizeof d->said ? d->said : (uint8_t *) memory_for(NULL, size);
+    d->local = size <= sizeof d->said ? d->said : long_state_new(size)->octets;
     d->local_size = size;
     d->local_code = code;
     return d->local;
@@ -75,19 +130,34 @@ PRIVATE inline amqp_value state_said(const delivery *d)
     return (amqp_value) { plain_states[d->local_code - LANE_ACCEPTED], sizeof *plain_states };
 }
 
+/* Forgets the octets of the peer's state that are not in the delivery. */
+PRIVATE void state_unmake(delivery *d)
+{
+    if (d->state_made) long_state_leave(long_state_of(d->state_made));
+    d->state_made = NULL;
+}
+
 /* Keeps the peer's state, if it is sound.  Some senders say the same with each TRANSFER of a delivery. */
 __attribute__((noinline)) static void state_keep(delivery *d, amqp_value state)
 {
     if (d->state_code && d->state_size == state.size && !memcmp(d->state, state.at, state.size)) return;
     if (!lane_state_sound(state)) return;
-    free(d->state_made);
-    d->state_made = state.size > sizeof d->small ? (uint8_t *) memory_for(NULL, state.size) : NULL;
-    uint8_t *at = d->state_made ? d->state_made : d->small;
-    memcpy(at, state.at, state.size);
-    d->state = at;
-    d->state_size = (uint32_t) state.size;
+    uint32_t size = (uint32_t) state.size;
+    long_state **last = &d->link->session->connection->last_heard;
+    uint8_t *made = size > sizeof d->small ? long_state_take(last, state.at, size) : NULL;
+    state_unmake(d);
+    d->state_made = made;
+    if (!made) memcpy(d->small, state.at, size);
+    d->state = made ? made : d->small;
+    d->state_size = size;
     d->state_code = lane_state_code(state);
     d->laden = d->updated = true;
+}
+
+/* Whether a state says nothing new. */
+PRIVATE bool state_same(const delivery *d, amqp_value state)
+{
+    return !state.at || (d->state && d->state_size == state.size && !memcmp(d->state, state.at, state.size));
 }
 
 PRIVATE inline void state_note(delivery *d, amqp_value state)

@@ -8,7 +8,9 @@
  *
  *   a connection      --its share is used up-->              behind, one of those that wait for a turn
  *                     --too much of its output waits-->      behind and choked; its socket is not read
+ *   a connection      --too many states of deliveries-->     behind and full; its socket is not read
  *   choked            --the socket has taken half of that--> one of those that wait for a turn
+ *   full              --half of those have been passed on--> one of those that wait for a turn
  *   behind            --its frames have been read-->         its socket is read again
  *
  * Connections that we dialled are not choked: two routers that both wait for the other to read would wait for ever.
@@ -17,6 +19,7 @@
 #include "workers/transport/transport.h"
 
 enum { TURN_OF_ALL = 1000000, TURN_OF_ONE = 500000 };          /* nanoseconds of control frames */
+enum { SAID_MOST = 256 };              /* states of a connection's deliveries on their way, besides outcomes */
 enum { OUT_MOST = 256 << 10 };         /* octets of output: with more of them, its control frames wait */
 
 /* ---- those that wait for a turn ---- */
@@ -45,13 +48,14 @@ PRIVATE void turn_forget(lane_connection *l)
 PRIVATE void turn_await(lane_connection *l)
 {
     mark_dirty(l->p, l->c);
-    if (!l->choked) waiting_add(l);
+    if (!l->choked && !l->full) waiting_add(l);
     else conn_pause(l->p, l->c);
 }
 
 /* Reads on of connections that wait for a turn, as long as there is time for that. */
 PRIVATE void turns_serve(pump *p)
 {
+    if (p->actions.waiting) return;                            /* the core is to catch up */
     for (lane_connection *last = p->behind_last, *l; last && (l = p->behind_first) && p->spent < TURN_OF_ALL;) {
         turn_forget(l);
         lane_go_on(l);
@@ -99,6 +103,36 @@ PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began)
 {
     uint64_t took = clock_ns() - began;
     return l->p->spent + took < TURN_OF_ALL && l->spent + took < TURN_OF_ONE;
+}
+
+/* Counts work that a connection has made, in nanoseconds, for frames that are the lane's own.  False: its share is used
+ * up, and it is behind. */
+PRIVATE bool turn_work(lane_connection *l, uint64_t took)
+{
+    pump *p = l->p;
+    turn_enter(l);
+    l->spent += took;
+    p->spent += took;
+    l->behind = p->spent >= TURN_OF_ALL || l->spent >= TURN_OF_ONE;
+    return !l->behind;
+}
+
+/* ---- states of deliveries on their way ---- */
+
+/* Whether a connection has said so many states besides outcomes that it is to wait. */
+PRIVATE bool said_full(const lane_connection *l) { return l->said >= SAID_MOST; }
+
+/* A connection is behind until its states have been passed on. */
+PRIVATE void turn_fill(lane_connection *l) { l->behind = l->full = true; }
+
+/* One of its states has been passed on. */
+PRIVATE void turn_unfill(lane_connection *l)
+{
+    l->said--;
+    if (!l->full || l->said > SAID_MOST / 2) return;
+    l->full = false;
+    waiting_add(l);
+    conn_resume(l->p, l->c);
 }
 
 /* The socket has taken some of a choked connection's output. */

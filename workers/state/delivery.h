@@ -52,7 +52,7 @@ typedef struct delivery {
     uint8_t tag[32];               /* in: of a routed link's deliveries alone */
     held_octets held;              /* in: not taken; out: they wait for the window */
     uint32_t held_frames;          /* in: the TRANSFERs of those, which the session's window counts */
-    uint8_t *state_made;           /* allocated octets of `state`, NULL: none */
+    uint8_t *state_made;           /* `state` as octets of a long_state; NULL: it is none */
     uint8_t *local;                /* our state as octets, `said` if it is short; NULL: one without fields */
     uint32_t local_size;
     uint8_t small[24];             /* octets of `state`, if it is short */

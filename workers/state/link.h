@@ -19,6 +19,7 @@ struct worker_link {
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
+    bool by_core;                  /* out: its deliveries are in the table of outs_of_core */
     bool routed;                   /* of a link-route pair: transfers and credit are the far peer's (link_routes.c) */
     bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
     int32_t credit;

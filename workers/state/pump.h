@@ -18,6 +18,7 @@
 #include "shm/memory/doorbell.h"
 #include "shm/memory/outbox.h"
 #include "shm/statistics/stats.h"
+#include "shm/unity.h"
 #include "workers/state/listener.h"
 #include "workers/state/pool.h"
 
@@ -31,7 +32,7 @@
 #define HOLD_PART 64u
 #define GROWN_BATCH 256
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
-#define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for dispositions and control payloads */
+#define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for outcomes and control payloads */
 
 enum pump_event {                  /* the events that Python handles */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL,
@@ -60,6 +61,8 @@ struct pump {
     stats_page *stats;
     stats_page *others[ROUTERD_MAX_WORKERS];
     pool conns, links, ins, outs;
+    uint32_t *outs_of_core;        /* by the index in the core's handle: that in `outs`, plus 1; 0: none (egress.c) */
+    uint32_t outs_room;
     pn_collector_t *collector;
     worker_listener listeners[MAX_LISTENERS];
     uint32_t listener_count;
@@ -70,7 +73,7 @@ struct pump {
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
-    uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
+    uint32_t reserve;              /* blocks kept back for control payloads, and half of them for outcomes */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
     bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
@@ -112,10 +115,15 @@ __attribute__((always_inline)) static inline routerd_record *post_action(pump *p
 
 static inline bool work_pending(const pump *p) { return !p->detached && ring_pending(&p->work); }
 
+GLUE bool control_complete(pump *p);
+
 /* Publishes the posted actions, and wakes the core if it sleeps. */
 static inline void publish_actions(pump *p)
 {
-    if (!p->detached && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+    if (p->detached) return;
+    bool fresh = outbox_publish(&p->actions);
+    if (__builtin_expect(p->actions.waiting, 0)) fresh |= control_complete(p);
+    if (fresh && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
 }
 
 /* Unread bytes of a stream at which the worker stops receiving it. */

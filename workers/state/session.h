@@ -8,6 +8,7 @@
 struct delivery;
 struct io_layer;
 struct worker_link;
+typedef struct long_state long_state;
 
 /* An ATTACH that the engine has not written yet. */
 typedef struct attach_due {
@@ -85,6 +86,10 @@ typedef struct lane_connection {
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */
     bool behind, choked;           /* frames that came wait: for its turn; for its output, of which too much waits */
     bool open_out;                 /* our OPEN has been written */
+    bool full;                     /* it is behind until fewer of its deliveries' states are on their way */
+    bool halfway;                  /* the first frame of `rest` is a DISPOSITION that goes on at these delivery-ids */
+    uint32_t halfway_first, halfway_last;
+    uint32_t said;                 /* states of its deliveries that are on their way, and say no outcome */
     bool over;                     /* the engine has nothing more to write */
     bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
     bool woken;                    /* the engine's buffers are large */
@@ -110,6 +115,7 @@ typedef struct lane_connection {
     struct { worker_session *session; lane_attach attach; } attaching;   /* the ATTACH that the engine is reading */
     struct worker_link *tell_first;    /* links of which a FLOW is due */
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
+    long_state *last_said, *last_heard;    /* long states, of ours and the peer's, for others that have the same */
     struct delivery *spare;
     uint32_t max_frame;            /* octets of our largest frame */
     lane_coming coming;

@@ -154,7 +154,7 @@ static bool memory_left(void)
 
 PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
 {
-    while (p->accepting) {
+    while (p->accepting && !p->actions.waiting) {              /* else the core is to catch up */
         if (!my_turn(p)) {
             if (!p->accept_waiting) {
                 p->accept_waiting = true;
@@ -360,7 +360,7 @@ PRIVATE void conn_pause(pump *p, worker_connection *c)
 PRIVATE inline void conn_resume(pump *p, worker_connection *c)
 {
     if (c->framed) mark_dirty(p, c);
-    else if (!c->reading && !c->lane->choked && !c->failed && pn_transport_capacity(c->transport) > 0)
+    else if (!c->reading && !c->lane->choked && !c->lane->full && !c->failed && pn_transport_capacity(c->transport) > 0)
         conn_listen(p, c, true);
 }
 

@@ -23,6 +23,7 @@ class Crowd(Bed):
     def wait(self, number: int) -> None:
         """So many deliveries wait; the worker's handle of each is its number."""
         block = self.arena.write(b"x")
+        assert block is not None
         for peer in range(1, number + 1):
             fields = {"link": 2, "link_gen": 1, "priority": 4, "length": 1, "time": 1}
             assert self.actions[SENDER].push(
