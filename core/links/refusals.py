@@ -1,14 +1,16 @@
 """Links refused for what they request, not by policy: each is counted by reason and logged with its peer.
 
-Repeated refusals are not summarised: each makes one line at level info, which names the client that caused
-it.
+A refusal makes one line at level info, which names the client that caused it; a flood of them is limited to
+so many lines.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
 from core.forwarder.forward import Forwarder
+from shm.contract.complaints import bursts
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 from shm.statistics.stats import COUNTERS
 
@@ -33,6 +35,7 @@ class Refusals:
 
     def __init__(self, forwarder: Forwarder, find: Find) -> None:
         self._forwarder = forwarder
+        self._lines = bursts()
         self.find = find
 
     def tell(self, worker: int, attach: Attach, error: Error, beyond: bool = False) -> None:
@@ -42,4 +45,5 @@ class Refusals:
         opened = self.find(worker, attach.connection)
         peer = f"worker {worker} connection {attach.connection}" if opened is None else opened.host
         what = "refused beyond this router" if beyond else "refused"
-        LOGGER.info("link %r of %s %s: %s: %s", attach.name, peer, what, error.condition, error.description)
+        now, text = time.monotonic(), "link %r of %s %s: %s: %s"
+        self._lines.tell(now, LOGGER, logging.INFO, text, attach.name, peer, what, error.condition, error.description)

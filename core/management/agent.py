@@ -4,6 +4,7 @@ It knows neither messages nor threads: a request comes in, a response goes out.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -46,6 +47,8 @@ from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
 from core.rmr.active.route_tables import RouteTables as Tables
+from shm.contract.complaints import bursts
+from shm.contract.failures import failures
 from shm.contract.management import Delta, Management
 from shm.contract.text import printable
 
@@ -68,6 +71,7 @@ _CONFIGURED: dict[str, type[Configured]] = {
     "router.config.binding": Bindings,
     "router.config.linkRoute": LinkRoutes,
 }
+REFUSED = "%s of %s by %s refused: %s"
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
 
@@ -76,6 +80,7 @@ class Agent:
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._refusals = bursts()
         kinds = _CONFIGURED
         tables = _TABLES
         if view.core.find(Tables) is not None:
@@ -114,10 +119,10 @@ class Agent:
             return self._respond(request)
         except ManagementError as error:
             text, who = printable(error.text, LONGEST_TEXT), request.requester.who
-            LOGGER.error("%s of %s by %s refused: %s", operation, _about(request), who, text)
+            self._refusals.tell(time.monotonic(), LOGGER, logging.ERROR, REFUSED, operation, _about(request), who, text)
             return Response(error.status, {}, text)
         except Exception as error:
-            LOGGER.exception("%s of %s failed", operation, _about(request))
+            failures.tell("a management request", error, f"{operation} of {_about(request)} is answered with an error")
             return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
 
     def _respond(self, request: Request) -> Response:

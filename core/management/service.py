@@ -30,6 +30,7 @@ from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, Management
 from core.management.view import View
 from core.process.router import Core
 from shm.contract.administering import READ
+from shm.contract.complaints import bursts
 from shm.contract.control import ChangeReply, ChangeRequest, FromChild
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
@@ -71,6 +72,7 @@ class Service:
         self._router_id = core.setup.router_id
         self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
         self._mailbox: deque[Callable[[], None]] = deque()
+        self._drops, self._lines = bursts(), bursts()  # of log lines of the core's thread and of the agent's
         self._thread: threading.Thread | None = None
         view = View(core, self._command, self._change, self._poll)
         core.seen = self._seen
@@ -85,7 +87,8 @@ class Service:
         if self._requests.qsize() >= WAITING:
             self._core.forwarder.count(REFUSED)
             who = requester.peer
-            LOGGER.warning("dropped a management request of %s because %d others wait", who, WAITING)
+            text = "dropped a management request of %s because %d others wait"
+            self._drops.tell(time.monotonic(), LOGGER, logging.WARNING, text, who, WAITING)
             return
         self._requests.put((content, requester))
         if self._thread is None:
@@ -163,11 +166,11 @@ class Service:
         try:
             envelope, request = codec.decode(content)
         except codec.NoReplyError as error:
-            LOGGER.info("dropped a management request of %s: %s", requester.peer, error)
+            self._say(logging.INFO, "dropped a management request of %s: %s", requester.peer, error)
             self._post(self._refused)
             return
         if isinstance(request, ManagementError):
-            LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
+            self._say(logging.ERROR, "a management request of %s refused: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
         elif requester.led and requester.may_read(request.operation):
             try:
@@ -197,6 +200,10 @@ class Service:
         passed: bool = self._command(act)
         return passed
 
+    def _say(self, level: int, text: str, *what: object) -> None:
+        """Log what a request has caused, within the limit of such lines."""
+        self._lines.tell(time.monotonic(), LOGGER, level, text, *what)
+
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)
 
@@ -210,7 +217,7 @@ class Service:
         except codec.TooLongError:
             return codec.encode(envelope, _TOO_LONG)
         except Exception as error:  # entities may hold values of others; an error beats silence
-            LOGGER.exception("a management response cannot be encoded")
+            failures.tell("encoding a management response", error, "the response says so")
             return codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))
 
     def _post(self, action: Callable[[], None]) -> None:

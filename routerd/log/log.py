@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "configure", "event", "keep_in"]
 
 ALWAYS = "always"  # attribute of a record that is written at any level
+LONGEST = 2000  # characters of a line, in which peers may have their names
 EARLY = 200  # lines kept until the journal exists
 SHORTEST = 3  # the fewest letters that name a level
 
@@ -186,7 +187,7 @@ class _Handler(logging.Handler):
     def _parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
         module = record.name if record.name in MODULES else "DEFAULT"
         level = _NAMES.get(record.levelno, record.levelname.lower())
-        return module, level, f"{printable(record.getMessage())} {self._process}"
+        return module, level, f"{_shown(record)} {self._process}"
 
     def object(self, record: logging.LogRecord, form: _Form) -> dict[str, object]:
         """Return the parts of a line by name."""
@@ -194,7 +195,7 @@ class _Handler(logging.Handler):
         told: dict[str, object] = {"level": level, "module": module, "process": self._name}
         if form.timestamp:
             told = {"time": datetime.fromtimestamp(record.created).astimezone().isoformat(), **told}
-        told["message"] = getattr(record, "event", None) or record.getMessage()
+        told["message"] = getattr(record, "event", None) or _cut(record, record.getMessage())
         if fields := getattr(record, "fields", None):
             told["fields"] = fields
         if form.source:
@@ -219,6 +220,18 @@ class _Handler(logging.Handler):
             trace = logging.Formatter().formatException(record.exc_info)
             words.append("".join(f"\n  {printable(line)}" for line in trace.splitlines()))
         return " ".join(words)
+
+
+def _shown(record: logging.LogRecord) -> str:
+    """Return the text of a line."""
+    return _cut(record, printable(_cut(record, record.getMessage())))
+
+
+def _cut(record: logging.LogRecord, text: str) -> str:
+    """Return as much of a text as a line has: what is below info, or was asked for, has it all."""
+    if len(text) <= LONGEST or record.levelno < logging.INFO or getattr(record, ALWAYS, False):
+        return text
+    return f"{text[: LONGEST - 3]}..."
 
 
 class _FileHandler(_Handler):

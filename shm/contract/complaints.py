@@ -6,6 +6,8 @@ from collections.abc import Hashable
 from typing import Final
 
 MINUTE: Final = 60.0
+LINE_SECONDS: Final = 1.0  # average interval of lines of one kind, each about another thing that a peer has done
+LINE_BURST: Final = 50  # such lines in a row
 MOST_KEYS: Final = 1024  # exceeds the product of neighbours and kinds of line in any network
 
 
@@ -70,3 +72,8 @@ class Complaints:
         self._keys[key] = lines
         swallowed, lines.swallowed = lines.swallowed, 0
         return swallowed
+
+
+def bursts() -> Complaints:
+    """Return a limit for lines that tell which peer did what: `LINE_BURST` in a row, then one in `LINE_SECONDS`."""
+    return Complaints(LINE_SECONDS, LINE_BURST)

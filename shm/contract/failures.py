@@ -6,7 +6,7 @@
 
 The counter is `failures` of the process's statistics page (shm.statistics.stats), the metric
 `routerd_unexpected_errors_total`. A failure that repeats within a minute is counted and logged at level
-debug only, so no peer can flood the log.
+debug only, and beyond `TRACEBACKS` in a row tracebacks are left out, so no peer can flood the log.
 """
 
 import logging
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("SERVER")
 
 AGAIN_SECONDS: Final = 1.0  # pause before a failed thread restarts
+TRACEBACKS: Final = 10  # in a row; more come once in
+TRACEBACK_SECONDS: Final = 30.0
 FAILED: Final = COUNTERS["failures"].place
 
 
@@ -37,6 +39,7 @@ class Failures:
         self._page: StatsPage | None = None
         self._clock = clock
         self._complaints = Complaints()
+        self._tracebacks = Complaints(TRACEBACK_SECONDS, TRACEBACKS)
 
     def count_in(self, page: StatsPage | None) -> None:
         """Count in the process's statistics page, too; None ends that before its memory is unmapped."""
@@ -49,8 +52,13 @@ class Failures:
         self.number += 1
         if self._page is not None:
             self._page.add(FAILED)
-        kind, text = (what, type(error).__name__), "%s failed: %s: %s; %s"
-        self._complaints.tell(self._clock(), LOGGER, logging.ERROR, text, *kind, error, then, key=kind, error=error)
+        now, kind, text = self._clock(), (what, type(error).__name__), "%s failed: %s: %s; %s%s"
+        if (swallowed := self._complaints.due(now, kind)) is None:
+            LOGGER.debug(text, *kind, error, then, "")
+            return
+        more = f" (and {swallowed} more since the last such line)" if swallowed else ""
+        shown = None if self._tracebacks.due(now, None) is None else error
+        LOGGER.error(text, *kind, error, then, more, exc_info=shown)
 
 
 failures: Final = Failures()

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from shm.contract.administering import READ, granted
-from shm.contract.complaints import Complaints
+from shm.contract.complaints import Complaints, bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.hosts import host_of
 from shm.contract.security import Admission, PolicySetup
@@ -30,8 +30,6 @@ ADMITTED: Final = COUNTERS["connections_admitted"].place
 NO_USERS: Final = ("", "anonymous")  # an authentication service's names for an unknown client
 UNOPENED: Final = "connection of %s ended before it was opened"  # once a minute: a scan must not fill the log
 REFUSED: Final = "connection of %s refused: %s"
-LINE_SECONDS: Final = 1.0  # average interval of lines about refused or broken-off connections
-LINE_BURST: Final = 50  # such lines in a row
 LOGIN_SECONDS: Final = 0.5  # interval of lines about failed logins
 TLS_FAILURE: Final = "SSL Failure"  # the engine's description of a failed handshake begins so
 TLS_LEFT: Final = "unexpected eof"  # the peer left without an alert; one that mistrusts us sends one
@@ -81,7 +79,7 @@ class Guard:
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
         self._rare = Complaints()
-        self._bursts = Complaints(LINE_SECONDS, LINE_BURST)
+        self._bursts = bursts()
         self._logins = Complaints(LOGIN_SECONDS)
         self.denied: set[int] = set()  # connections whose refusal is logged and counted already (logins.py)
         self.service_rights: dict[int, Rights] = {}  # by connection: the rights from an authentication service

@@ -6,10 +6,12 @@ The protocol decides which links a connection has and which addresses they have.
 """
 
 import logging
+import time
 from typing import Protocol
 
 import msgspec
 
+from shm.contract.complaints import bursts
 from shm.contract.control import ListenerSetup
 from shm.contract.payloads import Attach, Attached, Close, ConnectionClosed, ConnectionOpened, Detach, Trace
 from workers.control.neighbours import Ends, Name
@@ -49,6 +51,7 @@ class Peer(msgspec.Struct):
     opened: ConnectionOpened
     addresses: dict[int, str | None]
     links: dict[int, Attach] = {}
+    accepted: set[int] = set()  # those that a core has accepted
 
     @property
     def number(self) -> int:
@@ -71,6 +74,7 @@ class FramedConnections:
         self._security = security
         self._owner = owner
         self._tracing = tracing
+        self._refusals = bursts()
         transport.serve(self)
 
     # ---- the worker ----
@@ -111,7 +115,8 @@ class FramedConnections:
         self._present(peer.opened)
         for which in peer.addresses:
             if not self._attach(index, peer, which):
-                SERVER.error("[C%d] closed: this worker has no room for its links", peer.number)
+                text = "[C%d] closed: this worker has no room for its links"
+                self._refusals.tell(time.monotonic(), SERVER, logging.ERROR, text, peer.number)
                 self._transport.close(index, generation)
                 return
 
@@ -139,10 +144,10 @@ class FramedConnections:
             self.opened(index, generation)
 
     def link_present(self, link: int) -> None:
-        """Present a link to a new core; an earlier core has accepted it."""
+        """Present a link to a new core, or attach one that the earlier core did not live to accept."""
         for peer in self._peers.values():
             if link in peer.links:
-                attach = msgspec.structs.replace(peer.links[link], restored=True)
+                attach = msgspec.structs.replace(peer.links[link], restored=link in peer.accepted)
                 self._owner.post(attach, link=link, link_generation=attach.generation)
 
     def gone(self, index: int, generation: int, opened: bool, why: str) -> None:
@@ -212,6 +217,7 @@ class FramedConnections:
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:
+            self._peers[self._links[message.link, message.generation]].accepted.add(message.link)
             self._transport.link_open(message.link, message.generation, message.to_table)
         else:
             self._refused(message, message.error.description or message.error.condition)
@@ -221,5 +227,6 @@ class FramedConnections:
 
     def _refused_connection(self, index: int, why: str) -> None:
         peer = self._peers[index]
-        SERVER.warning("[C%d] connection of %s closed: %s", peer.number, peer.host, why)
+        text = "[C%d] connection of %s closed: %s"
+        self._refusals.tell(time.monotonic(), SERVER, logging.WARNING, text, peer.number, peer.host, why)
         self._transport.close(index, peer.opened.generation)

@@ -21,7 +21,7 @@ from core.rmr.tables.decoding import DecodingError
 from core.rmr.tables.fields import is_endpoint
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
-from shm.contract.complaints import Complaints
+from shm.contract.complaints import Complaints, bursts
 from shm.contract.failures import failures
 from shm.contract.hosts import address_of, host_of
 from shm.contract.tables import CONNECTION, TableSetup
@@ -80,6 +80,7 @@ class ManagerSession:
         self._served = [ip_network(one, strict=False) for one in setup.serve_to]
         self._manager_hosts: set[str] = set()  # addresses of its latest connection
         self._complaints = Complaints()
+        self._lines = bursts()
         self.client: Client | None = None
         self.server: Server | None = None
         if setup.manager:
@@ -158,10 +159,8 @@ class ManagerSession:
             case messages.STATE if self.server is not None:
                 self.server.answered(heard, now)
             case _:
-                LOGGER.info(
-                    "Route table %s: dropped a message of type %d from %s: this router is no Route Manager",
-                    self.table, heard.kind, peer.host,
-                )  # fmt: skip
+                text = "Route table %s: dropped a message of type %d from %s: this router is no Route Manager"
+                self._say(logging.INFO, text, heard.kind, peer.host)
 
     def step(self, now: int) -> None:
         """Do what is due. ``now`` is in nanoseconds."""
@@ -256,7 +255,11 @@ class ManagerSession:
     def _refused(self, heard: messages.Heard, table_id: str, reason: str) -> None:
         what = f"{table_id or messages.NO_ID} from {heard.source or 'nobody'} at {heard.host}"
         self._world.refused(what, reason)
-        LOGGER.warning("Route table %s: %s refused, the former stays in use: %s", self.table, what, reason)
+        self._say(logging.WARNING, "Route table %s: %s refused, the former stays in use: %s", what, reason)
+
+    def _say(self, level: int, text: str, *what: object) -> None:
+        """Log what a peer has caused, within the limit of such lines."""
+        self._lines.tell(self._now / a.SECOND, LOGGER, level, text, self.table, *what)
 
     def _answer(self, heard: messages.Heard, said: messages.Said) -> None:
         self.send(heard.answer, said._replace(source=self.setup.source))
@@ -288,15 +291,15 @@ class ManagerSession:
         match event.kind:
             case "ok":
                 self._world.count("table_acks")
-                LOGGER.info("Route table %s: %s runs %s", self.table, who, event.about)
+                self._say(logging.INFO, "Route table %s: %s runs %s", who, event.about)
             case "err":
                 self._world.count("table_nacks")
-                LOGGER.warning("Route table %s: %s refused %s", self.table, who, event.about)
+                self._say(logging.WARNING, "Route table %s: %s refused %s", who, event.about)
             case "late":
                 self._world.count("table_acks_late")
-                LOGGER.warning("Route table %s: %s has not acknowledged %s", self.table, who, event.about)
+                self._say(logging.WARNING, "Route table %s: %s has not acknowledged %s", who, event.about)
             case "restart":
-                LOGGER.info("Route table %s: %s requests a table; it ran %s", self.table, who, event.about)
+                self._say(logging.INFO, "Route table %s: %s requests a table; it ran %s", who, event.about)
 
 
 def _address(number: int) -> str:

@@ -25,7 +25,7 @@ from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
 from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
-from shm.contract.failures import Failures, failures, start_thread, watch_process
+from shm.contract.failures import TRACEBACKS, Failures, failures, start_thread, watch_process
 from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Detach
 from tests.support.beds.local import Bed
@@ -243,6 +243,16 @@ def test_the_same_again_is_counted_and_does_not_flood_the_log(caplog: pytest.Log
     told.tell("it", PlantedError("x"), "gone")
     assert len(caplog.records) == 3
     assert page.get(module.FAILED) == told.number == 102
+
+
+def test_a_flood_of_different_failures_has_few_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
+    """Each has its line, which names it; tracebacks are long."""
+    caplog.set_level(logging.ERROR)
+    told = Failures(lambda: 0.0)
+    for number in range(100):
+        told.tell(f"it {number}", PlantedError("x"), "gone")
+    assert len(caplog.records) == 100
+    assert sum(record.exc_info is not None for record in caplog.records) == TRACEBACKS
 
 
 # ---- the core ----

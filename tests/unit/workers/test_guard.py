@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from shm.contract.complaints import LINE_BURST
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from shm.statistics import stats
-from workers.control.guard import LINE_BURST, Guard
+from workers.control.guard import Guard
 from workers.control.policy import DeniedError
 from workers.control.tls import CertificateError
 

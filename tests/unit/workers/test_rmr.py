@@ -155,14 +155,17 @@ def test_a_new_core_is_told():
     """Connections and links as they are; one that came while there was no core, from the start."""
     world = World()
     world.rmr.opened(1, 3)
+    assert world.rmr.take(Attached(2, 5))
     world.said.clear()
     world.rmr.present(1, 3)
     world.rmr.link_present(2)
+    world.rmr.link_present(3)
     assert world.said[0].restored
     assert (world.said[1].link, world.said[1].restored, world.said[1].granted) == (2, True, 0)
+    assert (world.said[2].link, world.said[2].restored) == (3, False), "nobody has accepted it: it asks again"
     world.rmr.present(2, 8)
-    assert not world.said[2].restored
-    assert len(world.attaches()) == 4
+    assert not world.said[3].restored
+    assert len(world.attaches()) == 5
 
 
 def test_a_connection_that_is_traced():

@@ -7,6 +7,7 @@ import pytest
 
 from core.forwarder.forward import Forwarder
 from core.links.refusals import Refusals
+from shm.contract.complaints import LINE_BURST
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 from shm.statistics.stats import COUNTERS
 
@@ -45,3 +46,14 @@ def test_each_is_counted_by_its_reason_and_told_with_its_peer(
     refusals.tell(2, Attach(0, 1, 5, "mine", False, "a"), Error(condition, "no"), beyond=beyond)
     assert forwarder.counted == [COUNTERS[counter].place]
     assert caplog.messages == [f"link 'mine' of 192.0.2.7:4711 {said}: {condition}: no"]
+
+
+def test_a_flood_of_refusals_makes_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Each is counted; who causes thousands fills no disk."""
+    caplog.set_level(logging.INFO, "ROUTER_CORE")
+    forwarder = Counting()
+    refusals = Refusals(cast(Forwarder, forwarder), lambda *_: None)
+    for number in range(2000):
+        refusals.tell(0, Attach(0, 1, 5, f"link-{number}", False, "a"), Error("amqp:not-found", "no"))
+    assert len(forwarder.counted) == 2000
+    assert LINE_BURST <= len(caplog.messages) <= LINE_BURST + 5

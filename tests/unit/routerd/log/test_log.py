@@ -148,6 +148,19 @@ def test_text_from_outside_cannot_forge_a_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("form", [None, "json"], ids=["text", "json"])
+def test_a_line_ends_though_a_peer_has_a_long_name(form: str | None, tmp_path: Path) -> None:
+    """Also one that has to be escaped; what was asked for at level debug is whole."""
+    path = tmp_path / "log"
+    log.configure([Setup("DEFAULT", enable="debug+", output_file=str(path), format=form)], "core")
+    for level in (logging.INFO, logging.DEBUG):
+        logging.getLogger("SERVER").log(level, "connection from %s", "\x80" * 50_000)
+    short, whole = path.read_text().splitlines()
+    assert len(short) < (14_000 if form else 2_100)
+    assert "..." in short
+    assert len(whole) > 50_000
+
+
 def test_traceback_follows_its_line_indented(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log.configure([Setup("DEFAULT", include_timestamp=False, output_file=str(path))], "core")
@@ -193,7 +206,7 @@ class Setup:
     format = None
 log.configure([Setup], sys.argv[2])
 for number in range(300):
-    logging.getLogger("SERVER").info("x" * (number * 20))
+    logging.getLogger("SERVER").info("x" * (number * 6))
 """
 
 
@@ -203,7 +216,7 @@ def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path)]
     writers = [subprocess.Popen([*command, name], cwd=root) for name in ("one", "two")]
     assert [writer.wait() for writer in writers] == [0, 0]
-    sizes = range(0, 300 * 20, 20)
+    sizes = range(0, 300 * 6, 6)
     expected = {f"SERVER (info) {'x' * size} process={name}" for name in ("one", "two") for size in sizes}
     lines = logged(path)
     assert len(lines) == 600
