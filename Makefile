@@ -3,6 +3,7 @@
 # make lint    build, then run ruff and mypy
 # make test    build, then run the linters and all tests; installs PySpark, which takes 500 MB
 # make bench   build, then measure; ARGS="…" go to the runner
+# make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
 # make clean   remove compiled files; make clean-all removes .venv, too
 
@@ -27,7 +28,7 @@ NODE := $(VENV)/.node-$(subst $(eval ) ,-,$(RHEA))
 SPARK := $(VENV)/.spark
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: build run lint test bench fuzz clean clean-all
+.PHONY: build run lint test chaos bench fuzz clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -45,6 +46,9 @@ test: build $(SPARK) $(NODE)
 	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
 	    $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder; status=$$?; \
 	    wait $$types || status=1; cat $(VENV)/.types; exit $$status
+
+chaos: build
+	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)

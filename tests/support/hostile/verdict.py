@@ -38,8 +38,8 @@ class Bounds:
     stall: float = 1.0  # seconds that a single round trip may take on a machine that has nothing else to do
     lines: int = 400  # of the log, without those on a connection's begin and end, and
     lines_a_second: float = 5.0  # so many more for each second
-    line_octets: int = 4096
-    descriptors: int = 4  # of a process, more than before
+    line_octets: int = 8500  # 2,000 characters, and what stands around them
+    descriptors: int = 8  # of a process, more than before; the supervisor has some for a spare that begins
     memory: int = 32 * MIB  # of a process, more than before
     lives: bool = True  # whether all processes must outlive the attack, and all bystanders' connections with them
 
