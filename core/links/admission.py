@@ -6,6 +6,7 @@ client waits for a decision that is nearly always positive, and links wait for t
 """
 
 import logging
+import time
 from collections import Counter
 from typing import Final
 
@@ -15,6 +16,7 @@ from core.addresses.addresses import Identity
 from core.addresses.tenants import trespasses
 from core.links.rights import NOT_ALLOWED, Rights, Scopes
 from core.links.termini import named, placeable
+from shm.contract.complaints import Complaints, bursts
 from shm.contract.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.contract.security import Admission
 from shm.statistics.stats import COUNTERS
@@ -54,7 +56,8 @@ class Vhost(msgspec.Struct):
 class Guarded:
     """A connection under vhost policy, with the numbers of links that its peer has attached."""
 
-    def __init__(self, admission: Admission, peer: str, vhost: Vhost) -> None:
+    def __init__(self, admission: Admission, peer: str, vhost: Vhost, lines: Complaints) -> None:
+        self._lines = lines
         self.admission = admission
         self.peer = peer
         self.vhost = vhost
@@ -82,8 +85,8 @@ class Guarded:
     def say(self, link: str, error: Error) -> None:
         """Log why a link was refused."""
         who = self.admission
-        what = "link %r of %s (user %r, vhost %s) denied: %s"
-        LOGGER.info(what, link, self.peer, who.user, who.vhost, error.description)
+        now, what = time.monotonic(), "link %r of %s (user %r, vhost %s) denied: %s"
+        self._lines.tell(now, LOGGER, logging.INFO, what, link, self.peer, who.user, who.vhost, error.description)
 
     def attached(self, outgoing: bool, number: int) -> None:
         """Count a link that was attached (1) or detached (-1)."""
@@ -99,6 +102,7 @@ class Admissions:
     def __init__(self, max_connections: int, me: Identity = NOBODY) -> None:
         self._max_connections = max_connections
         self._me = me
+        self._lines = bursts()
         self._guarded: dict[Key, Guarded] = {}
         self._denied: dict[Key, int] = {}  # generations of denied connections that are closing
         self.vhosts: dict[str, Vhost] = {}
@@ -116,7 +120,7 @@ class Admissions:
         why = self._full(opened.admission, present)
         vhost = opened.admission and self.vhosts.setdefault(opened.admission.vhost, Vhost())
         if why:
-            LOGGER.info("connection from %s denied: %s", opened.host, why)
+            self._lines.tell(time.monotonic(), LOGGER, logging.INFO, "connection from %s denied: %s", opened.host, why)
             self.refused += 1
             self._denied[key] = opened.generation
             if vhost:
@@ -127,7 +131,7 @@ class Admissions:
             vhost.approved += 1
             vhost.users[opened.admission.user] += 1
             vhost.hosts[opened.admission.host] += 1
-            self._guarded[key] = Guarded(opened.admission, opened.host, vhost)
+            self._guarded[key] = Guarded(opened.admission, opened.host, vhost, self._lines)
         return None
 
     def _full(self, admission: Admission | None, present: int) -> str:
