@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.hostile.verdict import Bounds, Verdict
 from tests.support.routers.hurt import HurtRouter
-from tests.support.running import Configuration, RunningRouter, roles
+from tests.support.running import Configuration, RunningRouter, roles, until
 
 
 def verdict_on(router: RunningRouter, attack: Callable[[], None], **bounds: float) -> str:
@@ -86,6 +86,7 @@ def test_what_is_left_is_told(router: RunningRouter, monkeypatch: pytest.MonkeyP
         def hoard() -> None:
             for _ in range(40):
                 held.enter_context(socket.create_connection(router.address))
+            until(lambda: router.counted("connections") >= 40, "40 connections")
 
         assert re.search(r"worker \d: \d+ descriptors, \d+ before", verdict_on(router, hoard))
 
