@@ -358,10 +358,7 @@ static int turn_timeout(pump *p, int64_t until)
 
 static void turn_timers(pump *p)
 {
-    if (p->accept_retry && p->now_ms >= p->accept_retry) {
-        p->accept_retry = 0;
-        listeners_arm(p, true);
-    }
+    if (p->accept_retry && p->now_ms >= p->accept_retry) sockets_retry(p);
     if (p->now_ms >= p->next_sweep) {
         conns_sweep(p);
         pressure_check(p);

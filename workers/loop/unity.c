@@ -9,6 +9,7 @@
 #include "workers/lane/write.c"
 
 #include "workers/transport/layers.c"
+#include "workers/transport/pressure.c"
 #include "workers/transport/relay.c"
 #include "workers/transport/security.c"
 #include "workers/transport/sockets.c"
@@ -20,6 +21,7 @@
 #include "workers/session/control.c"
 #include "workers/session/delivery.c"
 #include "workers/session/faults.c"
+#include "workers/session/heartbeats.c"
 #include "workers/session/held.c"
 #include "workers/session/lane.c"
 #include "workers/session/output.c"

@@ -45,6 +45,7 @@ PRIVATE inline void lane_sent(lane_connection *l, size_t size)
 {
     uint32_t gone = 0;
     l->active = true;
+    l->said_ms = l->p->now_ms;
     for (; gone < l->lent_count; gone++) {
         lane_lent *lent = &l->p->lent[gone];
         size_t before = lent->at - l->out_at;

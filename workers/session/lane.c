@@ -48,6 +48,12 @@ static void engine_take(lane_connection *l)
         const uint8_t *at = l->out + l->out_at + done;
         size = lane_frame_size(at, left, UINT32_MAX);
         if (!size || size > left) return;
+        if (size == LANE_FRAME_HEAD && heartbeat_spared(l)) {
+            memmove(l->out + l->out_at + done, at + size, left - size);
+            l->out_end -= size;
+            size = 0;
+            continue;
+        }
         if (!lane_frame_read(at, size, &f) && !f.type && f.performative) control_out(l, &f);
     }
 }
@@ -332,17 +338,6 @@ PRIVATE void lane_go_on(lane_connection *l)
     l->heard |= l->bare;
     rest_left(l, l->rest, l->rest_size, lane_read(l, l->rest, l->rest_size));
     if (!l->behind && !l->bare) pn_transport_process(l->transport, 0);         /* the end of its input has come */
-}
-
-/* Before the transport's idle timeout is looked at: it counts its own octets, so it gets an empty frame. */
-PRIVATE void lane_pulse(lane_connection *l)
-{
-    static const char empty[] = { 0, 0, 0, LANE_FRAME_HEAD, 2, 0, 0, 0 };
-    if (!l->heard) return;
-    l->heard = false;
-    l->ticking = true;
-    (void) pn_transport_push(l->transport, empty, sizeof empty);
-    l->ticking = false;
 }
 
 /* ---- the connection ---- */

@@ -6,6 +6,7 @@
  *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
  *   delivery.c   deliveries and links, for those who read and write messages
+ *   heartbeats.c idle timeouts of those whose octets go past the engine's transport
  *   held.c       octets that wait
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
@@ -71,6 +72,9 @@ PRIVATE void read_buffer_left(read_buffer *buffer);
 PRIVATE void lane_rest(worker_connection *c);
 PRIVATE void lane_go_on(lane_connection *l);
 PRIVATE void lane_free(worker_connection *c);
+
+/* heartbeats.c */
+PRIVATE bool heartbeat_spared(const lane_connection *l);
 
 /* turns.c */
 PRIVATE uint64_t turn_begin(lane_connection *l);

@@ -82,6 +82,7 @@ void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size);
 int pn_transport_set_channel_max(pn_transport_t *transport, uint16_t channel_max);
 uint16_t pn_transport_get_channel_max(pn_transport_t *transport);
 void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t milliseconds);
+uint32_t pn_transport_get_remote_idle_timeout(pn_transport_t *transport);
 void pn_transport_require_auth(pn_transport_t *transport, bool required);
 ssize_t pn_transport_capacity(pn_transport_t *transport);
 char *pn_transport_tail(pn_transport_t *transport);

@@ -75,6 +75,7 @@ struct pump {
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
     uint32_t reserve;              /* blocks kept back for control payloads, and half of them for outcomes */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
+    bool exhausted;                /* accept() has found no descriptor or memory */
     bool tracing;                  /* the log shows frames of connections without a setting of their own (trace.c) */
     bool detached;                 /* detached: there is no core, nothing is posted and no ring is touched (resync.c) */
     bool resting;                  /* detached or resyncing: incoming messages wait in their links */

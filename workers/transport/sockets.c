@@ -4,6 +4,7 @@
  * the least loaded one; otherwise it ignores the socket for a moment, and retries in case no other worker accepts.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@
 #define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 
-#define RESUME_TICK_MS 1000
 #define READ_MOST 65536u               /* octets at once of a connection whose reads fill its buffer */
 
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
@@ -152,6 +152,28 @@ static bool memory_left(void)
     return probe != NULL;
 }
 
+/* Notes whether there are descriptors and memory for another connection: a router is ready while a worker has some. */
+static void accept_able(pump *p, bool able)
+{
+    if (p->exhausted == !able) return;
+    p->exhausted = !able;
+    stats_set(p->stats, N_ACCEPTING, able && p->accepting);
+}
+
+/* Looks at the listening sockets again, after a while without.  One that nobody connects to tells nothing, so a worker
+ * that was out of descriptors tries whether it still is. */
+PRIVATE void sockets_retry(pump *p)
+{
+    p->accept_retry = 0;
+    if (p->exhausted) {
+        int fd = memory_left() ? fcntl(p->epoll_fd, F_DUPFD_CLOEXEC, 0) : -1;
+        if (fd >= 0) close(fd);
+        accept_able(p, fd >= 0);
+        if (fd < 0) p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
+    }
+    listeners_arm(p, true);
+}
+
 PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
 {
     while (p->accepting && !p->actions.waiting) {              /* else the core is to catch up */
@@ -172,6 +194,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
                 listeners_arm(p, false);
+                accept_able(p, false);
                 p->on_event(p->self, EV_ACCEPT_FAILED, NULL, NULL, l, NULL);
             }
             break;
@@ -338,67 +361,4 @@ PRIVATE inline bool conn_write(pump *p, worker_connection *c)
     if (size < 0) conn_output_over(c);
     else c->bare = layers_bare(c->lane);
     return true;
-}
-
-/* ---- blocks run low: read from nobody who can only send, and keeps some of them ---- */
-
-/* Stops or resumes reading a connection. Nobody can tell whether a peer that is not read is silent, so its idle timeout
- * rests meanwhile, and after it until the octets waiting in the socket have been read. */
-static void conn_listen(pump *p, worker_connection *c, bool listen)
-{
-    c->reading = listen;
-    conn_watch(p, c);
-    pn_transport_set_idle_timeout(c->transport, listen ? p->listeners[c->listener].idle_timeout_ms : 0);
-    if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
-}
-
-PRIVATE void conn_pause(pump *p, worker_connection *c)
-{
-    if (c->reading) conn_listen(p, c, false);
-}
-
-PRIVATE inline void conn_resume(pump *p, worker_connection *c)
-{
-    if (c->framed) mark_dirty(p, c);
-    else if (!c->reading && !c->lane->choked && !c->lane->full && !c->failed && pn_transport_capacity(c->transport) > 0)
-        conn_listen(p, c, true);
-}
-
-GLUE void pressure_check(pump *p)
-{
-    uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
-    stats_set(p->stats, N_SMALL_FREE, small);
-    stats_set(p->stats, N_LARGE_FREE, large);
-    if (!p->paused && (small < p->low_small || large < p->low_large)) {
-        p->paused = true;
-        stats_add(p->stats, N_PAUSES, 1);
-        stats_set(p->stats, N_PAUSED, 1);
-    } else if (p->paused && small >= 2 * p->low_small && large >= 2 * p->low_large) {
-        p->paused = false;
-        stats_set(p->stats, N_PAUSED, 0);
-        for (uint32_t i = 0; i < p->conns.high; i++) {
-            worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
-            if (c->slot.next_free == SLOT_USED) conn_resume(p, c);
-        }
-    }
-}
-
-/* Tells whether reading a connection must wait: because too much of it waits already, or for blocks. Those do not stop
- * connections with receivers, since their dispositions free blocks, nor those in the middle of a message, whose blocks
- * are freed only after its end. */
-PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
-{
-    if (__builtin_expect(c->lane->held > c->lane->held_most, 0)) {
-        conn_listen(p, c, false);
-        return true;
-    }
-    if (!p->paused || c->links_out) return false;
-    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
-        const worker_link *k = (const worker_link *) pool_at(&p->links, index);
-        index = k->next;
-        if ((!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
-        conn_listen(p, c, false);
-        return true;
-    }
-    return false;
 }

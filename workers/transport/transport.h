@@ -156,9 +156,12 @@ PRIVATE void conn_watch(pump *p, worker_connection *c);
 PRIVATE worker_connection *conn_begin(pump *p, int fd, uint16_t listener);
 PRIVATE void conn_begun(pump *p, worker_connection *c, bool secured, bool writing);
 PRIVATE void sockets_accept(pump *p, worker_listener *l);
+PRIVATE void sockets_retry(pump *p);
 GLUE void conn_broken(pump *p, worker_connection *c);
 PRIVATE bool conn_read(pump *p, worker_connection *c);
 PRIVATE bool conn_write(pump *p, worker_connection *c);
+
+/* pressure.c */
 PRIVATE void conn_pause(pump *p, worker_connection *c);
 PRIVATE void conn_resume(pump *p, worker_connection *c);
 GLUE void pressure_check(pump *p);

@@ -236,6 +236,7 @@ def test_descriptors_run_out(short_of_descriptors: RunningRouter) -> None:
         bystander = Bystander(net, "bystander").goes_on()
         crowd = [socket.create_connection(router.address) for _ in range(60)]
         until(lambda: "out of file descriptors" in router.log, "complaint")
+        until(lambda: router.counted("accepting") == 0, "end of readiness")
         late = net.begin_peer()
         late.connection.open()
         for _ in range(5):
@@ -244,6 +245,7 @@ def test_descriptors_run_out(short_of_descriptors: RunningRouter) -> None:
         assert not late.connection.state & late.connection.REMOTE_ACTIVE
         for connection in crowd:
             connection.close()
+        until(lambda: router.counted("accepting") == 2, "readiness")
         late.open()
         bystander.goes_on()
     router.come_to_rest()
