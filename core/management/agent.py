@@ -112,7 +112,7 @@ class Agent:
     def handle(self, request: Request) -> Response:
         """Return the response to a request. It never raises."""
         operation = printable(request.operation, LONGEST_NAME)
-        LOGGER.debug("%s of %s", operation, _about(request))
+        LOGGER.debug("%s of %s", operation.lower(), _about(request))
         self._view.requester = request.requester
         try:
             request.requester.permit(request.operation)

@@ -61,6 +61,13 @@ def test_a_query_addressed_to_a_type_is_about_it(bed: Bed) -> None:
     assert (status, body["results"]) == (200, [["to"], ["from"]])
 
 
+def test_a_request_is_logged(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """By its operation in small letters, as in qdrouterd's log."""
+    with caplog.at_level("DEBUG", "AGENT"):
+        bed.ask("GET-LOG")
+    assert [one.getMessage().split()[0] for one in caplog.records if one.name == "AGENT"] == ["get-log"]
+
+
 def test_pages(bed: Bed) -> None:
     """Offset and count cut a page out; beyond the end it is empty."""
     pages = [bed.query("router.link", "linkName", offset=i, count=1) for i in range(3)]
