@@ -23,6 +23,7 @@
 #include "core/forwarder/settlement/out.c"
 #include "core/forwarder/settlement/settle.c"
 #include "core/forwarder/settlement/stream.c"
+#include "core/forwarder/settlement/tell.c"
 #include "core/forwarder/tables/alias.c"
 #include "core/forwarder/tables/arena_read.c"
 #include "core/forwarder/tables/by_peer.c"

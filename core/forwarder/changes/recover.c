@@ -151,14 +151,7 @@ static void link_orphan_ins(core_router *c, core_link *l)
         core_in *in = l->ins;
         link_drop_in(in);
         in->peer = 0;
-        if (!(in->flags & (IN_COMPLETE | IN_ABORTED))) {
-            in->flags |= IN_ABORTED;
-            for (core_out *out = in->copies; out; out = out->sibling) {
-                if (out->state) continue;
-                out->flags |= OUT_SETTLED;
-                out_post_continue(c, out, F_ABORTED);
-            }
-        }
+        if (!(in->flags & (IN_COMPLETE | IN_ABORTED))) in_abort(c, in);
         in_sender_settled(c, in, none, true);
     }
 }

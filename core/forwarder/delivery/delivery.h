@@ -98,11 +98,6 @@ PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record 
 
 /* ---- in portions: fan.c ---- */
 
-#ifndef FAN_AT_ONCE
-#define FAN_AT_ONCE 64u        /* receivers whose copies are made without portions */
-#define FAN_BEHIND 4096u       /* records that wait for a worker beside its full ring: it gets no more copies */
-#endif
-
 PRIVATE bool fan_wanted(const core_address *a);
 PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, uint32_t shut,
                        core_provenance *provenance);

@@ -18,7 +18,7 @@
 #define FAN_AHEAD 6u                   /* receivers between the current one and the one that is fetched */
 
 /* Whether an address's copies are made in portions. */
-PRIVATE inline bool fan_wanted(const core_address *a) { return a->out_count > FAN_AT_ONCE || a->fan; }
+PRIVATE inline bool fan_wanted(const core_address *a) { return a->out_count > MANY_COPIES || a->fan; }
 
 /* Makes a message's copies for the receivers here later.  `shut`: no copy for this edge connection; 0: none is shut. */
 PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, uint32_t shut,
@@ -104,13 +104,6 @@ static void fan_over(core_router *c, core_address *a)
     fan_ends(c, in);
 }
 
-/* Whether a worker is so far behind that its receivers have to wait. */
-static inline bool fan_waits(const core_router *c, const core_link *to)
-{
-    const core_worker *k = &c->worker[to->worker];
-    return __builtin_expect(k->overflow.count > FAN_BEHIND, 0) && !k->gone;
-}
-
 /* Makes some copies for an address; returns how many receivers were served, 0: a worker has to catch up. */
 static uint32_t fan_portion(core_router *c, core_address *a, uint32_t most)
 {
@@ -123,7 +116,7 @@ static uint32_t fan_portion(core_router *c, core_address *a, uint32_t most)
             continue;
         }
         core_link *to = a->out[f->at];
-        if (fan_waits(c, to)) break;
+        if (worker_behind(c, to->worker)) break;
         if (f->at + FAN_AHEAD < a->out_count) {
             __builtin_prefetch(a->out[f->at + FAN_AHEAD], 1);
             __builtin_prefetch((const uint8_t *) a->out[f->at + FAN_AHEAD] + 64, 1);

@@ -237,12 +237,25 @@ __attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, 
     in_merge(c, in, outcome);
     if (open) in->open--;
     if (!in->copy_count) {
+        tell_end(c, in);
         core_outcome merged = in_take_merged(in);
         in_settle(c, in, &merged);
     } else {
         if (open && !in->open) in_tell(c, in, in_take_merged(in));
         in_left(c, in, progress);
     }
+}
+
+/* The rest of a message does not come: those who have not told an outcome hear of it, and of nothing else. */
+PRIVATE void in_abort(core_router *c, core_in *in)
+{
+    in->flags |= IN_ABORTED;
+    for (core_out *out = in->copies; out; out = out->sibling) {
+        if (out->state) continue;
+        out->flags |= OUT_SETTLED;
+        out_post_continue(c, out, F_ABORTED);
+    }
+    tell_end(c, in);
 }
 
 /* A fan, which counts as a copy that has read nothing, is over. */
@@ -263,6 +276,7 @@ PRIVATE INLINED void out_finish(core_router *c, core_out *out, const core_outcom
     if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
+    if (__builtin_expect(in->flags & IN_MULTICAST && in->tell, 0)) tell_leave(out);
     const uint64_t progress = out->progress;
     pool_give(&c->outs, out);
     if (__builtin_expect(!(in->flags & IN_MULTICAST), 1)) in_settle_now(c, in, outcome, delay);

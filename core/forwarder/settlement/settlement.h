@@ -65,6 +65,14 @@ GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams);
 GLUE core_streams *stream_open(core_router *c);
 GLUE void stream_close(core_router *c, core_streams *k);
 
+/* ---- telling many copies of more: tell.c ---- */
+
+PRIVATE void tell_more(core_router *c, core_in *in, bool stalled);
+PRIVATE void tell_copy(core_router *c, core_out *out, bool stalled);
+PRIVATE void tell_leave(const core_out *out);
+PRIVATE void tell_end(core_router *c, core_in *in);
+PRIVATE uint32_t tell_turn(core_router *c);
+
 /* ---- settling: settle.c ---- */
 
 PRIVATE core_outcome outcome_plain(uint32_t state, uint8_t extra);
@@ -76,6 +84,7 @@ PRIVATE void out_post_continue(core_router *c, const core_out *out, uint8_t flag
 PRIVATE void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags);
 PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to);
 PRIVATE void in_fanned(core_router *c, core_in *in);
+PRIVATE void in_abort(core_router *c, core_in *in);
 PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome);
 PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome);
 PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet);

@@ -10,6 +10,10 @@
 #ifndef ALIAS_BYTES
 #define ALIAS_BYTES (128ull << 20)     /* what spellings may cost: some 200,000 of common length */
 #endif
+#ifndef WORKER_BEHIND
+#define WORKER_BEHIND 4096u            /* records that wait for a worker beside its full ring */
+#define MANY_COPIES 64u                /* beyond so many, what all get is made in portions */
+#endif
 #define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
 #define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
 #define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */
@@ -40,6 +44,12 @@ PRIVATE core_link *rank_least(const core_address *a, uint32_t shut);
 PRIVATE void ranks_add(core_address *a, core_link *l);
 PRIVATE void ranks_remove(core_address *a, core_link *l);
 GLUE void ranks_settle(core_address *a);
+
+/* Whether a worker is so far behind that its receivers of what many get have to wait. */
+static inline bool worker_behind(const core_router *c, uint32_t w)
+{
+    return __builtin_expect(c->worker[w].overflow.count > WORKER_BEHIND, 0) && !c->worker[w].gone;
+}
 
 /* ---- lists ---- */
 

@@ -9,7 +9,9 @@
  */
 #include "core/forwarder/tables/access.h"
 
+#ifndef RANK_FEW
 #define RANK_FEW 8u
+#endif
 #define RANK_FIRST 2u                  /* behind the ends of the rings: 0 of links below capacity, 1 of the others */
 
 static inline bool link_full(const core_link *l) { return l->count && l->count >= l->capacity; }

@@ -126,7 +126,10 @@ typedef struct core_in {
     uint8_t arena;
     uint8_t flags;
     uint16_t fans;             /* multicast: addresses whose receivers are still being served */
+    struct core_tell *tell;    /* multicast: copies that are still to be told of more; NULL: none */
 } core_in;
+
+_Static_assert(sizeof(core_in) == 128, "an incoming delivery fills two cache lines");
 
 enum core_out_flag {
     OUT_SETTLED = 1,           /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
@@ -150,6 +153,15 @@ typedef struct core_out {
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
     uint64_t ordinary;         /* of a stream: handle of the link it would have taken otherwise */
 } core_out;
+
+typedef struct core_tell {     /* tell.c: a message whose copies are told in portions that more has come */
+    pool_node node;
+    core_in *in;
+    core_out *at;              /* the next one; NULL: all are told */
+    struct core_tell *next, *prev;
+    bool again;                /* more came meanwhile */
+    bool stalled;              /* and its sender takes its time */
+} core_tell;
 
 typedef struct core_fan {      /* fan.c: a message whose copies for an address are made in portions */
     pool_node node;
@@ -331,7 +343,8 @@ typedef struct core_router {
     core_worker worker[ROUTERD_MAX_WORKERS + 2];
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
-    core_pool ins, outs, links, addresses, streams, fans;
+    core_pool ins, outs, links, addresses, streams, fans, tells;
+    core_tell *tell_first, *tell_last;     /* in the order of their turns */
     core_address *fan_first, *fan_last;    /* addresses with fans, in the order of their turns */
     uint32_t fan_count;
     struct core_link *park_first, *park_last;      /* parked links, in the order of their turns */

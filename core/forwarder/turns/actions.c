@@ -74,14 +74,10 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
     bool aborted = r->flags & F_ABORTED;
     if (__builtin_expect(c->flow != NULL, 0) && r->length > in->length) flow_piece(c->flow, in);
     if (r->length > in->length) in->length = r->length;
-    if (aborted) in->flags |= IN_ABORTED;
-    else if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
-    for (core_out *out = in->copies; out; out = out->sibling) {
-        if (aborted && out->state) continue;
-        if (aborted) out->flags |= OUT_SETTLED;
-        if (out->flags & OUT_GROWING && !aborted) stream_grown(c, out, r->flags & F_STALLED);
-        else out_post_continue(c, out, r->flags & (F_COMPLETE | F_ABORTED));
-    }
+    if (!aborted && r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
+    if (aborted) in_abort(c, in);
+    else if (in->copy_count > MANY_COPIES) tell_more(c, in, r->flags & F_STALLED);
+    else for (core_out *out = in->copies; out; out = out->sibling) tell_copy(c, out, r->flags & F_STALLED);
     /* its worker has forgotten it */
     if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;
     in_forwarded(c, in);

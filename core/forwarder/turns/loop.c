@@ -157,8 +157,8 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
         if (stop == STOP_NOTHING && !*handled) stop = park_turn(c, handled, true);
         c->park_since += stop == STOP_CONTROL ? PARK_AFTER / 4 : *handled;
     }
-    if (__builtin_expect(c->fan_first != NULL, 0)) {
-        *handled += fan_turn(c);
+    if (__builtin_expect(c->fan_first != NULL || c->tell_first != NULL, 0)) {
+        *handled += fan_turn(c) + tell_turn(c);
         core_publish(c);
     }
     c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;

@@ -47,6 +47,7 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     pool_open(&c->addresses, sizeof(core_address));
     pool_open(&c->streams, sizeof(core_streams));
     pool_open(&c->fans, sizeof(core_fan));
+    pool_open(&c->tells, sizeof(core_tell));
     c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
     c->stats = (stats_page *) (control + layout_stats(workers));
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
@@ -100,6 +101,7 @@ GLUE void core_close(core_router *c)
     pool_close(&c->addresses);
     pool_close(&c->streams);
     pool_close(&c->fans);
+    pool_close(&c->tells);
     arena_disown(&c->own);
     if (c->sem) sem_close(c->sem);
 }

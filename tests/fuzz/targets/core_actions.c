@@ -6,8 +6,9 @@
  */
 #include "tests/fuzz/targets/input.h"
 
-#define FAN_AT_ONCE 2u                 /* few receivers are many here */
-#define FAN_BEHIND 20u
+#define MANY_COPIES 2u                 /* few receivers are many here */
+#define WORKER_BEHIND 20u
+#define RANK_FEW 2u
 #define ALIAS_BYTES (20u * 1100u)
 #include "core/forwarder/unity.c"
 
@@ -363,7 +364,8 @@ static void world_close(world *w)
     for (uint32_t i = 0; i < WORKERS; i++) core_reclaim(c, i);
     for (uint32_t i = 0; i < NEIGHBOURS; i++) if (c->network.neighbour[i].taken) neighbour_give(c, i);
     core_step(c, UINT32_MAX);  /* whose copies were not made yet are over */
-    CHECK(!c->ins.live && !c->outs.live && !c->links.live && !c->fans.live, "something is left in the tables");
+    CHECK(!c->ins.live && !c->outs.live && !c->links.live
+        && !c->fans.live && !c->tells.live, "something is left in the tables");
     world_count(w);
     fuzz_routes_close(c, &w->tables);
     core_close(c);

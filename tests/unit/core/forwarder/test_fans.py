@@ -10,7 +10,7 @@ from core.forwarder.link_terms import LinkTerms
 from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
 
 BEHIND = 4096  # fan.c: records beside a full ring, beyond which a worker gets no more copies
-PORTION = 2048 + 64  # fan.c: copies of a turn, and those made at once
+PORTION = 2048 + 64  # fan.c: copies of a turn; with so few receivers they are made at once
 MANY = 2600
 OTHER = 9999  # a receiver of another address
 
@@ -175,3 +175,26 @@ def test_a_stream_waits_for_all_its_readers() -> None:
         bed.actions[RECEIVER].publish()
     bed.step()
     assert [r["length"] for r in bed.heard(SENDER, n.W_CONSUMED)] == [200_000]
+
+
+@pytest.mark.parametrize("end", [n.F_COMPLETE, n.F_ABORTED])
+def test_small_pieces_are_told_together(end: int) -> None:
+    """Who sends a stream in small pieces makes no more records than its receivers' worker reads; all hear its end."""
+    bed = crowd(MANY)
+    push(bed, 0, INCOMING, flags=0)
+    bed.step()
+    (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
+    sent = all_copies(bed)
+    for i in range(300):
+        bed.act(SENDER, type=n.A_CONTINUE, delivery=accepted["peer"], length=6 + i, flags=end if i == 299 else 0)
+        if i % 100 == 50:
+            for record in sent[i : i + 40]:
+                bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, state=n.S_RELEASED, delivery=record["peer"])
+    behind = 0 if end == n.F_COMPLETE else MANY  # who sends no more is heard at once
+    assert bed.forwarder.counts()["overflow"] <= BEHIND + 512 + behind
+    last: dict[int, tuple[int, int]] = {}
+    while told := bed.heard(RECEIVER, n.W_CONTINUE):
+        last |= {r["peer"]: (r["length"], r["flags"]) for r in told}
+        assert bed.step() == NOTHING
+    staying = {r["peer"] for i, r in enumerate(sent) if not any(i in range(k, k + 40) for k in (50, 150, 250))}
+    assert {last[peer] for peer in staying} == {(305, end)}
