@@ -72,10 +72,16 @@ class Addresses(Table):
 
     def rows(self) -> list[Address | Route]:
         core = self._view.core
-        used = core.forwarder.address_used
         routes = core.find(Routes)
         entries = [] if routes is None else routes.entries()
-        return [*(one for one in core.addresses.entries() if used(one.handle)), *entries]
+        return [*(one for one in core.addresses.entries() if self._used(one)), *entries]
+
+    def _used(self, address: Address) -> bool:
+        """Whether anything uses an address; one that the core's thread has just forgotten is not used."""
+        try:
+            return self._view.core.forwarder.address_used(address.handle)
+        except KeyError:
+            return False
 
     def row(self, address: Address | Route) -> AddressRow:
         """Return an address with its present counts, or without any if it is gone."""

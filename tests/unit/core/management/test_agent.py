@@ -8,6 +8,7 @@ import pytest
 from proton import Message, symbol, ulong
 
 from bench.contract import C_CONNECTION_OPENED
+from core.addresses.addresses import Address
 from core.management import codec
 from core.management.request import ManagementError, Request
 from shm.contract.management import PREFIX
@@ -35,6 +36,15 @@ def test_addresses(bed: Bed) -> None:
         1,
         0,
     )
+
+
+def test_an_address_that_goes_while_all_are_listed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core's thread forgets addresses while the agent's looks at them."""
+    addresses = bed.core.addresses
+    (known,) = [one for one in addresses.entries() if one.key == "M0news.uk"]
+    gone = Address("M0gone", 0x700000023, known.rule)
+    monkeypatch.setattr(addresses, "entries", lambda: [gone, known])
+    assert [row["key"] for row in bed.query(PREFIX + "router.address")] == ["M0news.uk"]
 
 
 @pytest.mark.parametrize("name", COLUMNS)
