@@ -90,9 +90,6 @@ static void output_add(lane_connection *l, block *blocks, uint64_t *in)
     *in += size;
 }
 
-/* None is behind. */
-static void turn_unchoke(lane_connection *l) { (void) l; }
-
 /* As output.c does. */
 static uint8_t *out_grow(lane_connection *l, size_t size)
 {
