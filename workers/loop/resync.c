@@ -93,6 +93,8 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     arena_disown(&p->arena);
     for (uint32_t i = 0; i < p->links.high; i++)
         memset(((worker_link *) pool_at(&p->links, i))->kept, 0, sizeof(((worker_link *) 0)->kept));
+    for (uint32_t i = 0; i < p->conns.high; i++)
+        memset(((worker_connection *) pool_at(&p->conns, i))->kept, 0, sizeof(((worker_connection *) 0)->kept));
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
         if (c->slot.next_free != SLOT_USED || !c->lane) continue;

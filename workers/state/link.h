@@ -74,21 +74,33 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const worker_link
     return r;
 }
 
-/* A link may keep half as many blocks of each class as are free of it, or else one message.  The more links have slow
- * readers, the less each may keep: something is always left for the others. */
+#define FEW_KEPT 8u                    /* blocks that a connection may keep although few are left */
+#define TRUSTED_PART 3u                /* a neighbour keeps so many times as much: it brings what others send */
+
+/* A link may keep half as many blocks of each class as are free of it, and its connection as many as are free, or else
+ * each link one message.  The more links and connections have slow readers, the less each may keep: something is always
+ * left for the others.  Of the last blocks before the reserve only connections have some that keep few. */
 static inline bool over_share(const pump *p, const worker_link *k)
 {
-    return k->kept[0] > p->arena.free_count[0] / 2 || k->kept[1] > p->arena.free_count[1] / 2;
+    const uint32_t *left = p->arena.free_count;
+    const worker_connection *c = k->conn;
+    if (k->kept[0] > left[0] / 2 || k->kept[1] > left[1] / 2) return true;
+    if (c->kept[0] + c->kept[1] < FEW_KEPT) return false;
+    if (left[0] + left[1] <= 2 * p->reserve) return true;
+    uint32_t part = c->trusted ? TRUSTED_PART : 1;
+    return (k->kept[0] || k->kept[1]) && (c->kept[0] > part * left[0] || c->kept[1] > part * left[1]);
 }
 
-/* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The count never gets
+/* Counts the blocks that a link has taken or returned since `before`, the free blocks then.  The counts never get
  * negative: a restarted worker may get back blocks of its predecessor. */
 static inline void kept_change(const pump *p, worker_link *k, const uint32_t before[2])
 {
     for (uint32_t c = 0; c < 2; c++) {
         if (before[c] == p->arena.free_count[c]) continue;
-        int64_t kept = (int64_t) k->kept[c] + before[c] - p->arena.free_count[c];
-        k->kept[c] = kept > 0 ? (uint32_t) kept : 0;
+        int64_t more = (int64_t) before[c] - p->arena.free_count[c];
+        if (more < -(int64_t) k->kept[c]) more = -(int64_t) k->kept[c];
+        k->kept[c] += (uint32_t) more;
+        k->conn->kept[c] += (uint32_t) more;
     }
 }
 
