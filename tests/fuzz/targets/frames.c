@@ -150,7 +150,7 @@ static void transfer(void)
     memset(tag, (int) below(256), sizeof tag);
     lane_transfer t = { .handle = some_number(), .id = some_number(), .format = some_number(), .has_id = one_in(2),
                         .has_format = one_in(2), .settled = one_in(2), .more = one_in(2), .resume = one_in(4),
-                        .aborted = one_in(4), .batchable = one_in(4), .settle_mode = (uint8_t) below(3),
+                        .aborted = one_in(4), .settle_mode = (uint8_t) below(3),
                         .state = some_state(octets) };
     lane_transfer u;
     lane_frame f;
@@ -168,7 +168,7 @@ static void transfer(void)
     CHECK(lane_transfer_read(&f, &u) == LANE_FINE, "a TRANSFER is malformed");
     CHECK(u.handle == t.handle && u.has_id == t.has_id && (!t.has_id || u.id == t.id) && u.has_format == t.has_format
           && (!t.has_format || u.format == t.format) && u.has_settled == t.has_settled && u.settled == t.settled
-          && u.more == t.more && u.resume == t.resume && u.aborted == t.aborted && u.batchable == t.batchable
+          && u.more == t.more && u.resume == t.resume && u.aborted == t.aborted
           && u.settle_mode == t.settle_mode && same(t.state, u.state)
           && same((amqp_value) { t.tag.at, t.tag.size }, (amqp_value) { u.tag.at, u.tag.size }), "another TRANSFER");
     spoil(frame, size, head);
@@ -201,7 +201,7 @@ static void flow(void)
 static void disposition(void)
 {
     uint8_t frame[FRAME_ROOM], octets[STATE_ROOM];
-    lane_disposition d = { .first = some_number(), .receiver = one_in(2), .settled = one_in(2), .batchable = one_in(4),
+    lane_disposition d = { .first = some_number(), .receiver = one_in(2), .settled = one_in(2),
                            .state = some_state(octets) }, u;
     lane_frame f;
     d.last = d.first + (one_in(2) ? 0 : some_number() >> 1);
@@ -210,7 +210,7 @@ static void disposition(void)
           && f.performative == LANE_DISPOSITION && lane_disposition_read(&f, &u) == LANE_FINE,
           "a DISPOSITION is malformed");
     CHECK(u.first == d.first && u.last == d.last && u.receiver == d.receiver && u.settled == d.settled
-          && u.batchable == d.batchable && same(u.state, d.state), "another DISPOSITION");
+          && same(u.state, d.state), "another DISPOSITION");
     spoil(frame, size, size);
 }
 

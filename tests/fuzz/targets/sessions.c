@@ -112,7 +112,7 @@ static void flow_heard(end *e, const lane_frame *f)
     CHECK(lane_flow_read(f, &w) == LANE_FINE, "malformed");
     lane_link *k = w.has_handle ? &e->links[w.handle] : NULL;
     lane_heard heard = lane_hear(&e->s, k, &w);
-    if (k && heard.drain && !k->begun && one_in(2)) lane_drained(k);
+    if (k && k->outgoing && k->drain && !k->begun && one_in(2)) lane_drained(k);
     if (k && heard.returned) CHECK(!k->outgoing && k->drain, "credit came back without a drain");
     if (k && !k->outgoing && k->drain && !k->credit) k->drain = false;
 }
@@ -200,7 +200,7 @@ static void two_ends(void)
         uint32_t i = below(LINKS);
         switch (below(8)) {
         case 0: case 1: case 2:
-            if (round < 2500 && lane_may_send(&a.s, &a.links[i]) && (a.links[i].begun || a.links[i].credit))
+            if (round < 2500 && a.s.out_window && (a.links[i].begun || a.links[i].credit))
                 send_one(&a, &b, i);
             else if (a.links[i].begun && a.s.out_window) send_one(&a, &b, i);
             break;
@@ -214,15 +214,18 @@ static void two_ends(void)
         hear(&a, a.taken + below(a.there - a.taken + 1));
         hear(&b, b.taken + below(b.there - b.taken + 1));
     }
-    for (uint32_t round = 0; round < 2000; round++) {          /* to the end */
+    for (uint32_t round = 0, busy = 1; busy && round < 2000; round++) {        /* to the end */
+        busy = 0;
         if (b.s.held) lane_release(&b.s, b.s.held);
         for (uint32_t i = 0; i < LINKS; i++) {
             if (a.links[i].begun && a.s.out_window) send_one(&a, &b, i);
             if (a.links[i].drain && !a.links[i].begun) lane_drained(&a.links[i]);
         }
+        busy |= b.unsettled;
         while (b.unsettled) settle_one(&b, &a);
         what_is_due(&a, &b);
         what_is_due(&b, &a);
+        busy |= a.there != a.taken || b.there != b.taken;
         hear(&a, a.there);
         hear(&b, b.there);
     }

@@ -275,7 +275,7 @@ static uint8_t *memory(size_t size)
 static void world_open(void)
 {
     pump *p = &world.p;
-    struct epoll_event e = { .events = EPOLLIN, .data.u64 = (uint64_t) EPOLL_DOORBELL << 60 };
+    struct epoll_event e = { .events = EPOLLIN, .data.u64 = (uint64_t) EPOLL_WAKE << 60 };
     CHECK(layers_found(), "this engine is another one");
     world.control = memory(layout_control_bytes(1));
     world.rings = memory(layout_rings_bytes(1));
@@ -307,9 +307,9 @@ static void world_open(void)
     p->low_small = p->views[0].small_count / 16;
     p->low_large = p->views[0].large_count / 16;
     p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;
-    p->doorbell_fd = p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->doorbell_fd, &e), "no epoll");
+    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->wake_fd, &e), "no epoll");
     p->on_event = on_event;
     p->extracts = EXTRACT_MESSAGES | EXTRACT_TRANSACTIONS;
     worker_listener *l = listener_new(p);
