@@ -154,10 +154,11 @@ __attribute__((noinline)) PRIVATE core_out *deliver_between(core_router *c, core
                                                             core_link *to, uint8_t priority, uint32_t state,
                                                             const core_provenance *provenance)
 {
+    if (in->flags & IN_COMPLETE && !provenance->streaming) state &= ~SEND_STREAM;     /* its end has come meanwhile */
     bool aside = to->streams && state & SEND_STREAM;
     core_text *text = NULL;
     if ((to->wants_override || aside) && !transit_text(c, in->link, a, provenance, &text)) return NULL;
-    core_link *stream = aside ? stream_link(c, to->streams, in, provenance->streaming) : NULL;
+    core_link *stream = aside && !full(in, to) ? stream_link(c, to->streams, in, provenance->streaming) : NULL;
     core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
@@ -198,7 +199,8 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     core_text *text;
     core_link *to = transit_link(c, hop, provenance->control, priority), *stream = NULL;
     if (!to || !transit_text(c, in->link, a, provenance, &text)) return;
-    if (state & SEND_STREAM && !provenance->control)
+    if (in->flags & IN_COMPLETE && !provenance->streaming) state &= ~SEND_STREAM;
+    if (state & SEND_STREAM && !provenance->control && !full(in, to))
         stream = stream_link(c, network_hop(&c->network, hop)->streams, in, provenance->streaming);
     core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {

@@ -4,14 +4,15 @@
  *   its message names an unknown text --> parked --its turn--> the text is asked for --> its records are handled
  *       --> in no list, or at the next unknown text parked again behind the others
  *
- * What a link sends keeps its order.  A sender has no credit back for what is parked, which bounds it.
+ * What a link sends keeps its order.  A sender has no credit back for what is parked, which bounds its messages; that
+ * more has come of the last one is one record, and states of deliveries are few at a time (workers/session/turns.c).
  *
  * Prohibited: handling a record of a parked link before those that stand aside.
  */
 #include "core/forwarder/delivery/delivery.h"
 
 #define PARK_FIRST 4u                  /* places for records in the beginning */
-#define PARK_MORE 4096u                /* records beside twice the link's capacity: its worker has lost its mind */
+#define PARK_MORE 4096u                /* records beside four times the capacity: its worker has lost its mind */
 
 /* Puts a link behind the others. */
 PRIVATE void park_append(core_router *c, core_link *l)
@@ -55,9 +56,22 @@ __attribute__((noinline, cold)) PRIVATE void park_put(core_router *c, core_link 
     p->record[p->count++] = *r;
 }
 
+/* More has come of a message of which as much stands aside: its last record says so.  False: that is another. */
+static bool park_grown(core_park *p, const routerd_record *r)
+{
+    routerd_record *last = &p->record[p->count - 1];
+    if (r->type != A_CONTINUE || p->head == p->count || last->type != A_CONTINUE || last->peer != r->peer
+        || last->flags & (F_COMPLETE | F_ABORTED)) return false;
+    last->flags |= r->flags;
+    if (r->length > last->length) last->length = r->length;
+    return true;
+}
+
+/* The blocks of a message that is not complete stay its worker's, which still writes into them. */
 static void park_refuse(core_router *c, core_link *l, const routerd_record *r)
 {
-    if (r->type != A_DELIVER || r->arena != l->worker || r->block >= arena_blocks(&c->arena[l->worker])) return;
+    if (r->type != A_DELIVER || !(r->flags & F_COMPLETE) || r->arena != l->worker
+        || r->block >= arena_blocks(&c->arena[l->worker])) return;
     if (r->flags & F_SETTLED) stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
     core_release(c, l->worker, r->block, NULL, 0);
 }
@@ -70,7 +84,8 @@ __attribute__((noinline, cold)) PRIVATE bool park_follows(core_router *c, uint32
     if (r->type != A_DELIVER && !(later && !r->delivery)) return false;
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (!l || l->outgoing || l->kind == LINK_ROUTED || !l->park) return false;
-    if (l->park->count - l->park->head < PARK_MORE + 2ull * l->capacity) {
+    if (park_grown(l->park, r)) return true;
+    if (l->park->count - l->park->head < PARK_MORE + 4ull * l->capacity) {
         park_put(c, l, r);
     } else {
         count_bad(c);

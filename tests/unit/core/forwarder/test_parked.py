@@ -125,6 +125,28 @@ def test_the_links_of_a_dead_worker_are_forgotten() -> None:
     assert bed.forwarder.counts()["incoming"] == 0
 
 
+def test_a_message_in_many_pieces_is_one_record() -> None:
+    """Pieces cost no credit: however many come while their link stands aside, nothing of it is refused."""
+    bed = Bed()
+    bed.forwarder.add_alias(b"known", bed.address)
+    push(bed, ANONYMOUS, b"new", INCOMING)
+    block = push(bed, ANONYMOUS, b"known", INCOMING + 1, flags=0)
+    for first in range(6, 12_006, 1000):
+        for length in range(first, first + 1000):
+            record(bed, type=n.A_CONTINUE, link=ANONYMOUS, link_gen=1, peer=INCOMING + 1, length=length)
+        assert bed.step() == UNKNOWN
+    assert bed.stats.get(COUNTERS["bad_records"].place) == 0
+    assert bed.heard(SENDER, n.W_RELEASE) == []
+    fields = {"length": 20_000, "flags": n.F_COMPLETE}
+    record(bed, type=n.A_CONTINUE, link=ANONYMOUS, link_gen=1, peer=INCOMING + 1, **fields)
+    while bed.step() == UNKNOWN:
+        learn(bed)
+    work = [n.unpack(r) for r in iter(bed.work[RECEIVER].pop, None)]
+    assert block in [r["block"] for r in work if r["type"] == n.W_SEND]
+    *_, last = (r for r in work if r["type"] == n.W_CONTINUE)
+    assert (last["length"], last["flags"]) == (20_000, n.F_COMPLETE)
+
+
 def test_a_worker_that_lost_its_mind_fills_no_memory() -> None:
     """Far beyond its credit, what comes to a link that waits is refused and its blocks go back."""
     bed = Bed()
@@ -132,8 +154,9 @@ def test_a_worker_that_lost_its_mind_fills_no_memory() -> None:
     assert bed.step() == UNKNOWN
     for _ in range(3):
         for _ in range(2000):
-            record(bed, type=n.A_DELIVER, link=ANONYMOUS, link_gen=1, block=block, peer=INCOMING, length=3)
+            fields = {"flags": n.F_COMPLETE, "block": block, "peer": INCOMING, "length": 3}
+            record(bed, type=n.A_DELIVER, link=ANONYMOUS, link_gen=1, **fields)
         assert {bed.step() for _ in range(2000 // AFTER + 2)} == {UNKNOWN}
-    refused = 3 * 2000 + 1 - 4096 - 2 * 10
+    refused = 3 * 2000 + 1 - 4096 - 4 * 10
     assert bed.stats.get(COUNTERS["bad_records"].place) == refused
     assert len(bed.heard(SENDER, n.W_RELEASE)) == refused

@@ -121,6 +121,49 @@ def test_a_message_grows_into_a_stream(length: int, flags: int) -> None:
     assert border.links.state(border.pool) == (1, 0, 1)
 
 
+def test_a_receiver_far_behind_gets_no_more_settled_messages_that_came_in_two_reads() -> None:
+    """As many are dropped as if they had come at once: only the first half of the link's capacity waits twice."""
+    border = Border()
+    border.forwarder.add_alias(b"queue", border.address)
+    block = border.arena.write(b"queue")
+    assert block is not None
+    border.say_where_to(block, 0, 5)
+    for number in range(600):
+        fields = {"link": 1, "link_gen": 1, "peer": 1 << 32 | number + 1}
+        border.act(SENDER, type=n.A_DELIVER, flags=n.F_SETTLED, block=block, length=5, time=1, **fields)
+        border.act(SENDER, type=n.A_CONTINUE, flags=n.F_COMPLETE, length=6, **fields)
+        border.heard(SENDER, 0)
+    assert len(border.sends()) == 500
+    assert border.forwarder.counts()["outgoing"] == 500
+
+
+@pytest.mark.parametrize("receivers", [60, 70])
+def test_a_short_message_for_many_that_is_complete_before_its_copies_are_made(receivers: int) -> None:
+    """Copies for more than 64 receivers are made later: one for an edge router is of a whole message by then."""
+    edge = 500
+    bed = Bed("multicast")
+    for link in (*range(1, receivers), edge):
+        assert bed.forwarder.add_link(
+            RECEIVER, link, 1, LinkTerms(True, bed.address, 250, edge=7 if link == edge else 0)
+        )
+    links = StreamLinks(bed.forwarder)
+    pool = links.open()
+    links.use(pool, RECEIVER, edge, 1)
+    assert links.add_link(pool, RECEIVER, edge + 1, 1, 250)
+    block = bed.arena.write(b"begin")
+    assert block is not None
+    fields = {"link": 0, "link_gen": 1, "peer": 1 << 32 | 1}
+    assert bed.actions[SENDER].push(n.pack(type=n.A_DELIVER, block=block, length=5, time=1, **fields))
+    assert bed.actions[SENDER].push(n.pack(type=n.A_CONTINUE, length=9, flags=n.F_COMPLETE, **fields))
+    bed.actions[SENDER].publish()
+    while bed.step() == LOCAL:
+        pass
+    sent = bed.heard(RECEIVER, n.W_SEND)
+    assert len(sent) == receivers + 1
+    assert [r["link"] for r in sent if r["link"] >= edge] == [edge]
+    assert links.state(pool) == (1, 1, 0)
+
+
 def test_a_short_message_is_aborted() -> None:
     """Nobody has heard of it."""
     border = Border()
