@@ -252,12 +252,14 @@ static void rest_forget(lane_connection *l)
     l->rest_size = l->rest_room = 0;
 }
 
-/* After a read of octets: what is left of them stays.  Negative: the connection reads no more.  TLS ends by itself. */
+/* After a read of octets: what is left of them stays.  Negative: the connection reads no more.  TLS, which would hear
+ * that with its next octets alone and writes nothing behind the end of its input, hears of it later (conn_write). */
 static void rest_left(lane_connection *l, const uint8_t *octets, size_t there, ssize_t done)
 {
     if (done < 0) {
         rest_forget(l);
         if (l->bare || !l->c->secured) pn_transport_close_tail(l->transport);
+        else l->tail_due = true;
     } else if ((size_t) done < there) {
         if (done || octets != l->rest) rest_keep(l, octets + done, there - (size_t) done);
     } else if (l->rest) {

@@ -91,6 +91,7 @@ typedef struct lane_connection {
     uint32_t halfway_first, halfway_last;
     uint32_t said;                 /* states of its deliveries that are on their way, and say no outcome */
     bool over;                     /* the engine has nothing more to write */
+    bool tail_due;                 /* TLS has not heard that its input has ended: it hears when all output has gone */
     bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
     bool woken;                    /* the engine's buffers are large */
     bool bare;                     /* octets of the socket come past the transport */

@@ -358,6 +358,12 @@ PRIVATE inline bool conn_write(pump *p, worker_connection *c)
         return conn_full(p, c);
     }
     conn_written(p, c);
+    if (__builtin_expect(c->lane->tail_due, 0) && c->lane->over && !size) {
+        c->lane->tail_due = false;
+        pn_transport_close_tail(c->transport);
+        size = pn_transport_pending(c->transport);
+        mark_dirty(p, c);
+    }
     if (size < 0) conn_output_over(c);
     else c->bare = layers_bare(c->lane);
     return true;
