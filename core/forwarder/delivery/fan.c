@@ -25,7 +25,8 @@ PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t pri
                        core_provenance *provenance)
 {
     core_text *text = NULL;
-    bool told = !a->edges || transit_text(c, in->link, a, provenance, &text);
+    /* an edge connection that comes later is as late for the message as one that comes when all copies are made */
+    bool told = a->edges && transit_text(c, in->link, a, provenance, &text);
     if (link_inter_router(in->link)) provenance_read(c, in->link, provenance);
     core_fan *f = (core_fan *) pool_take(&c->fans);
     if (!f) abort();           /* as for a copy: forgetting one would lose it */

@@ -99,8 +99,10 @@ static INLINED void in_settle_now(core_router *c, core_in *in, const core_outcom
     pool_give(&c->ins, in);
 }
 
+/* For one that had many copies, which may still be told of more, or none. */
 PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 {
+    tell_end(c, in);
     in_settle_now(c, in, outcome, in_delay(c, in));
 }
 
@@ -237,7 +239,6 @@ __attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, 
     in_merge(c, in, outcome);
     if (open) in->open--;
     if (!in->copy_count) {
-        tell_end(c, in);
         core_outcome merged = in_take_merged(in);
         in_settle(c, in, &merged);
     } else {
@@ -309,11 +310,11 @@ PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
     }
 }
 
-/* The sender has settled, aborted or gone.  Copies whose receiver waits for just that are finished, the others go on as
- * presettled ones; `quiet`: say nothing to those. */
+/* The sender has settled, aborted or gone.  Copies whose receiver waits for just that are finished.  The others, and
+ * those made later, go on as presettled ones; `quiet`: as they are. */
 PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet)
 {
-    in->flags |= IN_SETTLED;
+    if (!quiet) in->flags |= IN_SETTLED;
     for (core_out *out = in->copies, *next; out; out = next) {
         next = out->sibling;   /* finishing the last copy frees the incoming delivery: it is not looked at again */
         if (in->flags & IN_ABORTED && out->flags & OUT_GROWING) {

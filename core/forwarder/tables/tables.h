@@ -97,7 +97,7 @@ typedef struct core_address {
 
 enum core_in_flag {
     IN_PRESETTLED = 1,         /* arrived settled */
-    IN_SETTLED = 2,            /* the sender has settled (or aborted): it waits for no outcome */
+    IN_SETTLED = 2,            /* the sender has settled: it waits for no outcome */
     IN_COMPLETE = 4,
     IN_ABORTED = 8,
     IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
@@ -173,7 +173,7 @@ typedef struct core_fan {      /* fan.c: a message whose copies for an address a
     int origin;                /* bit of the router where it came in; 0: here */
     uint8_t priority;
     bool own;                  /* from the core: its own receivers know it already */
-    bool untold;               /* there was no room for `text`: none for edge connections */
+    bool untold;               /* no copies for edge connections: there were none, or no room for `text` */
 } core_fan;
 
 typedef struct {               /* stream.c: a connection's links for messages that are still coming in */

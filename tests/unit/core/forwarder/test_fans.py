@@ -5,10 +5,14 @@ from collections import Counter
 import pytest
 
 from bench import contract as n
-from core.forwarder.forward import NOTHING
+from core.forwarder.forward import NOTHING, Exchanges
 from core.forwarder.link_terms import LinkTerms
+from shm.statistics.stats import COUNTERS
 from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
 
+BAD = COUNTERS["bad_records"][0]
+MANY_COPIES = 64  # access.h: more are made in portions
+BATCH = 128  # loop.c: actions of a worker in a turn
 BEHIND = 4096  # fan.c: records beside a full ring, beyond which a worker gets no more copies
 PORTION = 2048 + 64  # fan.c: copies of a turn; with so few receivers they are made at once
 MANY = 2600
@@ -84,7 +88,7 @@ def test_messages_keep_their_order() -> None:
 
 
 def test_a_worker_that_is_behind_bounds_what_waits_for_it() -> None:
-    """Ten messages for thousands are not 26,000 records in its queue, and other workers go on."""
+    """Ten messages for thousands are not 26,000 records in its queue."""
     bed = crowd(MANY)
     for i in range(10):
         push(bed, 0, INCOMING + i)
@@ -127,6 +131,64 @@ def test_the_sender_goes_before_all_copies_are_made() -> None:
         bed.act(RECEIVER, type=n.A_DONE, delivery=record["peer"])
     assert {r["block"] for r in bed.heard(SENDER, n.W_RELEASE)} == blocks
     assert bed.forwarder.counts()["incoming"] == bed.forwarder.counts()["outgoing"] == 0
+
+
+def test_copies_are_alike_although_the_sender_goes_before_all_are_made() -> None:
+    """Nobody has settled an unsettled message, so no worker may drop the copies that are made later."""
+    bed = crowd(MANY)
+    for i in range(6):
+        push(bed, 0, INCOMING + i)
+    bed.step()
+    sent = copies(bed)
+    assert bed.forwarder.remove_link(SENDER, 0, 1)
+    later = all_copies(bed)
+    assert later
+    assert {r["flags"] for r in sent + later} == {n.F_COMPLETE}
+    settle(bed, sent)
+    settle(bed, later)
+    assert bed.stats.get(BAD) == 0
+    assert bed.forwarder.counts()["incoming"] == bed.forwarder.counts()["outgoing"] == 0
+
+
+def test_what_the_sender_has_settled_stays_settled_when_it_goes() -> None:
+    bed = crowd(MANY)
+    blocks = [push(bed, 0, INCOMING + i) for i in range(10)]
+    bed.step()
+    for i in range(10):
+        settled = n.pack(type=n.A_UPDATE, flags=n.F_IN | n.F_SETTLED, link=0, link_gen=1, peer=INCOMING + i)
+        assert bed.actions[SENDER].push(settled)
+    bed.actions[SENDER].publish()
+    assert blocks[-1] not in {r["block"] for r in copies(bed)}
+    bed.step()
+    assert bed.forwarder.remove_link(SENDER, 0, 1)
+    last = []
+    while work := bed.heard(RECEIVER, 0):  # copies behind what is told of the first ones
+        last += [r["flags"] for r in work if (r["type"], r["block"]) == (n.W_SEND, blocks[-1])]
+        bed.step()
+    assert last == [n.F_COMPLETE | n.F_SETTLED] * MANY
+
+
+@pytest.mark.parametrize("already", [False, True])
+def test_an_edge_connection_that_comes_meanwhile_is_told_where_messages_go(already: bool) -> None:
+    """Where there was none before, it gets the messages that come later; no message comes without its address."""
+    bed = crowd(MANY)
+    bed.forwarder.set_text(bed.address, b"queue")
+    first = 5000
+    if already:
+        terms = LinkTerms(True, bed.address, 250, edge=8, wants_override=True)
+        assert bed.forwarder.add_link(RECEIVER, first, 1, terms)
+    blocks = [push(bed, 0, INCOMING + i) for i in range(6)]
+    bed.step()
+    copies(bed)
+    terms = LinkTerms(True, bed.address, 250, edge=7, wants_override=True)
+    assert bed.forwarder.add_link(RECEIVER, first + 1, 1, terms)
+    blocks.append(push(bed, 0, INCOMING + 6))
+    bed.step()
+    sent = [r for r in all_copies(bed) if r["link"] >= first]
+    assert all(r["extra"] for r in sent)
+    got = [r["block"] for r in sent if r["link"] == first + 1]
+    assert got == blocks[-len(got) :]
+    assert (len(got) > 1) == already
 
 
 def test_an_aborted_message_gets_no_more_copies() -> None:
@@ -198,3 +260,32 @@ def test_small_pieces_are_told_together(end: int) -> None:
         assert bed.step() == NOTHING
     staying = {r["peer"] for i, r in enumerate(sent) if not any(i in range(k, k + 40) for k in (50, 150, 250))}
     assert {last[peer] for peer in staying} == {(305, end)}
+
+
+def test_a_message_that_nobody_takes_is_told_to_nobody() -> None:
+    """Its receivers go before any copy is made, and more of it comes; the next message's receivers hear its end."""
+    bed = crowd(MANY)
+    going, exchange = bed.forwarder.add_address(2), bed.forwarder.add_address(2)
+    links = range(MANY, MANY + MANY_COPIES + 1)
+    for link in links:
+        assert bed.forwarder.add_link(RECEIVER, link, 1, LinkTerms(True, going, 10))
+    hops = [(going, b"")] * len(links)
+    Exchanges(bed.forwarder).put(exchange, b".", [(0, 0, b"")], [(0, i, 0) for i in range(len(hops))], hops)
+    assert bed.forwarder.add_link(SENDER, 3, 1, LinkTerms(False, exchange, 10))
+    for i in range(6):
+        push(bed, 0, INCOMING + i)
+    bed.step()  # their worker is behind
+    push(bed, 3, INCOMING + 6, flags=0)
+    bed.step()
+    for link in links:
+        assert bed.forwarder.remove_link(RECEIVER, link, 1)
+    for i in range(BATCH):
+        piece = n.pack(type=n.A_CONTINUE, peer=INCOMING + 6, link=3, link_gen=1, length=6 + i)
+        assert bed.actions[SENDER].push(piece)
+    push(bed, 0, INCOMING + 7, flags=0)  # it takes the other one's place
+    bed.step()
+    assert bed.forwarder.counts()["incoming"] == 7
+    all_copies(bed)
+    bed.act(SENDER, type=n.A_CONTINUE, peer=INCOMING + 7, link=0, link_gen=1, length=600, flags=n.F_COMPLETE)
+    told = bed.heard(RECEIVER, n.W_CONTINUE)
+    assert [(r["length"], r["flags"]) for r in told] == [(600, n.F_COMPLETE)] * MANY
