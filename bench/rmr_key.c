@@ -14,6 +14,7 @@
 #include "workers/rmr/ask.c"
 #include "workers/rmr/frame.c"
 #include "workers/rmr/siphash.c"
+#include "core/forwarder/tables/rank.c"
 #include "core/rmr/forwarding/table.c"
 
 #define MESSAGES 4096u                 /* different messages with random keys */

@@ -2,6 +2,10 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
+/* Sessions that one connection may lose so.  The next one costs the connection: each END of ours costs the engine a walk
+ * through all its sessions and links. */
+#define SESSION_FAULTS 256u
+
 static void condition_say(pn_condition_t *condition, const struct lane_fault_terms *f)
 {
     pn_condition_set_name(condition, f->condition);
@@ -18,7 +22,7 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
         condition_say(pn_link_condition(engine), f);
         link_lost(l->p, k, EV_LINK_LOST);
         pn_link_close(engine);
-    } else if (f->scope == LANE_SESSION && s && s->engine) {
+    } else if (f->scope == LANE_SESSION && s && s->engine && l->session_faults++ < SESSION_FAULTS) {
         condition_say(pn_session_condition(s->engine), f);
         (void) session_lost(l->p, s, true);
         lane_session_close(l->c, s->engine);

@@ -89,6 +89,7 @@ typedef struct lane_connection {
     bool full;                     /* it is behind until fewer of its deliveries' states are on their way */
     bool halfway;                  /* the first frame of `rest` is a DISPOSITION that goes on at these delivery-ids */
     uint32_t halfway_first, halfway_last;
+    uint32_t session_faults;       /* sessions that were ended for their peer's violation */
     uint32_t said;                 /* states of its deliveries that are on their way, and say no outcome */
     bool over;                     /* the engine has nothing more to write */
     bool tail_due;                 /* TLS has not heard that its input has ended: it hears when all output has gone */

@@ -345,6 +345,8 @@ PRIVATE inline bool conn_write(pump *p, worker_connection *c)
 {
     ssize_t size;
     if (c->bare) return conn_write_bare(p, c);
+    /* The transport's buffer doubles with each look at it while it is full, if the peer names no max-frame-size. */
+    if (c->want_write && !c->failed) return false;
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
     while ((size = pn_transport_pending(c->transport)) > 0) {
         if (size >= BUFFER_RESTING) lane_wake(c);
