@@ -2,8 +2,8 @@
 #include "workers/session/session.h"
 #include "workers/transport/transport.h"
 
-/* Sessions that one connection may lose so.  The next one costs the connection: each END of ours costs the engine a walk
- * through all its sessions and links. */
+/* Sessions that one connection may lose so.  The next one costs the connection: each END of ours costs the engine a
+ * walk through all its sessions and links. */
 #define SESSION_FAULTS 256u
 
 static void condition_say(pn_condition_t *condition, const struct lane_fault_terms *f)
