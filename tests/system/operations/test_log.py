@@ -91,7 +91,7 @@ def test_another_level_in_all_processes(router: RunningRouter, client: Client) -
             peer.receiver("loud")
         until(lambda: attaches(client, "loud") == 8, "frames of both directions")
         assert {line[1] for line in lines(client, "@attach", "loud")} == {"trace"}
-        assert lines(client, "process=core", "GET-LOG")
+        assert lines(client, "process=core", "get-log")
         change(client, "DEFAULT", enable="info+")
         for peer in peers:
             peer.receiver("quiet")
@@ -102,7 +102,7 @@ def test_another_level_in_all_processes(router: RunningRouter, client: Client) -
         newcomer = net.peer()
         newcomer.receiver("again")
         until(lambda: attaches(client, "again") == 4, "frames of old and new connections")
-        assert not lines(client, "GET-LOG", "process=core again")
+        assert not lines(client, "get-log", "process=core again")
 
 
 def test_one_connection(router: RunningRouter, client: Client) -> None:
