@@ -1,9 +1,11 @@
 """The list of all fuzzing targets.
 
 A native target is a C file in tests/fuzz/targets that defines LLVMFuzzerTestOneInput. A Python target is a module there
-that defines ``one(octets)``. Each has a corpus of the same name in tests/fuzz/corpus.
+that defines ``one(octets)``. Each has a corpus in tests/fuzz/corpus, a text file of the same name: a line for each
+input, in base64 (RFC 4648), sorted.
 """
 
+import base64
 import importlib.util
 import subprocess
 import sysconfig
@@ -43,9 +45,28 @@ class Target:
     engine: bool = False  # it needs the AMQP engine
 
     @property
-    def corpus(self) -> list[Path]:
-        """The files of inputs, in one order."""
-        return sorted((CORPUS / self.name).iterdir())
+    def corpus(self) -> Path:
+        """The file of its inputs."""
+        return CORPUS / f"{self.name}.txt"
+
+    @property
+    def inputs(self) -> list[bytes]:
+        """The inputs of its corpus, in the order of the file; none of a new target."""
+        lines = self.corpus.read_text().splitlines() if self.corpus.exists() else []
+        return [base64.b64decode(line, validate=True) for line in lines]
+
+    def unpack(self, folder: Path) -> list[Path]:
+        """Write each input of the corpus to a file of its own in a new folder."""
+        folder.mkdir(parents=True)
+        files = [folder / f"{number:04}" for number in range(len(self.inputs))]
+        for file, octets in zip(files, self.inputs, strict=True):
+            file.write_bytes(octets)
+        return files
+
+    def pack(self, folder: Path) -> None:
+        """Make the corpus of the files in a folder."""
+        inputs = {file.read_bytes() for file in folder.iterdir()}
+        self.corpus.write_text("".join(sorted(f"{base64.b64encode(octets).decode()}\n" for octets in inputs)))
 
     def prepare(self, folder: Path) -> dict[str, str]:
         """Write what the target needs, and return the environment that names it."""

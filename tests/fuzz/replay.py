@@ -35,7 +35,7 @@ def once(one: One, octets: bytes) -> None:
 
 def main(name: str, seed: int, number: int) -> None:
     one = strict(importlib.import_module(f"tests.fuzz.targets.{name}").one)
-    inputs = [path.read_bytes() for target in TARGETS if target.name == name for path in target.corpus]
+    inputs = next(target for target in TARGETS if target.name == name).inputs
     for octets in inputs:
         once(one, octets)
     chance = random.Random(seed)  # noqa: S311  a failure must come again with its seed

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz.catalogue import CORPUS, ROOT, SANITIZERS, TARGETS, Target
+from tests.fuzz.catalogue import ROOT, SANITIZERS, TARGETS, Target
 
 BUILD = ROOT / "build" / "fuzz"
 FOUND = BUILD / "found"
@@ -51,12 +51,14 @@ def environment(target: Target) -> dict[str, str]:
 def fuzz(target: Target, program: list[str], seconds: float, seed: int) -> Outcome:
     """Fuzz a target; what libFuzzer prints goes to a file."""
     folder = BUILD / target.name
-    own, log = folder / "corpus", folder / "log"
+    own, known, log = folder / "corpus", folder / "known", folder / "log"
     own.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(known, ignore_errors=True)
+    target.unpack(known)
     before = set(FOUND.iterdir())
     options = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed}", f"-max_len={target.longest}"]
     options += [f"-timeout={PER_INPUT_S}", f"-rss_limit_mb={MEMORY_MB}", "-print_final_stats=1", "-use_value_profile=1"]
-    options += [f"-artifact_prefix={FOUND}/{target.name}-", str(own), str(CORPUS / target.name)]
+    options += [f"-artifact_prefix={FOUND}/{target.name}-", str(own), str(known)]
     start = time.monotonic()
     with log.open("wb") as file:
         done = subprocess.run([*program, *options], stdout=file, stderr=file, env=environment(target), check=False)
@@ -77,10 +79,9 @@ def keep(target: Target, program: list[str]) -> None:
     shutil.rmtree(merged, ignore_errors=True)
     merged.mkdir(parents=True)
     options = ["-merge=1", f"-use_counters={int(not target.native)}", f"-max_len={target.longest}", str(merged)]
-    options += [str(CORPUS / target.name), str(folder / "corpus")]
+    options += [str(folder / "known"), str(folder / "corpus")]
     subprocess.run([*program, *options], env=environment(target), capture_output=True, check=True)
-    shutil.rmtree(CORPUS / target.name)
-    shutil.copytree(merged, CORPUS / target.name)
+    target.pack(merged)
 
 
 def replay(target: Target, find: Path) -> str:
@@ -106,7 +107,6 @@ def main() -> int:
     for target in TARGETS:
         if options.targets and target.name not in options.targets:
             continue
-        (CORPUS / target.name).mkdir(parents=True, exist_ok=True)
         program = command(target)
         done = fuzz(target, program, options.minutes * 60, seed)
         rate = done.inputs / done.seconds

@@ -21,7 +21,7 @@ def test_a_target_survives_its_corpus(target: Target, tmp_path: Path) -> None:
     program, failed = tmp_path / "program", tmp_path / "failed"
     target.build("gcc", SANITIZERS, program, str(ROOT / "tests" / "fuzz" / "replay.c"))
     environment = os.environ | target.prepare(tmp_path / "material") | {"FUZZ_FAILED": str(failed)}
-    command = [str(program), SEED, CHANGED, *map(str, target.corpus)]
+    command = [str(program), SEED, CHANGED, *map(str, target.unpack(tmp_path / "inputs"))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"input {failed.read_bytes().hex()}\n{done.stderr[-6000:]}"
 
@@ -36,7 +36,7 @@ def test_a_python_target_survives_its_corpus(target: Target) -> None:
 
 def test_the_catalogue_is_complete() -> None:
     """Each target has a source and a corpus, and there are no others."""
-    assert {path.name for path in CORPUS.iterdir()} == {target.name for target in TARGETS}
+    assert {*CORPUS.iterdir()} == {target.corpus for target in TARGETS}
     for target in TARGETS:
         assert (SOURCES / f"{target.name}{'.c' if target.native else '.py'}").exists()
     for path in SOURCES.iterdir():

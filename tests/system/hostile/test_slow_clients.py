@@ -5,10 +5,7 @@ Nobody else notices them; docs/reliability.md has the table.
 
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-
-import pytest
 
 from tests.model.ockam_framing import TODAY
 from tests.support.clients import rmr_frames
@@ -45,23 +42,6 @@ FOR_EVER: dict[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
-    return Target.made(tmp_path_factory.mktemp("target"))
-
-
-@pytest.fixture(scope="module")
-def router(target: Target) -> Iterator[RunningRouter]:
-    """It holds nothing after all."""
-    router = RunningRouter(target.folder, target.configuration)
-    try:
-        yield router
-        router.come_to_rest()
-        router.end()
-    finally:
-        router.kill()
-
-
 def crowd(target: Target, where: str, says: bytes, until: ExitStack) -> list[socket.socket]:
     """Clients that say that and wait."""
     clients = []
@@ -84,9 +64,9 @@ def ended(client: socket.socket) -> bool:
     return True
 
 
-def test_who_waits_is_sent_away(router: RunningRouter, target: Target) -> None:
+def test_who_waits_is_sent_away(attacked: RunningRouter, target: Target) -> None:
     """All kinds at once, each after its time."""
-    with ExitStack() as clients, Verdict(router):
+    with ExitStack() as clients, Verdict(attacked):
         began = time.monotonic()
         crowds = {kind: crowd(target, where, says, clients) for kind, (where, says, _) in HALVES.items()}
         for kind, (_, _, seconds) in sorted(HALVES.items(), key=lambda half: half[1][2]):
@@ -95,9 +75,9 @@ def test_who_waits_is_sent_away(router: RunningRouter, target: Target) -> None:
                 assert ended(client), f"{kind}: not within {seconds:g} s"
 
 
-def test_half_a_web_frame_is_sent_away(router: RunningRouter, target: Target) -> None:
+def test_half_a_web_frame_is_sent_away(attacked: RunningRouter, target: Target) -> None:
     """Behind a granted WebSocket the times of AMQP count, and that listener has others."""
-    with ExitStack() as clients, Verdict(router):
+    with ExitStack() as clients, Verdict(attacked):
         web = crowd(target, "http", UPGRADE, clients)
         for client in web:
             assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
@@ -107,9 +87,9 @@ def test_half_a_web_frame_is_sent_away(router: RunningRouter, target: Target) ->
             assert ended(client)
 
 
-def test_who_may_be_silent_takes_nothing_from_others(router: RunningRouter, target: Target) -> None:
+def test_who_may_be_silent_takes_nothing_from_others(attacked: RunningRouter, target: Target) -> None:
     """RMR and Ockam: no time ends such a connection, and what it has said of a frame stays small."""
-    with ExitStack() as clients, Verdict(router):
+    with ExitStack() as clients, Verdict(attacked):
         crowds = [crowd(target, where, says, clients) for where, says in FOR_EVER.values()]
         time.sleep(1)
         for client in (one for some in crowds for one in some):

@@ -4,9 +4,6 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from tests.support.clients.frame_client import WINDOW, FrameClient
 from tests.support.clients.octets import AMQP_HEADER, BEGIN, DETACH, OPEN, said
@@ -19,24 +16,9 @@ ENOUGH = 60 * MIB  # octets that no router reads whose answers nobody takes
 READ = 20 * MIB  # and those that one may: bounds of the router's and of the kernel's buffers
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
-    return Target.made(tmp_path_factory.mktemp("target"))
-
-
-@pytest.fixture(scope="module")
-def router(target: Target) -> Iterator[RunningRouter]:
-    router = RunningRouter(target.folder, target.configuration)
-    try:
-        yield router
-        router.end()
-    finally:
-        router.kill()
-
-
-def test_answers_wait_within_bounds(router: RunningRouter, target: Target) -> None:
+def test_answers_wait_within_bounds(attacked: RunningRouter, target: Target) -> None:
     """The router reads no more of it."""
-    with Verdict(router):
+    with Verdict(attacked):
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.connect(("127.0.0.1", target.tls))

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from proton import Described, Message, uint, ulong
@@ -43,8 +44,9 @@ def configuration() -> Configuration:
 
 
 def memory(router: RunningRouter) -> int:
-    """Proportional set size of the router's processes, in bytes."""
-    return sum(pss_bytes(pid) for pid in processes(router.process.pid).values())
+    """Proportional set size of the router's processes that serve, in bytes; spare ones may begin at any time."""
+    serving = {name: pid for name, pid in processes(router.process.pid).items() if not name.startswith("spare")}
+    return sum(pss_bytes(pid) for pid in serving.values())
 
 
 @pytest.fixture
@@ -123,6 +125,7 @@ CHUNKS = 64
 PATTERN = random.Random(1).randbytes(CHUNK * CHUNKS)  # noqa: S311 - no secret
 ROUNDS = 2 * GIB // len(PATTERN) + 1
 LENGTH = ROUNDS * len(PATTERN)
+WAITING = 64 * MIB  # what may wait in the first session of a connection (docs/operations.md, Limits)
 PREFIX = b"\0\x53\x75\xb0" + struct.pack(">I", LENGTH)  # a data section
 MORE = described(TRANSFER, uint(0), None, None, None, False, True)
 
@@ -205,9 +208,10 @@ class LongReceiver:
 
 
 def test_a_message_of_two_gigabytes(router: RunningRouter) -> None:
-    """Passes whole and unchanged, and needs no more memory than a long one."""
-    with Wire(router.address) as at, WindowedWire(router.address) as to:
+    """Passes whole and unchanged, and needs no more memory than a session may keep."""
+    with Wire(router.address) as at, WindowedWire(router.address) as to, ExitStack() as closing:
         receiving, sending = LongReceiver(at), LongSender(to)
+        closing.enter_context(receiving.reader)
         before, peak = memory(router), 0
         thread = threading.Thread(target=sending.run, daemon=True)
         thread.start()
@@ -224,5 +228,5 @@ def test_a_message_of_two_gigabytes(router: RunningRouter) -> None:
         state = sending.outcome[4]
         assert isinstance(state, Described)
         assert state.descriptor == 0x24
-    assert peak - before < 32 * MIB
+    assert peak - before < WAITING + 32 * MIB
     until(lambda: router.core["live_deliveries"] == 0, "end of the delivery")
