@@ -2,9 +2,11 @@
 
 from glob import glob
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 from setuptools import Extension, find_packages, setup
-from setuptools.command import build_ext
+from setuptools.command import build_ext, build_py, sdist
 
 PACKAGES = ("core", "pipeline", "routerd", "shm", "workers")
 CHECKOUT = ("bench",)  # runs in a checkout alone: no wheel has it
@@ -47,10 +49,33 @@ class BuildExt(build_ext.build_ext):
             self.extensions = [one for one in self.extensions if not one.name.startswith(CHECKOUT)]
 
 
+def note_commit(folder: str) -> None:
+    """Write the commit into a package: `routerd version` tells it where there is no git."""
+    version = "routerd/machine/version.py"
+    Path(folder, version).with_name("commit").write_text(run_path(version)["commit"]() + "\n")
+
+
+class BuildPy(build_py.build_py):
+    """Copies Python modules, and adds the commit."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            note_commit(self.build_lib)
+
+
+class Sdist(sdist.sdist):
+    """Packs the sources, and adds the commit."""
+
+    def make_release_tree(self, base_dir: str, files: Any) -> None:
+        super().make_release_tree(base_dir, files)
+        note_commit(base_dir)
+
+
 SOURCES = [source for name in (*PACKAGES, *CHECKOUT) for source in glob(f"{name}/**/*.pyx", recursive=True)]
 
 setup(
     ext_modules=[extension(source) for source in sorted(SOURCES)],
     packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy, "sdist": Sdist},
 )

@@ -1,33 +1,51 @@
 """The command line: run and check a router, look at a running one, change it."""
 
+import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import click
 
-from routerd.cli.cli_options import COUNT, FILE, SECONDS, Place, asks, bus, examples
+from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, bus, examples
 from routerd.cli.config_file import loaded, warn
 from routerd.config import default_config
+from routerd.machine.version import installed
 
 STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
 
-def installed_version() -> str:
-    """Return the installed version, or how to install one."""
-    try:
-        return version("routerd")
-    except PackageNotFoundError:
-        return "not installed; run make build"
+def _versions() -> str:
+    """Return one line with the version, its commit, the engine's version and Python's."""
+    return "routerd {version}, commit {commit}, engine Proton {engine}, Python {python}".format(**installed())
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(_versions())
+        context.exit()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUSES)
-@click.version_option(installed_version(), prog_name="routerd")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show versions and commit.",
+)
 def main() -> None:
     """Run, check and manage routerd, a message router for AMQP 1.0."""
+
+
+@main.command(short_help="Show versions and commit.", epilog=examples("routerd version", "routerd version --json"))
+@AS_JSON
+def version(as_json: bool) -> None:
+    """Show the versions of routerd, of its AMQP engine and of Python, and the commit that routerd was built from."""
+    click.echo(json.dumps(installed(), indent=2) if as_json else _versions())
 
 
 @main.command(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from routerd.__main__ import installed_version
 from routerd.cli.cli_options import FILE
 from routerd.cli.config_file import warn
 from routerd.config import ConfigError, load
 from routerd.config.entities.schema import PREFIX, entity_type
 from routerd.log.journald import for_stderr
 from routerd.machine.daemon import Daemon, detach
+from routerd.machine.version import version
 
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 
@@ -40,7 +40,7 @@ def qdrouterd(
     """The router, by the options of qdrouterd."""
     del include  # qdrouterd's embedded interpreter needs it
     if show_version:
-        click.echo(installed_version())
+        click.echo(version())
         return 0
     if test_hooks:
         _say("-T: this router has no test hooks; core clients and core endpoints cannot be tested")

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
@@ -27,6 +26,7 @@ from routerd.machine.listeners import ListenError, Listening, close_all, listen_
 from routerd.machine.pinning import UnknownCpuError, plan
 from routerd.machine.signals import ROLL, STOP, Signals
 from routerd.machine.systemd import Manager, Passed, passed_sockets
+from routerd.machine.version import version
 from routerd.reload.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
 from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
 from routerd.supervise.banner import banner
@@ -119,7 +119,7 @@ def _assemble(
     keep_in(memory.journal())
     stack.callback(keep_in, None)
     identities = Identities()
-    first = blueprint(config, _version(), listening, doorbells, identities)
+    first = blueprint(config, version(), listening, doorbells, identities)
     children = Children(first, memory, pinning, launch)
     stack.callback(children.end)  # no child outlives the supervisor
     return Supervisor(
@@ -151,13 +151,6 @@ def _failed(config: Config, text: str, line: int = 0) -> int:
     if any(log.output_file not in (None, "stderr") for log in config.logs):
         event(LOGGER, logging.CRITICAL, "cannot start", why=text)
     return 1
-
-
-def _version() -> str:
-    try:
-        return version("routerd")
-    except PackageNotFoundError:
-        return "0"
 
 
 class Supervisor:
@@ -369,4 +362,4 @@ class Supervisor:
             for url in one.urls:
                 event(LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or "")
         event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
-        self._announce_to(banner(_version(), router.id, places, self._listening))
+        self._announce_to(banner(version(), router.id, places, self._listening))

@@ -1,5 +1,7 @@
 """`routerd check` and `routerd run` as a shell sees them."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 from routerd.__main__ import main
 from routerd.config import Config
+from workers.loop.engine import VERSION
 
 ROOT = Path(__file__).parents[4]
 
@@ -44,9 +47,15 @@ def test_a_bad_file_never_starts_a_router(command: list[str], tmp_path: Path) ->
 
 
 def test_version() -> None:
+    """One line for people, the same as JSON for programs."""
     done = routerd("--version")
     assert done.returncode == 0
-    assert done.stdout.startswith("routerd")
+    assert done.stdout == routerd("version").stdout
+    told = json.loads(routerd("version", "--json").stdout)
+    assert list(told) == ["version", "commit", "engine", "python"]
+    assert all(one in done.stdout for one in told.values())
+    assert re.fullmatch(r"[0-9a-f]{12}(-dirty)?|unknown", told["commit"])
+    assert told["engine"] == VERSION
 
 
 def test_run_hands_the_configuration_to_the_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
