@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 # A busy machine is no counterexample. The examples of a test are the same in every run, until it changes;
 # `--hypothesis-profile=others` looks for others.
@@ -20,6 +21,21 @@ class Files(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return PIPELINE if nodeid.startswith(f"{PIPELINE}/") else super()._split_scope(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Name the test that ended its process. It has failed; another process runs only what comes after it.
+
+        xdist itself would try it again and again.
+        """
+        files = self.assigned_work[node]
+        fatal = next((test for tests in files.values() for test, done in tests.items() if not done), None)
+        for file, tests in list(files.items()):
+            if fatal in tests:
+                tests[fatal] = True
+            if all(tests.values()):
+                del files[file]
+        super().remove_node(node)
+        return fatal
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,6 +13,9 @@ CHANGED = os.environ.get("FUZZ_INPUTS", "1000")  # inputs made from those of the
 NATIVE = [target for target in TARGETS if target.native]
 PYTHON = [target for target in TARGETS if not target.native]
 SEED = "1"
+LONGEST = 600  # seconds for a program
+
+pytestmark = pytest.mark.timeout(LONGEST + 20)
 
 
 @pytest.mark.parametrize("target", NATIVE, ids=lambda target: str(target.name))
@@ -22,7 +25,7 @@ def test_a_target_survives_its_corpus(target: Target, tmp_path: Path) -> None:
     target.build("gcc", SANITIZERS, program, str(ROOT / "tests" / "fuzz" / "replay.c"))
     environment = os.environ | target.prepare(tmp_path / "material") | {"FUZZ_FAILED": str(failed)}
     command = [str(program), SEED, CHANGED, *map(str, target.unpack(tmp_path / "inputs"))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 0, f"input {failed.read_bytes().hex()}\n{done.stderr[-6000:]}"
 
 
@@ -30,7 +33,7 @@ def test_a_target_survives_its_corpus(target: Target, tmp_path: Path) -> None:
 def test_a_python_target_survives_its_corpus(target: Target) -> None:
     """In a process of its own, so that its death is seen."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz.replay", target.name, SEED, CHANGED]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 0, done.stderr[-6000:]
 
 

@@ -63,6 +63,7 @@ def test_the_template_differs_in_its_configuration_only() -> None:
     ]
 
 
+@pytest.mark.timeout(400)  # the container has 330 s
 def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     """Start, reload, restart, roll, hung worker, hung supervisor, kill -9, stop: a client connects on. Under
     the shipped unit every kind of listener serves, and the flow log is written where the unit lets it."""
