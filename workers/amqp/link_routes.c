@@ -184,7 +184,7 @@ PRIVATE inline bool routed_credit(pump *p, worker_link *k)
     bool begun = k->queue_first && k->queue_first->delivery;   /* its credit is used already, or kept for it */
     int32_t free = link_credit(k) - (int32_t) (k->queued - begun);
     if (free <= k->promised) return false;
-    post_link(p, A_CREDIT, k)->credit = (uint32_t) (free - k->promised);
+    post_link(p, A_CREDIT, k)->credit = (uint32_t) free - (uint32_t) k->promised;
     k->promised = free;
     return true;
 }
