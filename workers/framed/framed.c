@@ -47,7 +47,10 @@ static void framed_read_on(pump *p, worker_connection *c, bool reading)
 
 GLUE void framed_close(pump *p, worker_connection *c, const char *why)
 {
-    if (!c->failed) c->framed->why = why;
+    if (!c->failed) {
+        c->framed->why = why;
+        conn_unwatch(p, c);
+    }
     c->failed = true;
     mark_dirty(p, c);
 }

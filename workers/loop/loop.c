@@ -1,4 +1,4 @@
-/* The worker's loop: engine events, the begin and end of connections, and the turn.
+/* The worker's loop: engine events, the sockets of connections, and the turn.
  *
  * A turn waits for sockets or the doorbell, reads and handles input, serves the work ring, publishes actions, and
  * writes. Under load no process sleeps, so none has to be woken.
@@ -16,8 +16,7 @@
 
 #define SWEEP_MS 100                   /* interval of checks of idle timeouts and heartbeats */
 #define LONGEST_SLEEP_MS 1000
-#define PORTION 16                     /* links that are lost at once when there are many */
-#define CROWDED_NS 100000              /* pause of a worker whose action ring is full, so that the core catches up */
+#define CROWDED_NS 100000              /* pause of a worker before which the core has to catch up */
 
 /* ---- links ---- */
 
@@ -66,25 +65,6 @@ GLUE void link_lost(pump *p, worker_link *k, int event)
     link_free(p, k);
 }
 
-static void links_lost(pump *p, worker_connection *c)
-{
-    while (c->link_first != ROUTERD_NIL) link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
-}
-
-/* The same in portions: as many as there is time for in this turn.  True: all are gone. */
-static bool links_leave(pump *p, worker_connection *c)
-{
-    uint64_t began = turn_begin(c->lane);
-    if (c->links_in + c->links_out <= PORTION) { links_lost(p, c); return true; }
-    do {
-        for (int i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++)
-            link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
-    } while (c->link_first != ROUTERD_NIL && turn_lasts(c->lane, began));
-    turn_count(c->lane, began);
-    if (c->link_first == ROUTERD_NIL) return true;
-    mark_dirty(p, c);
-    return false;
-}
 
 /* Ends the links of a session: all, or as many as there is time for.  True: all are gone. */
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
@@ -92,7 +72,7 @@ PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
     uint64_t began = turn_begin(s->connection);
     for (uint32_t n = 1; s->links; n++) {
         link_lost(p, s->links, EV_LINK_LOST);
-        if (!all && !(n % PORTION) && !turn_lasts(s->connection, began)) return !s->links;
+        if (!all && !(n % PORTION) && (!turn_lasts(s->connection, began) || core_crowded(p))) return !s->links;
     }
     return true;
 }
@@ -214,65 +194,24 @@ PRIVATE void events_drain(pump *p)
 
 /* ---- connections ---- */
 
-static void conn_forget(pump *p, worker_connection *c)
-{
-    if (c->dirty) {                                             /* the list must not lead through a reused place */
-        uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
-        while (*at != index) at = &((worker_connection *) pool_at(&p->conns, *at))->dirty_next;
-        *at = c->dirty_next;
-    }
-    pool_give(&p->conns, c);
-    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
-}
-
-/* One without an engine. */
-static void conn_free_framed(pump *p, worker_connection *c)
-{
-    links_lost(p, c);
-    if (c->framed->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
-    p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
-    close(c->fd);
-    framed_free(c->framed);
-    conn_forget(p, c);
-}
-
-/* Ends everything that a connection still has, tells Python, and frees it. */
-static void conn_free(pump *p, worker_connection *c)
-{
-    links_lost(p, c);
-    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport)))
-        stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
-    p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
-    relay_left(c);
-    trace_end(c);
-    lane_free(c);
-    close(c->fd);
-    free(c->user);
-    free(c->websocket);
-    pn_connection_set_context(c->engine, NULL);
-    pn_transport_unbind(c->transport);
-    events_drain(p);
-    pn_transport_free(c->transport);
-    pn_connection_free(c->engine);
-    events_drain(p);
-    conn_forget(p, c);
-}
-
 static void conn_serve(pump *p, worker_connection *c)
 {
     if (c->framed) {
         framed_serve(p, c);
-        if (c->failed) conn_free_framed(p, c);
+        if (c->failed) ending_add(p, c);
         return;
     }
-    if (c->leaving && !links_leave(p, c)) return;
+    if (c->leaving && (c->link_first != ROUTERD_NIL || pn_transport_closed(c->transport))) {
+        ending_add(p, c);
+        return;
+    }
     for (int i = 0; i < 16; i++) {
         enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
         bool flowing = conn_write(p, c);
         events_drain(p);
         if (pn_transport_closed(c->transport)) {
             c->leaving = true;
-            if (links_leave(p, c)) conn_free(p, c);
+            ending_add(p, c);
             return;
         }
         if (!flowing || left == SERVE_BLOCKED || (left == SERVE_EMPTY && !c->work_mask)) return;
@@ -320,6 +259,16 @@ static void conns_sweep(pump *p)
 
 /* ---- the turn ---- */
 
+/* Reads of a connection that is not open: TLS costs up to milliseconds, and OPEN what Python has to do for it. */
+static void handshake_event(pump *p, worker_connection *c)
+{
+    if (!begin_allowed(p)) return;
+    uint64_t began = clock_ns();
+    for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
+    events_drain(p);
+    p->begun += clock_ns() - began;
+}
+
 static void socket_event(pump *p, const struct epoll_event *e)
 {
     uint64_t name = e->data.u64;
@@ -343,6 +292,7 @@ static void socket_event(pump *p, const struct epoll_event *e)
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
         if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
         if (c->lane->behind || conn_waits(p, c)) return;
+        if (!c->opened) { handshake_event(p, c); return; }
         for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
         events_drain(p);
     }
@@ -353,7 +303,7 @@ static int turn_timeout(pump *p, int64_t until)
 {
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
-    if (p->dirty_first != ROUTERD_NIL || p->behind_first || at <= p->now_ms) return 0;
+    if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->behind_first || at <= p->now_ms) return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 
@@ -371,13 +321,14 @@ static void pump_turn(pump *p, int64_t until)
 {
     struct epoll_event events[EPOLL_BATCH];
     int n = 0;
-    if (p->actions.waiting) nanosleep(&(struct timespec) { .tv_nsec = CROWDED_NS }, NULL);
-    else n = turn_wait(p, events, work_pending(p) ? 0 : turn_timeout(p, until));
+    if (p->actions.waiting || p->crowded) nanosleep(&(struct timespec) { .tv_nsec = CROWDED_NS }, NULL);
+    if (!p->actions.waiting) n = turn_wait(p, events, work_pending(p) ? 0 : turn_timeout(p, until));
     uint64_t began = clock_ns();
     p->now_ns = began;
     p->now_ms = (int64_t) (began / 1000000u);
     p->turn++;
-    p->spent = 0;
+    p->spent = p->begun = 0;
+    p->crowded = false;
     turns_serve(p);
     for (int i = 0; i < n; i++) socket_event(p, &events[i]);
     intake_flush(p);
@@ -386,6 +337,7 @@ static void pump_turn(pump *p, int64_t until)
     if (p->arena.free_count[0] < p->low_small || p->arena.free_count[1] < p->low_large || p->paused) pressure_check(p);
     turn_timers(p);
     conns_serve(p);
+    ending_serve(p);
     intake_flush(p);
     publish_actions(p);
     stats_add(p->stats, N_LOOPS, 1);

@@ -8,6 +8,7 @@
 #include "workers/session/session.h"
 
 #define EPOLL_BATCH 64
+#define PORTION 4                      /* links that are lost between two looks at the clock */
 
 /* wait.c */
 PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout);
@@ -36,6 +37,10 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work);
 GLUE int32_t resync_credit(worker_link *k);
 GLUE void resync_link(pump *p, worker_link *k);
 GLUE void pump_present(pump *p);
+
+/* ends.c */
+PRIVATE void ending_add(pump *p, worker_connection *c);
+PRIVATE void ending_serve(pump *p);
 
 /* loop.c */
 GLUE worker_link *link_new(pump *p, worker_connection *c, pn_link_t *engine);

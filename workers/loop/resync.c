@@ -103,6 +103,8 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
         || !ring_consume(&p->work, work))
         return false;
+    memset(p->told, 0, sizeof p->told);
+    p->told_count = 0;
     p->detached = false;
     return true;
 }

@@ -74,6 +74,7 @@
 #include "workers/ockam/out.c"
 
 #include "workers/loop/dial.c"
+#include "workers/loop/ends.c"
 #include "workers/loop/loop.c"
 #include "workers/loop/poll.c"
 #include "workers/loop/resync.c"

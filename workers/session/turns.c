@@ -4,7 +4,8 @@
  * each session and link that a connection has.  So they have a share of each turn, and a connection a share of that.
  * Behind its share, or behind more output than its peer takes, a connection stops before its next such frame; what has
  * been read of its socket stays, and no more is read.  Those that are behind read on in the order in which they have
- * stopped.
+ * stopped.  Most of these frames make a message to the core.  While the core has TOLD_MOST of them to read, they wait,
+ * too: others' messages would wait behind them.
  *
  *   a connection      --its share is used up-->              behind, one of those that wait for a turn
  *                     --too much of its output waits-->      behind and choked; its socket is not read
@@ -55,11 +56,13 @@ PRIVATE void turn_await(lane_connection *l)
 /* Reads on of connections that wait for a turn, as long as there is time for that. */
 PRIVATE void turns_serve(pump *p)
 {
-    if (p->actions.waiting) return;                            /* the core is to catch up */
+    if (p->actions.waiting || core_crowded(p)) return;         /* the core is to catch up */
     for (lane_connection *last = p->behind_last, *l; last && (l = p->behind_first) && p->spent < TURN_OF_ALL;) {
         turn_forget(l);
         lane_go_on(l);
+        uint64_t began = turn_begin(l);
         events_drain(p);
+        turn_count(l, began);
         if (l == last) return;
     }
 }
@@ -86,7 +89,7 @@ PRIVATE bool turn_allows(lane_connection *l)
     pump *p = l->p;
     turn_enter(l);
     l->choked = l->out_end - l->out_at > OUT_MOST && !l->c->dialled;
-    l->behind = l->choked || p->spent >= TURN_OF_ALL || l->spent >= TURN_OF_ONE;
+    l->behind = l->choked || p->spent >= TURN_OF_ALL || l->spent >= TURN_OF_ONE || core_crowded(p);
     return !l->behind;
 }
 

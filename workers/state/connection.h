@@ -15,7 +15,8 @@ struct worker_connection {
     uint16_t work_mask;            /* priorities whose list is not empty */
     bool opened;                   /* the peer's OPEN has been seen */
     bool leaving;                  /* so has its CLOSE, or all is over: its links go */
-    bool reading, want_write, dirty, failed, output_done;
+    bool reading, want_write, failed, output_done;
+    bool dirty;                    /* it is to be served, or is one of those that end (loop.c) */
     bool bare;                     /* its frames go past the transport, which has nothing to send (sockets.c) */
     bool known;                    /* the core has been told of it */
     uint32_t dirty_next;

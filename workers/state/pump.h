@@ -32,6 +32,7 @@
 #define HOLD_PART 64u
 #define GROWN_BATCH 256
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
+#define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
 #define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for outcomes and control payloads */
 
 enum pump_event {                  /* the events that Python handles */
@@ -69,6 +70,11 @@ struct pump {
     uint32_t dirty_first;
     struct lane_connection *behind_first, *behind_last;    /* whose frames wait for a turn, longest first (turns.c) */
     uint64_t turn, spent;          /* turns so far; what control frames have taken of this one, in nanoseconds */
+    uint64_t begun;                /* the same of connections that begin (sockets.c) */
+    uint32_t ending_first, ending_last;    /* connections that end, longest first (loop.c) */
+    uint64_t told[TOLD_MOST];      /* where the last control messages to the core end in the ring */
+    uint32_t told_count;           /* of those so far */
+    bool crowded;                  /* something waits until the core has read some of them */
     uint32_t stalled_first;
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
@@ -91,6 +97,7 @@ struct pump {
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
+    uint32_t accept_first;         /* the listener that is looked at first after a while without */
     uint64_t busy_poll_ns;
     uint64_t moved;            /* records in and out at the last idle turn */
     uint32_t unsettled;
@@ -125,6 +132,16 @@ static inline void publish_actions(pump *p)
     bool fresh = outbox_publish(&p->actions);
     if (__builtin_expect(p->actions.waiting, 0)) fresh |= control_complete(p);
     if (fresh && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+}
+
+/* Whether the core has as many control messages before it as it may: messages wait behind them.  Whoever would cause
+ * another waits, and tries again in the next turn. */
+static inline bool core_crowded(pump *p)
+{
+    if (p->detached || !p->told_count) return false;
+    uint64_t tail = atomic_load_explicit(&p->actions.ring.ring->tail, memory_order_relaxed);
+    if ((int64_t) (p->told[p->told_count % TOLD_MOST] - tail) <= 0) return false;
+    return p->crowded = true;
 }
 
 /* Unread bytes of a stream at which the worker stops receiving it. */

@@ -18,6 +18,8 @@
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
+#define ACCEPT_PAUSE_MS 1              /* so many connections come that their share of a turn is used up */
+#define BEGUN_MOST 500000u             /* that share, handshakes with it, in nanoseconds */
 
 #define READ_MOST 65536u               /* octets at once of a connection whose reads fill its buffer */
 
@@ -33,7 +35,8 @@ GLUE void listener_arm(pump *p, worker_listener *l, bool armed)
 
 GLUE void listeners_arm(pump *p, bool armed)
 {
-    for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting);
+    for (uint32_t i = 0; i < p->listener_count; i++)
+        listener_arm(p, &p->listeners[(p->accept_first + i) % p->listener_count], armed && p->accepting);
 }
 
 static bool listener_used(const pump *p, uint32_t place)
@@ -83,6 +86,12 @@ PRIVATE inline void conn_watch(pump *p, worker_connection *c)
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
+}
+
+/* A broken socket is an event each time that events are asked for. */
+PRIVATE void conn_unwatch(const pump *p, const worker_connection *c)
+{
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
 }
 
 /* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun. NULL: no
@@ -174,9 +183,21 @@ PRIVATE void sockets_retry(pump *p)
     listeners_arm(p, true);
 }
 
+/* Whether a connection may begin, or go on with its handshake, in this turn. */
+PRIVATE bool begin_allowed(pump *p) { return p->begun < BEGUN_MOST && !core_crowded(p); }
+
+/* Looks at no listening socket for a moment.  Others than this one have their turn first then. */
+static void accept_pause(pump *p, const worker_listener *l)
+{
+    p->accept_first = (uint32_t) (l - p->listeners) + 1;
+    p->accept_retry = p->now_ms + ACCEPT_PAUSE_MS;
+    listeners_arm(p, false);
+}
+
 PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
 {
     while (p->accepting && !p->actions.waiting) {              /* else the core is to catch up */
+        if (!begin_allowed(p)) { accept_pause(p, l); return; }
         if (!my_turn(p)) {
             if (!p->accept_waiting) {
                 p->accept_waiting = true;
@@ -199,6 +220,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
             }
             break;
         }
+        uint64_t began = clock_ns();
         p->accept_waiting = false;
         security_refresh(p, l);
         worker_connection *c = l->framed ? framed_new(p, fd, (uint16_t) (l - p->listeners), false)
@@ -206,6 +228,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
         if (c) c->peer = peer;
         else close(fd);
         if (c && c->framed) p->on_event(p->self, EV_FRAMED_OPEN, c, NULL, NULL, NULL);
+        p->begun += clock_ns() - began;
         if (!my_turn(p)) break;
     }
     p->accept_waiting = false;
@@ -216,6 +239,7 @@ GLUE void conn_broken(pump *p, worker_connection *c)
 {
     if (!c->failed) {
         c->failed = true;
+        conn_unwatch(p, c);
         if (c->transport) pn_transport_close_tail(c->transport);
         if (c->transport) pn_transport_close_head(c->transport);
     }
