@@ -6,6 +6,7 @@ at another router. Other routers are told of it while a broker for it is connect
 """
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,7 @@ from core.addresses.patterns import Patterns
 from core.links.plane import Plane
 from core.links.termini import Change
 from core.links.terminus import ROUTE_CONTAINER
+from shm.contract.complaints import bursts
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import ConnectionOpened
 
@@ -98,6 +100,7 @@ class Routes(Plane):
         self._connections: dict[Host, ConnectionOpened] = {}
         self._offers: dict[str, Offer] = {}
         self._offered = 0
+        self._lines = bursts()
 
     def entries(self) -> list[Route]:
         """Return all present routes."""
@@ -221,7 +224,7 @@ class Routes(Plane):
     def _add_host(self, route: Route, host: Host, identity: str) -> None:
         route.hosts.setdefault(host, set()).add(identity)
         if len(route.hosts) == 1 and len(route.hosts[host]) == 1:
-            LOGGER.info("link route %s is active", route.key)
+            self._say("link route %s is active", route)
             self.advertise(route.key, True)
 
     def _drop_host(self, route: Route, host: Host, identity: str) -> None:
@@ -233,9 +236,12 @@ class Routes(Plane):
             return
         del route.hosts[host]
         if not route.hosts:
-            LOGGER.info("link route %s is inactive: its brokers are gone", route.key)
+            self._say("link route %s is inactive: its brokers are gone", route)
             self.advertise(route.key, False)
             self._forget_idle(route)
+
+    def _say(self, text: str, route: Route) -> None:
+        self._lines.tell(time.monotonic(), LOGGER, logging.INFO, text, route.key, key=(text, route.key))
 
     def _forget_idle(self, route: Route) -> None:
         if not route.hosts and not route.remotes and not route.wanted and self._routes.get(route.key) is route:

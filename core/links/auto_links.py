@@ -6,6 +6,7 @@ any --the connection is gone--> inactive
 """
 
 import logging
+import time
 from typing import Final
 
 import msgspec
@@ -16,6 +17,7 @@ from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.terminus import ROUTE_CONTAINER
+from shm.contract.complaints import bursts
 from shm.contract.control import SetRouting
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 from shm.contract.routing import AutoLinkSetup
@@ -91,6 +93,7 @@ class AutoLinks(Plane):
         self._links: dict[str, AutoLink] = {}  # by identity
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
+        self._lines = bursts()
 
     def find(self, identity: str) -> AutoLink | None:
         """Return the auto link with this management identity, or None."""
@@ -193,7 +196,7 @@ class AutoLinks(Plane):
         leg.reference = reference
         leg.state, leg.error = "active", ""
         self._by_link[leg.link] = leg
-        LOGGER.info("%s is attached to %s", leg.auto.label, leg.opened.container)
+        self._say(logging.INFO, "%s is attached to %s", leg)
 
     def refused(self, refused: LinkRefused) -> None:
         """Mark a leg failed: the peer refused the link, or its connection is gone."""
@@ -216,7 +219,12 @@ class AutoLinks(Plane):
         leg.again = self._base.forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
         leg.tries += 1
         why = leg.error or "the peer detached the link"
-        LOGGER.warning("%s to %s failed: %s; the router retries", leg.auto.label, leg.opened.container, why)
+        self._say(logging.WARNING, "%s to %s failed: %s; the router retries", leg, why)
+
+    def _say(self, level: int, text: str, leg: Leg, *what: str) -> None:
+        """Log a line about a leg, within the limit of its auto link."""
+        label = leg.auto.label
+        self._lines.tell(time.monotonic(), LOGGER, level, text, label, leg.opened.container, *what, key=(text, label))
 
     def step(self, now: int) -> None:
         """Attach failed legs again once their pause is over. ``now`` is in nanoseconds."""

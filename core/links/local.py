@@ -7,7 +7,7 @@ here blocks.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -148,8 +148,10 @@ class Local:
 
     def _dropped(self, text: str) -> None:
         who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes no messages"
-        now = self._forwarder.now / 1e9
-        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
+        self._say(logging.WARNING, "%s %s", who, what, key=(who, what))
+
+    def _say(self, level: int, text: str, *what: object, key: Hashable = None) -> None:
+        self._complaints.tell(self._forwarder.now / 1e9, LOGGER, level, text, *what, key=key)
 
     def reaches(self, text: str) -> bool:
         """Whether somebody receives from an address."""
@@ -268,12 +270,13 @@ class Local:
         try:
             part = incoming.reader.read()
         except ValueError as error:
-            LOGGER.warning("a message to the core itself cannot be read: %s", error)
+            self._say(logging.WARNING, "a message to the core itself cannot be read: %s", error)
             self._finish(delivery, dropped=True)
             return
         incoming.size += len(part)
         if incoming.size > incoming.limit:
-            LOGGER.info("a message to the core itself is longer than %d bytes and was rejected", incoming.limit)
+            text = "a message to the core itself is longer than %d bytes and was rejected"
+            self._say(logging.INFO, text, incoming.limit)
             self._finish(delivery, dropped=True)
             return
         incoming.parts.append(part)

@@ -164,6 +164,10 @@ class Guard:
         """Return the peer's address:port, also for a lost connection."""
         return self._engine.peer(index)
 
+    def place(self, index: int) -> int:
+        """Return the place in the pump of a connection's listener or connector."""
+        return self._engine.listener_of(index)
+
     def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
         """Count and log a connection that ends before its OPEN; return False if the caller has to log it."""
         name, description = error or ("", "")

@@ -112,7 +112,8 @@ class Handler:
             properties = open_properties(self._listeners[config], self._setup.version, number)
             self._pump.connection_open(index, self._setup.router_id, CAPABILITIES, properties)
         if denied:
-            POLICY.info("[C%d] connection of %s denied: %s", number, self.peers[index], denied)
+            text = "[C%d] connection of %s denied: %s"
+            self._say(index, POLICY, text, number, self.peers[index], denied)
             self._pump.connection_close(index, generation, DENIED)
             return
         full = connector is None and self.guard.full()
@@ -128,7 +129,8 @@ class Handler:
             said = opened.properties.get("qd.annotations-version", 0)
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
         way = "from" if connector is None else "to"
-        SERVER.info("[C%d] connection %s %s opened, container %r", number, way, opened.host, opened.container)
+        text = "[C%d] connection %s %s opened, container %r"
+        self._say(index, SERVER, text, number, way, opened.host, opened.container)
         if connector is not None:
             name = (index, generation)
             self._connectors.opened(connector.number, name, opened.properties, described(opened))
@@ -188,7 +190,7 @@ class Handler:
         """Answer the peer's CLOSE."""
         if error is not None:
             who = self._registry.number(index), self.peers.get(index, "?")
-            SERVER.info("[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
+            self._say(index, SERVER, "[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
         self._pump.connection_close(index, generation)
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
@@ -206,13 +208,18 @@ class Handler:
         elif not opened:
             self.guard.unopened(host, error)
         elif error is not None:
-            SERVER.info("[C%d] connection of %s ended: %s: %s", number, host, *error)
+            self._say(index, SERVER, "[C%d] connection of %s ended: %s: %s", number, host, *error)
         else:
-            SERVER.info("[C%d] connection of %s closed", number, host)
+            self._say(index, SERVER, "[C%d] connection of %s closed", number, host)
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             name = {"connection": index, "connection_generation": generation}
             self._registry.post(closed, **name)
+
+    def _say(self, index: int, logger: logging.Logger, text: str, *what: object) -> None:
+        """Log a line about a connection, within the limit of its listener or connector."""
+        lines, key = self._registry.lines, (text, self.guard.place(index))
+        lines.tell(time.monotonic(), logger, logging.INFO, text, *what, key=key)
 
     def certificates_due(self, number: int) -> None:
         """Load changed certificates: a client connects to a listening socket with TLS."""
@@ -221,13 +228,15 @@ class Handler:
     def session_denied(self, index: int, generation: int) -> None:
         """Close a connection whose peer began one session too many: no channel is left for an answer."""
         self._denied(self._vhost(index), "session")
-        POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
+        text = "session of %s denied: it has as many as its vhost allows"
+        self._say(index, POLICY, text, self.peers.get(index, "?"))
         self._pump.connection_close(index, generation, TOO_MANY_SESSIONS)
 
     def message_denied(self, index: int, generation: int) -> None:
         """Close a connection after the pump has rejected a message larger than the policy allows."""
         self._denied(self._vhost(index), "message")
-        POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
+        text = "message of %s denied: larger than the policy allows"
+        self._say(index, POLICY, text, self.peers.get(index, "?"))
         self._pump.connection_close(index, generation, TOO_LARGE)
 
     def _vhost(self, index: int) -> str:

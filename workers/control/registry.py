@@ -5,6 +5,7 @@ AMQP, RMR and Ockam connections share it.
 
 import msgspec
 
+from shm.contract.complaints import bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
 from shm.contract.payloads import ConnectorState, Cost, Error, LinkRefused, record
 from workers.control.guard import Passed
@@ -23,6 +24,7 @@ class Registry:
         self.peers: dict[int, str] = {}
         self.passed: dict[int, Passed] = {}  # those that the policy has admitted
         self.dialled_by: dict[int, ConnectorSetup] = {}  # those of connectors
+        self.lines = bursts()  # about connections, by text and place in the pump
 
     def number(self, index: int) -> int:
         """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""

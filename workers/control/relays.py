@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
+from shm.contract.complaints import bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import ServiceSetup
 from workers.control.listeners import terms
@@ -113,6 +114,7 @@ class Relays:
         self._services: dict[int, _Service] = {}  # by listener
         self._waiting: list[_Exchange] = []  # those whose lookup is not done
         self._by_name: dict[Name, _Exchange] = {}
+        self._lines = bursts()
         relayer.serve(self)
 
     # ---- services ----
@@ -235,7 +237,7 @@ class Relays:
             self._guard.service_rights[exchange.client[0]] = rights
         self._relayer.admit(*exchange.client, user)
         self._guard.count("auth_service_accepted")
-        LOGGER.info("%s has let %s in as %r", _named(exchange.service.setup), exchange.peer, user)
+        self._say(exchange, logging.INFO, "%s has let %s in as %r", exchange.peer, user)
 
     def ended(self, name: Name, decided: bool, faulty: bool, why: str, error: AmqpError | None) -> None:
         """Refuse a client whose connection to the service ended.
@@ -249,7 +251,7 @@ class Relays:
         if decided and (faulty or not why):
             self._guard.count("auth_service_refused")
             said = f"{exchange.peer}: {why}" if why else exchange.peer
-            LOGGER.info("%s has refused %s", _named(exchange.service.setup), said)
+            self._say(exchange, logging.INFO, "%s has refused %s", said)
         elif decided:
             self._fail(exchange, why)
         elif not self._relayer.waiting(*exchange.client):
@@ -265,8 +267,13 @@ class Relays:
         """Refuse a client about whom the service has not decided."""
         exchange.over = True
         self._guard.count("auth_service_failed")
-        LOGGER.warning("%s: %s; %s is refused", _named(exchange.service.setup), why, exchange.peer)
+        self._say(exchange, logging.WARNING, "%s: %s; %s is refused", why, exchange.peer)
         self._relayer.refuse(*exchange.client, for_now=for_now)
+
+    def _say(self, exchange: _Exchange, level: int, text: str, *what: object) -> None:
+        """Log a line about a client, within the limit of its service."""
+        name = _named(exchange.service.setup)
+        self._lines.tell(self._clock(), LOGGER, level, text, name, *what, key=(text, name))
 
 
 def identity(properties: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from shm.contract.complaints import bursts
+from shm.contract.complaints import Complaints, bursts
 from shm.contract.control import ListenerSetup
 from shm.contract.payloads import Attach, Attached, Close, ConnectionClosed, ConnectionOpened, Detach, Trace
 from workers.control.neighbours import Ends, Name
@@ -40,6 +40,7 @@ class Owner(Protocol):
     peers: dict[int, str]
     numbers: dict[int, int]
     listeners: dict[int, ListenerSetup]
+    lines: Complaints
 
     def number(self, index: int) -> int: ...
     def post(self, message: msgspec.Struct, **names: int) -> None: ...
@@ -162,13 +163,18 @@ class FramedConnections:
         for link, attach in peer.links.items():
             self._links.pop((link, attach.generation), None)
         if why:
-            SERVER.info("[C%d] connection of %s ended: %s", peer.number, peer.host, why)
+            self.say(index, "[C%d] connection of %s ended: %s", peer.number, peer.host, why)
         else:
-            SERVER.info("[C%d] connection of %s closed", peer.number, peer.host)
+            self.say(index, "[C%d] connection of %s closed", peer.number, peer.host)
         closed = ConnectionClosed(index, generation, why)
         self._owner.post(closed, connection=index, connection_generation=generation)
 
     # ---- the log ----
+
+    def say(self, index: int, text: str, *what: object) -> None:
+        """Log a line about a connection, within the limit of its listener or connector."""
+        key = text, self._security.listener_of(index)
+        self._owner.lines.tell(time.monotonic(), SERVER, logging.INFO, text, *what, key=key)
 
     def log_messages(self, peer: Peer, parts: list[str]) -> None:
         """Log these parts of a connection's messages, if there are any."""

@@ -3,7 +3,6 @@
 Only native code handles frames (ockam.c, out.c).
 """
 
-import logging
 from typing import Final, Protocol
 
 from shm.contract.administering import granted
@@ -16,8 +15,6 @@ from workers.control.neighbours import Connectors, Ends, Name
 from workers.control.trace import Tracing
 from workers.framed import framed
 from workers.framed.framed import BACK, OTHER, FramedConnections, Peer
-
-SERVER = logging.getLogger("SERVER")
 
 ROLE: Final = "ockam"
 
@@ -90,7 +87,8 @@ class Ockam(FramedConnections):
             management=granted([one.management], known=False, host=host_of(host)),
         )
         way = "to" if dialled else "from"
-        SERVER.info("[C%d] connection %s %s opened, Ockam, address %s", number, way, opened.container, address.text)
+        text = "[C%d] connection %s %s opened, Ockam, address %s"
+        self.say(index, text, number, way, opened.container, address.text)
         self._transport.greet(index, address.type, address.name)
         peer = Peer(opened, {OTHER: None, BACK: address.text})
         self.begin(peer)

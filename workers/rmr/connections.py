@@ -179,7 +179,7 @@ class Rmr(FramedConnections):
             management=granted([listener.management if listener else ""], known=False, host=host_of(host)),
         )
         way = "to" if endpoint else "from"
-        SERVER.info("[C%d] connection %s %s opened, RMR", opened.number, way, opened.container)
+        self.say(index, "[C%d] connection %s %s opened, RMR", opened.number, way, opened.container)
         leads: dict[int, str | None] = {DATA: table.address, OTHER: None}
         if endpoint:
             leads[OUT] = endpoint.address

@@ -73,7 +73,7 @@ class Chaos:
         """All fuzzers at once for so long."""
         seed = self.chance.randrange(1 << 32)
         told: multiprocessing.SimpleQueue[object] = FORK.SimpleQueue()
-        verdict = Verdict(self.router, Bounds(lives=False, lines=4000) if deadly else Bounds())
+        verdict = Verdict(self.router, Bounds(lives=False, lines=4000) if deadly else Bounds(lines=3000))
         with self.judged(f"round {self.rounds}, {'deaths' if deadly else 'no deaths'}"), verdict:
             fuzzers = [FORK.Process(target=attack, args=(self.target, way, seed, seconds, told)) for way in WAYS]
             for one in fuzzers:

@@ -53,6 +53,9 @@ class FakeGuard:
     def peer(self, index: int) -> str:
         return "10.0.0.1:99"
 
+    def place(self, index: int) -> int:
+        return 0
+
     def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
         return self.refusal
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shm.contract.complaints import bursts
 from shm.contract.control import ListenerSetup, SetTables, Setup
 from shm.contract.payloads import (
     Attach,
@@ -33,6 +34,7 @@ class World:
         self.asked: list[tuple[Any, ...]] = []
         self.peers: dict[int, str] = {}
         self.numbers: dict[int, int] = {}
+        self.lines = bursts()
         self.links = 0
         self.now = 100.0
         self.room = True
