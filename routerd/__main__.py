@@ -2,17 +2,18 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, bus, examples
+from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, check_utf8, examples, local_router
 from routerd.cli.config_file import loaded, warn
 from routerd.config import default_config
 from routerd.machine.version import installed
+from shm.memory.journal import LEVELS
 
 STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
@@ -81,14 +82,26 @@ def check(file: Path) -> None:
 
 
 @main.command(
+    short_help="Find what on this machine hurts a router.",
+    epilog=examples("routerd doctor", "routerd doctor --config /etc/routerd/router.conf --json"),
+)
+@click.option("-c", "--config", "file", type=FILE, help="The configuration of the router that is to run here.")
+@AS_JSON
+def doctor(file: Path | None, as_json: bool) -> None:
+    """Look at CPUs, clock, memory and limits of this machine. The command says what hurts a router, and the remedy.
+
+    It changes nothing and needs no running router. Run it as the router's user and in its unit or container, since
+    limits differ. Exit status 1: a router with this configuration cannot start here.
+    """
+    import_module("routerd.cli.doctor").run(loaded(file) if file else default_config(), as_json)
+
+
+@main.command(
     short_help="Replace a router's processes one by one.",
     epilog=examples("routerd restart --rolling", "routerd restart --rolling --unit routerd@a"),
 )
 @click.option("--rolling", is_flag=True, required=True, help="Replace one process after the other.")
-@click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor.")
-@click.option("--pid-file", type=FILE, help="A file that holds this process id.")
-@click.option("--unit", metavar="NAME", help="The router's systemd unit.")
-@bus(help="URL of the router's listener on this machine.")
+@local_router
 @click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="The limit for the whole restart.")
 def restart(rolling: bool, timeout: float, **which: Any) -> None:
     """Replace the processes of a router on this machine by new ones, which run the code that is installed now.
@@ -96,15 +109,31 @@ def restart(rolling: bool, timeout: float, **which: Any) -> None:
     Without an option the command takes the only router that runs here. Use the service manager to stop a router and
     start it.
     """
-    if sum(one is not None for one in which.values()) > 1:
-        raise click.UsageError("--pid, --pid-file, --unit and --bus each say which router; give one of them")
-    import_module("routerd.cli.restart").run(timeout, **which)
+    tool = import_module("routerd.cli.restart")
+    tool.run(tool.find(**which), timeout)
+
+
+@main.command(
+    short_help="Have a router read its configuration again.",
+    epilog=examples("routerd reload", "routerd reload --unit routerd@a"),
+)
+@local_router
+@click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="The limit for the reload.")
+def reload(timeout: float, **which: Any) -> None:
+    """Have a router on this machine read its configuration file again. The command prints what changed.
+
+    Without an option the command takes the only router that runs here. Exit status 1: the file has a mistake, which
+    standard error names, and the router keeps the configuration that it has.
+    """
+    tool, find = import_module("routerd.cli.reload"), import_module("routerd.cli.restart").find
+    tool.run(find(**which), timeout)
 
 
 @main.command(
     epilog=examples(
         "routerd stat --workers",
         "routerd stat --links --sort unset --reverse --watch 2",
+        "routerd stat --links --address 'orders.*' --stuck --router all",
         "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
     )
 )
@@ -112,6 +141,9 @@ def restart(rolling: bool, timeout: float, **which: Any) -> None:
 @click.option("-c", "--connections", "view", flag_value="connections", help="Show connections.")
 @click.option("-l", "--links", "view", flag_value="links", help="Show links.")
 @click.option("-a", "--addresses", "view", flag_value="addresses", help="Show addresses.")
+@click.option("--traffic", "view", flag_value="traffic", help="Show what passes on each connection.")
+@click.option("--link-routes", "view", flag_value="link_routes", help="Show link routes.")
+@click.option("--auto-links", "view", flag_value="auto_links", help="Show auto links.")
 @click.option("-n", "--nodes", "view", flag_value="nodes", help="Show the routers of the network.")
 @click.option("-w", "--workers", "view", flag_value="workers", help="Show processes, and which is the bottleneck.")
 @click.option("-m", "--memory", "view", flag_value="memory", help="Show blocks of shared memory.")
@@ -122,9 +154,12 @@ def restart(rolling: bool, timeout: float, **which: Any) -> None:
 @click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--limit", type=COUNT, help="Show at most this many rows.")
+@click.option("--address", metavar="TEXT", help="Show the rows of this address; * stands for any characters.")
+@click.option("--connection", type=COUNT, help="Show the rows of this connection.")
+@click.option("--stuck", is_flag=True, help="Show links whose deliveries nobody settled, or took, for 10 s.")
 @asks
 def stat(place: Place, **options: Any) -> None:
-    """Show what a running router does."""
+    """Show what a running router does. With --router all the command asks all routers of the network."""
     tool = import_module("routerd.cli.stat")  # late: it needs the engine
     tool.run(place, tool.Options(**options))
 
@@ -162,6 +197,114 @@ def manage(place: Place, operation: str, **request: Any) -> None:
     """
     tool = import_module("routerd.cli.manage")  # late: it needs the engine
     tool.run(place, tool.Ask(operation.lower(), **request))
+
+
+@main.command(
+    short_help="Show a running router's log.",
+    epilog=examples("routerd log --follow", "routerd log --level warning --limit 20 --bus amqp://router.example"),
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until interrupted.")
+@click.option("-n", "--limit", type=COUNT, default=50, show_default=True, help="Show at most this many old lines.")
+@click.option("--module", metavar="NAME", help="Show the lines of this module, such as SERVER.")
+@click.option("--level", type=click.Choice(LEVELS), default="trace", help="Show lines of this level and above.")
+@AS_JSON
+@asks
+def log(place: Place, **options: Any) -> None:
+    """Show the last log lines of a router's processes. The router keeps about a thousand of them in memory."""
+    tool = import_module("routerd.cli.log")  # late: it needs the engine
+    tool.run(place, tool.Options(**options))
+
+
+@main.command(
+    short_help="Send messages to an address.",
+    epilog=examples(
+        "routerd send greetings hello world",
+        "generate | routerd send readings - --bus amqps://router.example --ssl-trustfile ca.pem",
+    ),
+)
+@click.argument("address")
+@click.argument("bodies", nargs=-1)
+@click.option("--count", type=COUNT, default=1, show_default=True, help="Send each message this many times.")
+@click.option("--durable", is_flag=True, help="Mark the messages as durable.")
+@click.option("--ttl", type=SECONDS, help="How long the messages are of use.")
+@click.option("--subject", metavar="TEXT", help="The messages' subject.")
+@click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="An application property.")
+@asks
+def send(place: Place, address: str, bodies: tuple[str, ...], properties: tuple[str, ...], **options: Any) -> None:
+    """Send messages to ADDRESS, a message for each of BODIES, one after the other; - is standard input, line by line.
+
+    Exit status 1: a message was not accepted.
+    """
+    if odd := next((one for one in properties if "=" not in one), None):
+        raise click.UsageError(f"{odd!r} is not understood; give --property NAME=VALUE")
+    check_utf8(address, options["subject"], *bodies, *properties)
+    given = dict(one.split("=", 1) for one in properties)
+    texts = (line for body in bodies or ("",) for line in (_lines() if body == "-" else [body]))
+    tool = import_module("routerd.cli.messages")  # late: it needs the engine
+    sys.exit(tool.send(place, address, tool.Sending(texts, properties=given, **options)) > 0)
+
+
+def _lines() -> Iterator[str]:
+    """Yield the lines of standard input."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.removesuffix(b"\n").decode()
+        except UnicodeDecodeError:
+            raise click.ClickException(
+                f"standard input:{number}: this line is not UTF-8; nothing more is sent"
+            ) from None
+
+
+@main.command(
+    short_help="Receive messages from an address.",
+    epilog=examples("routerd receive greetings", "routerd receive greetings --count 1 --wait 10 --json"),
+)
+@click.argument("address")
+@click.option("--count", type=COUNT, help="Receive this many messages; without it until interrupted.")
+@click.option("--wait", type=SECONDS, help="How long to wait for the next message; without it for ever.")
+@AS_JSON
+@asks
+def receive(place: Place, address: str, count: int | None, **options: Any) -> None:
+    """Receive messages from ADDRESS, print their bodies and accept them. Exit status 1: fewer than --count came."""
+    check_utf8(address)
+    tool = import_module("routerd.cli.messages")  # late: it needs the engine
+    sys.exit(tool.receive(place, address, tool.Receiving(count, **options)) < (count or 0))
+
+
+@main.command(
+    short_help="Measure round trips.", epilog=examples("routerd ping", "routerd ping --router B --count 100 --json")
+)
+@click.option("--count", type=COUNT, default=20, show_default=True, help="The number of round trips.")
+@click.option("--interval", type=SECONDS, default=0.05, show_default=True, help="The pause between two of them.")
+@AS_JSON
+@asks
+def ping(place: Place, **options: Any) -> None:
+    """Measure how long a message takes through a router and back, and its outcome to its sender.
+
+    With --router or --edge-router the command measures requests to that router's management agent.
+    """
+    import_module("routerd.cli.messages").ping(place, **options)
+
+
+@main.command(
+    short_help="Measure a router with simple clients.",
+    epilog=examples("routerd bench", "routerd bench --senders 4 --receivers 4 --size 10000 --seconds 20"),
+)
+@click.argument("address", default="routerd.bench")
+@click.option("--senders", type=COUNT, default=1, show_default=True, help="The number of sending clients.")
+@click.option("--receivers", type=COUNT, default=1, show_default=True, help="The number of receiving clients.")
+@click.option("--size", type=COUNT, default=100, show_default=True, help="Octets of each message's body.")
+@click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="How long the clients send.")
+@AS_JSON
+@asks
+def bench(place: Place, as_json: bool, **options: Any) -> None:
+    """Send messages to ADDRESS and receive them. The command prints rate, latency and the router's CPU per message.
+
+    The clients are simple and slow: the rate is theirs, the CPU time is the router's, with all else that it does.
+    """
+    check_utf8(options["address"])
+    tool = import_module("routerd.cli.bench")  # late: it needs the engine
+    tool.run(place, tool.Load(**options), as_json)
 
 
 class _Late(click.Group):

@@ -100,6 +100,28 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     return asking
 
 
+_LOCAL = (
+    click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor."),
+    click.option("--pid-file", type=FILE, help="A file that holds this process id."),
+    click.option("--unit", metavar="NAME", help="The router's systemd unit."),
+    bus(help="URL of the router's listener on this machine."),
+)
+
+
+def local_router(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a router on this machine; the command gets them as they are."""
+
+    @wraps(command)
+    def naming(**given: Any) -> None:
+        if sum(given[name] is not None for name in ("pid", "pid_file", "unit", "bus")) > 1:
+            raise click.UsageError("--pid, --pid-file, --unit and --bus each say which router; give one of them")
+        command(**given)
+
+    for option in reversed(_LOCAL):
+        naming = option(naming)
+    return naming
+
+
 def _check(place: Place) -> None:
     """Raise click.UsageError for options that contradict each other or are not UTF-8."""
     if place.router and place.edge:
@@ -110,7 +132,12 @@ def _check(place: Place) -> None:
         raise click.UsageError("certificates need TLS; give --bus a URL that begins with amqps://")
     if place.password_file and not (place.user or "@" in place.url):
         raise click.UsageError("--sasl-password-file needs a user; give one with --sasl-username")
-    for text in (place.url, place.router, place.edge, place.user, place.mechanisms):
+    check_utf8(place.url, place.router, place.edge, place.user, place.mechanisms)
+
+
+def check_utf8(*texts: str | None) -> None:
+    """Raise click.UsageError if the octets of an argument were no UTF-8."""
+    for text in texts:
         try:
             (text or "").encode()
         except UnicodeEncodeError:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # it has no types
@@ -11,7 +12,7 @@ from proton.utils import BlockingConnection
 from routerd.cli.cli_options import Place, without_user
 from shm.contract.security import MODERN_TLS
 
-__all__ = ["ClientError", "Place", "connect", "unreachable", "words"]
+__all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
 
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
 
@@ -42,18 +43,19 @@ class ClientError(click.ClickException):
 
 def connect(place: Place) -> BlockingConnection:
     """Return an open connection to the router. Raises ClientError."""
-    tls, password = _domain(place), _password(place)
+    options = security(place)
     try:
-        return BlockingConnection(
-            place.url,
-            timeout=place.timeout,
-            ssl_domain=tls,
-            allowed_mechs=place.mechanisms,
-            user=place.user,
-            password=password,
-        )
+        return BlockingConnection(place.url, timeout=place.timeout, **options)
     except (ProtonException, OSError) as error:
         raise unreachable(place, error) from error
+
+
+def security(place: Place) -> dict[str, Any]:
+    """Return how Proton is to log in, as the arguments of `BlockingConnection`. Raises ClientError."""
+    return {
+        "ssl_domain": _domain(place), "allowed_mechs": place.mechanisms, "user": place.user,
+        "password": _password(place),
+    }  # fmt: skip
 
 
 def unreachable(place: Place, error: Exception) -> ClientError:

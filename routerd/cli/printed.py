@@ -26,3 +26,8 @@ def add_row(to: Table, *cells: str, style: str = "") -> None:
 def print_json(value: Any) -> None:
     """Print a value as indented JSON; what JSON cannot hold becomes text."""
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
+
+
+def printable(text: str) -> str:
+    """Return a text of a stranger's without characters that move a terminal's cursor: they become escapes."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -168,9 +167,8 @@ def _serves(page: Page, before: Page) -> bool:
     return page.generation > before.generation and bool(page.pid) and accepts
 
 
-def run(timeout: float, **which: Any) -> None:
-    """Replace the processes of the router that `find` returns, within `timeout` seconds. Raises RestartError."""
-    router = find(**which)
+def run(router: Found, timeout: float) -> None:
+    """Replace a router's processes within `timeout` seconds. Raises RestartError."""
     try:
         view = SharedView(router.prefix)
         follower = Follower(view.pages, time.monotonic)

@@ -1,9 +1,12 @@
 """`routerd stat`: shows a router's state as tables that fit a terminal, or as JSON."""
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import click
 import msgspec
@@ -15,11 +18,14 @@ from rich.text import Text
 
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.printed import print_json
-from routerd.cli.views import VIEWS, Cell, View, router_rows
+from routerd.cli.views import ROUTER, VIEWS, Cell, View, router_rows
 from shm.contract.roles import Role
 
 SAMPLE_SECONDS = 0.5  # between two samples of the processes' CPU time
 BUSY_TURNS = 10  # turns between two samples that show a process is awake, not stuck
+LINK = "router.link"
+LINK_COUNTS = ["identity", "connectionId", "linkDir", "deliveryCount", "unsettledCount", "deliveriesStuck"]
+ALL = "all"  # what --router calls all routers of the network
 RETRY_SECONDS = 0.5  # between attempts to reconnect
 
 Rows = list[dict[str, Any]]
@@ -34,6 +40,14 @@ class Options(msgspec.Struct, frozen=True):
     sort: str | None = None
     reverse: bool = False
     limit: int | None = None
+    address: str | None = None  # a pattern as of a shell
+    connection: int | None = None
+    stuck: bool = False
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some rows are left out, so that the router is asked for all."""
+        return self.address is not None or self.connection is not None or self.stuck
 
 
 class Frame(NamedTuple):
@@ -49,10 +63,11 @@ def run(place: Place, options: Options) -> None:
     view = VIEWS[options.view]
     if options.sort is not None:
         view.cell(options.sort)
+    check(view, options)
     with suppress(KeyboardInterrupt):
         if options.watch is None:
-            with Client(place) as client:
-                show(console, options, _look(client, view, options))
+            with Network(place) as network:
+                show(console, options, _look(network, view, options))
         else:
             _watch(frames(place, view, options), view, options, console)
 
@@ -64,20 +79,20 @@ def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
     come with the trouble. Raises ClientError only if the first connection fails or the router refuses the
     query.
     """
-    client: Client | None = Client(place)
+    network: Network | None = Network(place)
     rows: Rows = []
     while True:
         trouble = ""
         try:
-            client = client or Client(place)
-            rows = _look(client, view, options)
+            network = network or Network(place)
+            rows = _look(network, view, options)
         except RefusedError:
             raise
         except ClientError as error:
             trouble = str(error)
-            if client is not None:
-                client.close()
-            client = None
+            if network is not None:
+                network.close()
+            network = None
         yield Frame(rows, trouble)
         time.sleep(RETRY_SECONDS if trouble else options.watch or 0.0)
 
@@ -96,22 +111,114 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
             live.update(Group(*trouble, table), refresh=True)
 
 
-def _look(client: Client, view: View, options: Options) -> Rows:
+def check(view: View, options: Options) -> None:
+    """Raise ClientError for a choice of rows that this view cannot make."""
+    for option, name, given in (
+        ("--address", "address", options.address is not None),
+        ("--connection", "connection", options.connection is not None),
+        ("--stuck", "stuck", options.stuck),
+    ):
+        if given and getattr(view, name) is None:
+            views = ", ".join(f"--{one.replace('_', '-')}" for one, its in VIEWS.items() if getattr(its, name))
+            raise ClientError(f"{option} does not choose among these rows; it goes with one of: {views}")
+
+
+class Network:
+    """The routers to ask: the one that a place names, or all of its network. Every method raises ClientError."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._all = place.router == ALL
+        self._first = Client(msgspec.structs.replace(place, router=None) if self._all else place)
+        self._clients: dict[str, Client] = {}
+
+    def clients(self) -> Iterator[tuple[str, Client]]:
+        """Yield each router's id, "" if only one is asked, and a client of its agent."""
+        if not self._all:
+            yield "", self._first
+            return
+        (own,) = (str(row["id"]) for row in self._first.query("router", ["id"]))
+        yield own, self._first
+        there = sorted(str(row["id"]) for row in self._first.query("node", ["id"]) if row["id"] != own)
+        for router in there:
+            if router not in self._clients:
+                self._clients[router] = Client(msgspec.structs.replace(self._place, router=router))
+            yield router, self._clients[router]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (self._first, *self._clients.values()):
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _look(network: Network, view: View, options: Options) -> Rows:
     """Return the rows to show, sorted and limited."""
-    ordered = options.sort is not None or options.reverse
+    ordered = options.sort is not None or options.reverse or options.chooses
     limit = None if ordered else options.limit
-    began = time.monotonic()
-    rows = list(client.query(view.entity, limit=limit))
-    if view.sampled:
-        time.sleep(SAMPLE_SECONDS)
-        later = list(client.query(view.entity, limit=limit))
-        rows = with_rates(rows, later, time.monotonic() - began)
+    rows = [
+        {"router": router, **row} if router else row
+        for router, client in network.clients()
+        for row in _rows(client, view, limit)
+        if chosen(view, row, options)
+    ]
     if options.sort is not None:
         cell = view.cell(options.sort)
         rows.sort(key=lambda row: _sort_key(cell.value(row)), reverse=options.reverse)
     elif options.reverse:
         rows.reverse()
     return rows[: options.limit]
+
+
+def chosen(view: View, row: dict[str, Any], options: Options) -> bool:
+    """Whether the options let a row be shown."""
+    if options.address is not None and view.address and not fnmatchcase(view.address(row) or "", options.address):
+        return False
+    if options.connection is not None and view.connection and view.connection(row) != str(options.connection):
+        return False
+    return not options.stuck or view.stuck is None or view.stuck(row)
+
+
+def _rows(client: Client, view: View, limit: int | None) -> Rows:
+    """Return one router's rows; of a sampled view with what happened between two looks."""
+    began = time.monotonic()
+    rows = list(client.query(view.entity, limit=limit))
+    if view.traffic:
+        before = list(client.query(LINK, LINK_COUNTS))
+        time.sleep(SAMPLE_SECONDS)
+        return with_traffic(rows, before, list(client.query(LINK, LINK_COUNTS)), time.monotonic() - began)
+    if view.sampled:
+        time.sleep(SAMPLE_SECONDS)
+        return with_rates(rows, list(client.query(view.entity, limit=limit)), time.monotonic() - began)
+    return rows
+
+
+def with_traffic(rows: Rows, before: Rows, after: Rows, seconds: float) -> Rows:
+    """Return connections with what their links did, out of two samples of all links.
+
+    ``in`` and ``out`` are the deliveries since the links were attached, ``inRate`` and ``outRate`` those of a second,
+    ``unsettled`` and ``stuck`` those that are not settled, and for more than 10 s.
+    """
+    earlier = {row["identity"]: row.get("deliveryCount", 0) for row in before}
+    sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for link in after:
+        found, count = sums[str(link["connectionId"])], link.get("deliveryCount", 0)
+        found[link["linkDir"]] += count
+        found[f"{link['linkDir']}Rate"] += count - earlier.get(link["identity"], 0)
+        found["unsettled"] += link.get("unsettledCount", 0)
+        found["stuck"] += link.get("deliveriesStuck", 0)
+    for row in rows:
+        found = sums[str(row["identity"])]
+        row.update(found)
+        row.update({name: round(found[name] / seconds) for name in ("inRate", "outRate")})
+    return rows
 
 
 def with_rates(before: Rows, after: Rows, seconds: float) -> Rows:
@@ -166,10 +273,10 @@ def _shown(view: View, rows: Rows, width: int) -> Group:
 
 def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:
     if view.single:
-        return _pairs(view, router_rows(rows[0]) if rows else [])
+        return _pairs([pair for row in rows for pair in router_rows(row)])
     if not rows:
         return Text(view.empty)
-    cells = [cell for cell in view.cells if not cell.optional or any(cell.value(row) for row in rows)]
+    cells = [cell for cell in (ROUTER, *view.cells) if not cell.optional or any(cell.value(row) for row in rows)]
     texts = [[cell.text(row) for cell in cells] for row in rows]
     rooms = widths(cells, texts, width)
     wide = sum(rooms) + 2 * len(cells) <= width  # there is room for two blanks between columns
@@ -196,7 +303,7 @@ def widths(cells: Sequence[Cell], texts: list[list[str]], width: int) -> list[in
     return wanted
 
 
-def _pairs(view: View, pairs: list[tuple[str, str]]) -> Table:
+def _pairs(pairs: list[tuple[str, str]]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -37,20 +37,25 @@ class Cell(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """One view of an entity type.
 
-    A ``sampled`` view queries twice, for rates; a ``single`` view shows one entity as pairs; ``note`` writes
-    the line below the table.
+    A ``sampled`` view queries twice, for rates, a view of ``traffic`` also all links; a ``single`` view shows one
+    entity as pairs; ``note`` writes the line below the table. ``address``, ``connection`` and ``stuck`` return what
+    the options of these names choose rows by; without one, the view has no such rows.
     """
 
     entity: str
     cells: tuple[Cell, ...] = ()
     empty: str = ""
     sampled: bool = False
+    traffic: bool = False
     single: bool = False
     note: Callable[[list[Row]], str] | None = None
+    address: Callable[[Row], str | None] | None = None
+    connection: Callable[[Row], str] | None = None
+    stuck: Callable[[Row], bool] | None = None
 
     def cell(self, header: str) -> Cell:
         """Return the column with a header, to sort by. Raises ClientError."""
-        for cell in self.cells:
+        for cell in (ROUTER, *self.cells):
             if cell.header == header.lower():
                 return cell
         known = ", ".join(cell.header for cell in self.cells)
@@ -108,6 +113,15 @@ def _last_change(rows: list[Row]) -> str:
     return f"the network changed last at {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+WAITED = 10  # seconds after which a delivery, or a link without credit, counts as stuck
+
+
+def _stuck(row: Row) -> bool:
+    """Whether a link has deliveries that nobody settles, or that find no credit."""
+    waits = row.get("linkDir") == "out" and row.get("zeroCreditSeconds", 0) > WAITED
+    return bool(row.get("deliveriesStuck", 0) or waits)
+
+
 _CLASSES = {"M": "mobile", "L": "local", "T": "topo", "R": "router", "A": "area", "H": "edge"}
 
 
@@ -116,10 +130,15 @@ def _class(key: str | None) -> str | None:
 
 
 def _address(key: str | None) -> str | None:
-    """Return the text of an address from its key, without class and phase."""
-    if not key:
-        return None
-    return key[2:] if key[0] == "M" else f"{key[1:]} ({_class(key)})"
+    """Return what a table shows for an address key: its text, and the class of all but mobile ones."""
+    if not key or key[0] == "M":
+        return text_of(key)
+    return f"{text_of(key)} ({_class(key)})"
+
+
+def text_of(key: str | None) -> str | None:
+    """Return the text of an address from its key."""
+    return key[2 if key[0] == "M" else 1 :] if key else None
 
 
 def _security(row: Row) -> str | None:
@@ -207,6 +226,8 @@ def _stall(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:.1f}ms"
 
 
+ROUTER = Cell("router", _of("router"), least=6, optional=True)  # before the columns of a view, with --router all
+
 VIEWS: dict[str, View] = {
     "router": View("router", single=True),
     "connections": View(
@@ -223,6 +244,25 @@ VIEWS: dict[str, View] = {
             Cell("up", _of("uptimeSeconds"), duration, number=True),
         ),
         "no connections",
+        connection=lambda row: str(row["identity"]),
+    ),
+    "traffic": View(
+        "connection",
+        (
+            Cell("id", lambda r: int(r["identity"]), number=True),
+            Cell("host", _of("host"), least=15),
+            Cell("container", _of("container"), least=9),
+            _number("in/s", "inRate"),
+            _number("out/s", "outRate"),
+            _number("in", "in"),
+            _number("out", "out"),
+            _number("unset", "unsettled"),
+            _number("stuck", "stuck", optional=True),
+        ),
+        "no connections",
+        traffic=True,
+        connection=lambda row: str(row["identity"]),
+        stuck=lambda row: bool(row["stuck"]),
     ),
     "links": View(
         "router.link",
@@ -245,12 +285,15 @@ VIEWS: dict[str, View] = {
             _number("rate", "settleRate"),
         ),
         "no links",
+        address=lambda row: text_of(row.get("owningAddr")),
+        connection=lambda row: str(row.get("connectionId")),
+        stuck=_stuck,
     ),
     "addresses": View(
         "router.address",
         (
             Cell("class", lambda r: _class(r["key"])),
-            Cell("address", lambda r: r["key"][2 if r["key"][0] == "M" else 1 :], least=8),
+            Cell("address", lambda r: text_of(r["key"]), least=8),
             Cell("distrib", _of("distribution")),
             Cell("pri", lambda r: r["priority"] if r.get("priority", -1) >= 0 else None, number=True, optional=True),
             _number("own", "inProcess"),
@@ -261,6 +304,32 @@ VIEWS: dict[str, View] = {
             _number("thru", "deliveriesTransit", optional=True),
         ),
         "no addresses",
+        address=lambda row: text_of(row["key"]),
+    ),
+    "link_routes": View(
+        "router.config.linkRoute",
+        (
+            Cell("name", _of("name"), least=6),
+            Cell("pattern", lambda r: r.get("pattern") or f"{r.get('prefix')}.#", least=8),
+            Cell("dir", _of("direction")),
+            Cell("connection", lambda r: r.get("connection") or r.get("containerId"), least=10),
+            Cell("state", _of("operStatus")),
+        ),
+        "no link routes",
+        address=lambda row: row.get("pattern") or row.get("prefix"),
+    ),
+    "auto_links": View(
+        "router.config.autoLink",
+        (
+            Cell("name", _of("name"), least=6),
+            Cell("address", _of("address"), least=8),
+            Cell("dir", _of("direction")),
+            Cell("connection", lambda r: r.get("connection") or r.get("containerId"), least=10),
+            Cell("state", _of("operStatus")),
+            Cell("last error", _of("lastError"), least=10, optional=True),
+        ),
+        "no auto links",
+        address=_of("address"),
     ),
     "nodes": View(
         "router.node",

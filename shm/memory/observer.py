@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from shm import native
 from shm.contract.roles import Role, process_name
+from shm.memory.journal import Journal, journal_of
 from shm.memory.segment import DIRECTORY, Names, SegmentError
 from shm.statistics import board, stats
 
@@ -62,13 +63,13 @@ class SharedView:
         if (wrong := native.check_control(control)) is not None:
             raise SegmentError(f"{self._names.control} cannot be used: {wrong}; restart the router")
         self._control = control
-        places, self.arena_bytes = native.control_header(control)
+        self._places, self.arena_bytes = native.control_header(control)
         self._rings, _ = _map(self._names.rings)
-        if (wrong := native.check_rings(self._rings, places)) is not None:
+        if (wrong := native.check_rings(self._rings, self._places)) is not None:
             raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
-        slots = (*_workers(0, places), *_SLOTS_BEHIND_WORKERS)
+        slots = (*_workers(0, self._places), *_SLOTS_BEHIND_WORKERS)
         self._pages = {name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)}
-        self._board = native.Board(control, native.board_offset(places))
+        self._board = native.Board(control, native.board_offset(self._places))
         self._shown = board.Board()
 
     @property
@@ -100,6 +101,10 @@ class SharedView:
     def histogram(self, process: str, name: str) -> Histogram:
         """Return a histogram of one process; ``name`` is a key of ``shm.statistics.stats.HISTOGRAMS``."""
         return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name]))
+
+    def journal(self, role: Role) -> Journal:
+        """Return the last log lines of the core, the supervisor, the recorder or the exporter."""
+        return journal_of(self._control, self._places, role)
 
     def rings(self) -> list[Ring]:
         """Return both rings of each current worker."""

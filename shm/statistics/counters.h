@@ -154,6 +154,7 @@
     X(FLOW_DOUBTED, 171, GAUGE, RECORDER, "Step of the time of day, forward or back, while retentionAge ignores it") \
     /* the supervisor */ \
     X(CONFIG_TAKEN, 180, GAUGE, SUPERVISOR, "1 if the last reload was taken over, 0 if it was refused") \
+    X(CONFIG_READS, 182, COUNTER, SUPERVISOR, "Times the configuration was read, taken over or not") \
     X(CONFIG_TIME, 181, GAUGE, SUPERVISOR, "When a configuration was last taken over, in seconds since 1970") \
     X(CERTIFICATE_EXPIRY, 120, GAUGE, WHEN_SET, \
       "When the first of the router's certificates expires, in seconds since 1970")

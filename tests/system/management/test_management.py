@@ -23,6 +23,7 @@ from proton.utils import BlockingConnection
 from routerd.cli.client import NODE, Client, Place, RefusedError
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, is_open
 from tests.support.running import LONG, Configuration, RunningRouter, until
+from tests.support.tool import tool
 
 NAMES = ("$management", "_local/$management", "amqp:/_local/$management")
 
@@ -38,11 +39,6 @@ def client(router: RunningRouter) -> Iterator[Client]:
     """A client of the router's agent."""
     with Client(Place(router.url)) as client:
         yield client
-
-
-def tool(router: RunningRouter, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("routerd")), *arguments, "--bus", router.url]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "_local/agent", None])

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -14,6 +15,7 @@ from proton.utils import BlockingConnection
 
 from routerd.cli.client import Client, Place
 from tests.support.running import LONG, Configuration, RunningRouter, free_port, until
+from tests.support.tool import ROUTERD
 
 NUMBERS = count()
 CLIENTS = "name: clients\n host: 127.0.0.1\n port: 0"
@@ -212,6 +214,21 @@ def _worker_pids(router: RunningRouter) -> list[dict[str, int]]:
     segments = router._segments
     assert segments is not None
     return [{"pid": segments.worker_stats(i).pid} for i in range(segments.workers)]
+
+
+def test_the_tool_reloads(reloading: Reloading) -> None:
+    """It prints what has changed, or every mistake, and then ends with status 1."""
+    configuration, pid = Configuration(listener=CLIENTS), str(reloading.router.process.pid)
+    file, command = reloading.folder / "router.conf", [ROUTERD, "reload", "--pid", pid]
+    file.write_text(configuration.text(reloading.router.id).replace("router {", "router {\n linkCapacity: 100"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "linkCapacity from 250 to 100" in done.stdout
+    file.write_text("router {\n linkCapacity: many\n}\n")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"{file}:2: " in refused.stderr
+    assert refused.stderr.endswith("keeps its configuration; mend the file and reload again\n")
 
 
 def test_management_tells_the_new_configuration(reloading: Reloading) -> None:

@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/supervise": f"{SHM} routerd/config routerd/config/entities routerd/config/formats"
         " routerd/log routerd/machine routerd/reload routerd/translate",
         "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/config/formats routerd/log"
-        " routerd/source_routes routerd/translate workers/source_routes",
+        " routerd/machine routerd/source_routes routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",

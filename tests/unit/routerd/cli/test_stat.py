@@ -14,7 +14,7 @@ from rich.console import Console
 from core.management.worker import _pinned_by
 from routerd.cli.client import ClientError, Place, RefusedError, long_type, plain
 from routerd.cli.manage import attributes
-from routerd.cli.stat import Options, frames, show, with_rates
+from routerd.cli.stat import Options, check, chosen, frames, show, with_rates, with_traffic
 from routerd.cli.views import VIEWS, duration, remark, short_bytes, short_number
 
 BIG = 123_456_789
@@ -31,6 +31,7 @@ CONNECTION = {
     "lastDlvSeconds": BIG,
     "uptimeSeconds": BIG,
 }
+TRAFFIC = CONNECTION | dict.fromkeys(("inRate", "outRate", "in", "out", "unsettled", "stuck"), BIG)
 LINK = {
     "identity": "1234",
     "linkDir": "out",
@@ -89,8 +90,13 @@ def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
         ("nodes", NODE),
         ("workers", WORKER),
         ("memory", POOL),
+        ("traffic", TRAFFIC),
+        ("link_routes", {"name": "r" * 30, "pattern": "p.#" * 30, "direction": "out", "containerId": "c" * 30,
+                         "operStatus": "inactive"}),
+        ("auto_links", {"name": "r" * 30, "address": "a" * 30, "direction": "out", "connection": "c" * 30,
+                        "operStatus": "quiescing", "lastError": "e" * 30}),
     ],
-)
+)  # fmt: skip
 def test_tables_fit_80_columns(view: str, row: dict[str, Any]) -> None:
     """Long names are cut off; no column, header or number is."""
     header, line, *rows = shown(view, [row])
@@ -114,6 +120,56 @@ def test_nodes_say_when_the_network_changed() -> None:
     rows = [NODE | {"lastTopoChange": when} for when in (1_790_000_000, 1_790_000_060, 0)]
     assert shown("nodes", rows)[-1] == "the network changed last at 2026-09-21 14:14:20 UTC"
     assert "changed" not in shown("nodes", [NODE])[-1]
+
+
+def test_traffic_is_that_of_a_connections_links() -> None:
+    """Added up by direction, with rates of what came between two looks; one link is new."""
+    before = [link_of(1, 7, "in", 100), link_of(2, 7, "out", 10), link_of(3, 8, "in", 5)]
+    after = [link_of(1, 7, "in", 150), link_of(2, 7, "out", 10), link_of(4, 7, "in", 30), link_of(3, 8, "in", 5)]
+    busy, idle, other = with_traffic([{"identity": str(one)} for one in (7, 8, 9)], before, after, 2.0)
+    assert (busy["in"], busy["out"], busy["inRate"], busy["outRate"]) == (180, 10, 40, 0)
+    assert (busy["unsettled"], busy["stuck"]) == (6, 3)
+    assert (idle["in"], idle["inRate"], other["inRate"]) == (5, 0, 0)
+    assert "out" not in other
+
+
+def link_of(identity: int, connection: int, direction: str, deliveries: int) -> dict[str, Any]:
+    return {
+        "identity": str(identity), "connectionId": connection, "linkDir": direction, "deliveryCount": deliveries,
+        "unsettledCount": 2, "deliveriesStuck": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (Options(address="orders.*"), [0, 2]),
+        (Options(address="news"), [1]),
+        (Options(connection=2), [1, 2]),
+        (Options(address="orders.*", connection=2), [2]),
+        (Options(stuck=True), [0, 1]),
+    ],
+)
+def test_some_links_are_chosen(options: Options, kept: list[int]) -> None:
+    """By address, connection, and by what waits: deliveries without an outcome, or a receiver without credit."""
+    links = [
+        {"owningAddr": "M0orders.eu", "connectionId": 1, "deliveriesStuck": 1, "linkDir": "in"},
+        {"owningAddr": "M0news", "connectionId": 2, "zeroCreditSeconds": 11, "linkDir": "out"},
+        {"owningAddr": "M0orders.us", "connectionId": 2, "zeroCreditSeconds": 11, "linkDir": "in"},
+    ]
+    assert [number for number, row in enumerate(links) if chosen(VIEWS["links"], row, options)] == kept
+
+
+def test_a_choice_that_a_view_cannot_make_is_refused() -> None:
+    """It says which view can."""
+    with pytest.raises(ClientError, match=r"--stuck does not .* one of: --traffic, --links"):
+        check(VIEWS["nodes"], Options(stuck=True))
+
+
+def test_rows_of_all_routers_name_theirs() -> None:
+    """The column is there only then."""
+    assert "router" not in shown("links", [LINK])[0]
+    assert "router" in shown("links", [LINK | {"router": "A"}])[0]
 
 
 def test_columns_of_zeros_are_left_out() -> None:

@@ -1,0 +1,197 @@
+"""`routerd send`, `receive` and `ping`: first messages through a router without a program of one's own."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+import msgspec
+from proton import Delivery, Message, ProtonException, Timeout
+from proton.utils import BlockingConnection, LinkDetached
+
+from routerd.cli.client import NODE, Client, ClientError, Place, plain
+from routerd.cli.connection_options import connect, words
+from routerd.cli.printed import print_json, printable
+
+CREDIT = 10  # messages that a receiver asks for ahead of those it has printed
+SHOWN = ("id", "address", "subject", "reply_to", "correlation_id", "properties", "body")
+OUTCOMES = {Delivery.REJECTED: "rejected", Delivery.RELEASED: "released", Delivery.MODIFIED: "modified"}
+
+
+class Sending(msgspec.Struct, frozen=True):
+    """What to send: the messages' bodies and what they have in common."""
+
+    bodies: Iterable[str]
+    count: int = 1
+    durable: bool = False
+    ttl: float | None = None  # seconds
+    subject: str | None = None
+    properties: dict[str, str] = {}
+
+
+class Receiving(msgspec.Struct, frozen=True):
+    """How many messages to take, for how many seconds to wait for the next one, and how to print them."""
+
+    count: int | None = None
+    wait: float | None = None
+    as_json: bool = False
+
+
+@contextmanager
+def _connected(place: Place, address: str | None) -> Iterator[BlockingConnection]:
+    """Yield an open connection to the router. Raises ClientError for whatever goes wrong on it."""
+    connection = connect(place)
+    try:
+        yield connection
+    except LinkDetached as error:
+        raise ClientError(
+            f"the router lets no link to {address or 'an address of its choice'}: {words(error)}"
+        ) from error
+    except Timeout:
+        raise
+    except ProtonException as error:
+        raise ClientError(f"the connection to {place.shown} is lost ({words(error)}); try again") from error
+    finally:
+        with suppress(ProtonException, OSError):
+            connection.close()
+
+
+def send(place: Place, address: str, sending: Sending) -> int:
+    """Send messages one after the other and return how many were not accepted, each with a line of its own."""
+    with _connected(place, address) as connection:
+        try:
+            sender: Any = connection.create_sender(address)
+        except Timeout as error:
+            raise _late(place, f"the link to {address}") from error
+        accepted = refused = 0
+        for body in sending.bodies:
+            for _ in range(sending.count):
+                outcome = _outcome(place, connection, sender, _message(body, sending))
+                accepted, refused = accepted + (not outcome), refused + bool(outcome)
+                if outcome:
+                    click.echo(f"{address}: {outcome}", err=True)
+        click.echo(f"{accepted} accepted" + (f", {refused} not" if refused else ""))
+    return refused
+
+
+def _message(body: str, sending: Sending) -> Message:
+    properties = sending.properties or None  # without any the section is left out
+    return Message(
+        body=body, subject=sending.subject, durable=sending.durable, ttl=sending.ttl or 0.0, properties=properties
+    )
+
+
+def _outcome(place: Place, connection: BlockingConnection, sender: Any, message: Message) -> str:
+    """Return why a message was not accepted; "" if it was. Raises ClientError if nobody says."""
+    delivery: Any = sender.link.send(message)
+    try:
+        connection.wait(lambda: bool(delivery.settled or delivery.remote_state), timeout=place.timeout)
+    except Timeout as error:
+        raise _late(place, "an outcome (does anybody receive from the address?)") from error
+    state, condition = delivery.remote_state, delivery.remote.condition
+    delivery.settle()
+    if state == Delivery.ACCEPTED:
+        return ""
+    why = f" ({condition.name}: {condition.description})" if condition else ""
+    if state == Delivery.RELEASED:
+        why = "; nobody receives from this address, or the receiver gave the message back"
+    return f"{OUTCOMES.get(state, 'no outcome')}{why}"
+
+
+def _late(place: Place, what: str) -> ClientError:
+    return ClientError(f"{what} did not come within {place.timeout:g} s; give it longer with --timeout")
+
+
+def receive(place: Place, address: str, receiving: Receiving) -> int:
+    """Print and accept messages until there are enough, or none comes in time; return how many came."""
+    came = 0
+    with suppress(KeyboardInterrupt), _connected(place, address) as connection:
+        try:
+            receiver: Any = connection.create_receiver(address, credit=min(CREDIT, receiving.count or CREDIT))
+        except Timeout as error:
+            raise _late(place, f"the link from {address}") from error
+        while receiving.count is None or came < receiving.count:
+            try:
+                message = receiver.receive(timeout=receiving.wait if receiving.wait is not None else False)
+            except Timeout:
+                break
+            _show(message, receiving.as_json)
+            receiver.accept()
+            came += 1
+    return came
+
+
+def _show(message: Message, as_json: bool) -> None:
+    if as_json:
+        found = {name: getattr(message, name) for name in SHOWN}
+        said = {name: plain(value) for name, value in found.items() if value not in (None, "", {})}
+        click.echo(msgspec.json.encode(said, enc_hook=_as_text))
+    else:
+        click.echo(printable(_as_text(message.body)))
+
+
+def _as_text(value: Any) -> str:
+    """Return a body as text: octets as UTF-8 where they are, with escapes elsewhere."""
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def ping(place: Place, count: int, interval: float, as_json: bool) -> None:
+    """Measure round trips and print them. Raises ClientError.
+
+    To the router at the URL: a message through it and back, to an address of its choice. To another router of the
+    network: a request to its management agent and the response.
+    """
+    with suppress(KeyboardInterrupt):
+        if place.router or place.edge:
+            with Client(place) as client:
+                took = _rounds(lambda: client.call("GET-OPERATIONS", **NODE, entityType=NODE["type"]), count, interval)
+        else:
+            with _connected(place, None) as connection:
+                try:
+                    took = _rounds(_round(connection, place.timeout), count, interval)
+                except Timeout as error:
+                    raise _late(place, "the message, or its outcome,") from error
+        milliseconds = sorted(1000 * one for one in took)
+        found = {
+            "count": len(milliseconds),
+            "least": milliseconds[0],
+            "median": statistics.median(milliseconds),
+            "p99": milliseconds[min(len(milliseconds) - 1, len(milliseconds) * 99 // 100)],
+            "most": milliseconds[-1],
+        }
+        if as_json:
+            print_json(found)
+        else:
+            figures = ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "count")
+            click.echo(f"{len(milliseconds)} round trips in milliseconds: {figures}")
+
+
+def _round(connection: BlockingConnection, timeout: float) -> Callable[[], None]:
+    """Return a function that sends one message and waits until it has come back and is accepted."""
+    receiver: Any = connection.create_receiver(None, dynamic=True, credit=CREDIT)
+    sender: Any = connection.create_sender(receiver.link.remote_source.address)
+    message = Message(body="ping")
+
+    def once() -> None:
+        delivery: Any = sender.link.send(message)
+        receiver.receive(timeout=timeout)
+        receiver.accept()
+        connection.wait(lambda: bool(delivery.settled), timeout=timeout)
+
+    return once
+
+
+def _rounds(once: Callable[[], Any], count: int, interval: float) -> list[float]:
+    """Return the seconds that each of `count` calls took; `interval` seconds lie between two of them."""
+    took = []
+    for number in range(count):
+        if number:
+            time.sleep(interval)
+        began = time.perf_counter()
+        once()
+        took.append(time.perf_counter() - began)
+    return took

@@ -1,0 +1,43 @@
+"""`routerd reload`: has a local router read its configuration again and says what became of it."""
+
+import os
+import signal
+import time
+
+import click
+
+from routerd.cli.log import later
+from routerd.cli.restart import Found, RestartError
+from shm.contract.roles import Role
+from shm.memory.observer import Page, SharedView
+from shm.memory.segment import SegmentError
+
+LOOK_SECONDS = 0.02
+LINES = 200  # of the supervisor's last lines that may belong to a reload
+
+
+def run(router: Found, timeout: float) -> None:
+    """Send SIGHUP and print what the router logs about the reload. Raises RestartError, also if it is refused."""
+    try:
+        view = SharedView(router.prefix)
+        journal, before = view.journal(Role.SUPERVISOR), _page(view)
+        known = journal.lines(LINES)
+        os.kill(router.pid, signal.SIGHUP)
+    except SegmentError as error:
+        raise RestartError(f"router {router.id}: {error}") from error
+    except (PermissionError, ProcessLookupError) as error:
+        raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
+    end = time.monotonic() + timeout
+    while _page(view).counters["config_reads"] == before.counters["config_reads"]:
+        if time.monotonic() >= end:
+            raise RestartError(f"router {router.id} has not read its configuration within {timeout:g} s")
+        time.sleep(LOOK_SECONDS)
+    for _, level, text, *_ in later(known, journal.lines(LINES)):
+        if text.startswith("Reload"):
+            click.echo(text.removesuffix(f" process={Role.SUPERVISOR}"), err=level in ("warning", "error"))
+    if not _page(view).counters["config_taken"]:
+        raise RestartError(f"router {router.id} keeps its configuration; mend the file and reload again")
+
+
+def _page(view: SharedView) -> Page:
+    return view.page(Role.SUPERVISOR)

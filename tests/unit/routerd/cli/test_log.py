@@ -1,0 +1,25 @@
+"""Log lines as text, and which of them are new."""
+
+from typing import Any
+
+from routerd.cli.log import as_text, later
+
+
+def line(text: str, seconds: int = 1_790_000_000) -> list[Any]:
+    return ["SERVER", "notice", text, "supervisor.py", 7, seconds]
+
+
+def test_a_line_is_text_that_moves_no_cursor() -> None:
+    """A peer's name is in it."""
+    shown = as_text(line("container '\x1b[2J\nx' opened"))
+    assert shown.endswith(r"SERVER (notice) container '\x1b[2J\nx' opened")
+    assert shown.isprintable()
+
+
+def test_each_line_is_new_once() -> None:
+    """One of another process may come between known ones; of equal ones each counts."""
+    before = [line("a", 1), line("b", 3), line("b", 3)]
+    after = [line("a", 1), line("between", 2), line("b", 3), line("b", 3), line("b", 3), line("c", 4)]
+    assert later(before, after) == [line("between", 2), line("b", 3), line("c", 4)]
+    assert later(after, after) == []
+    assert later([], before) == before
