@@ -395,10 +395,7 @@ cdef class Forwarder:
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "alias_bytes": c.aliases.bytes, "payloads": c.payloads.count, "overflow": core_overflow(c),
                 "free_small": c.own.free_count[0], "free_large": c.own.free_count[1],
-                "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0,
-                "to_core": c.to_core, "from_core": c.from_core, "redirected": c.redirected,
-                "to_containers": c.to_containers, "from_containers": c.from_containers,
-                "to_routers": c.network.transit, "from_routers": c.network.arrived}
+                "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0}
 
 
 cdef class Part:

@@ -145,7 +145,6 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint32_t radius
         bint thirsty
         core_address *border
-        uint64_t transit, arrived
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
@@ -187,7 +186,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         core_flow *flow
-        uint64_t now, to_core, from_core, redirected, to_containers, from_containers
+        uint64_t now
         core_stall *stall
         core_address *agent
         arena_view *arena

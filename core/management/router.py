@@ -12,13 +12,16 @@ from core.management.request import FORBIDDEN, ManagementError, Request, Respons
 from core.management.view import View
 from shm.contract.management import TypeSchema
 from shm.statistics import stats
+from shm.statistics.stats import DROPPED_PRESETTLED
 
 # attribute -> counter of the core's statistics page
 _COUNTS = {
-    "presettledDeliveries": "presettled", "droppedPresettledDeliveries": "dropped_presettled",
-    "acceptedDeliveries": "accepted", "rejectedDeliveries": "rejected", "releasedDeliveries": "released",
-    "modifiedDeliveries": "modified", "deliveriesDelayed1Sec": "delayed_1s",
-    "deliveriesDelayed10Sec": "delayed_10s",
+    "presettledDeliveries": "presettled", "acceptedDeliveries": "accepted", "rejectedDeliveries": "rejected",
+    "releasedDeliveries": "released", "modifiedDeliveries": "modified", "noOutcomeDeliveries": "no_outcome",
+    "unsentDeliveries": "unsent", "deliveriesDelayed1Sec": "delayed_1s", "deliveriesDelayed10Sec": "delayed_10s",
+    "deliveriesIngress": "ingress", "deliveriesEgress": "egress", "deliveriesTransit": "transit",
+    "deliveriesRedirectedToFallback": "redirected", "deliveriesIngressRouteContainer": "from_containers",
+    "deliveriesEgressRouteContainer": "to_containers",
 }  # fmt: skip
 _COLUMNS = (
     "name", "identity", "id", "type", "mode", "area", "version", "metadata", "addrCount", "linkCount",
@@ -71,18 +74,13 @@ class Router(Configured):
             "linkRouteCount": len(entities.get("router.config.linkRoute", ())),
             "autoLinkCount": len(entities.get("router.config.autoLink", ())),
             "nodeCount": 0 if network_adapter is None else len(network_adapter),
-            "deliveriesIngress": page["received"] - counts["from_core"] - counts["from_routers"],
-            "deliveriesEgress": page["forwarded"] - counts["to_core"] - counts["to_routers"],
-            "deliveriesTransit": counts["to_routers"],
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
+            "droppedPresettledDeliveries": sum(page[name] for name in DROPPED_PRESETTLED),
             "deliveriesStuck": counts["stuck"],
             "linksBlocked": blocked,
             "blockedLinkCount": blocked,
-            "deliveriesRedirectedToFallback": counts["redirected"],
-            "deliveriesIngressRouteContainer": counts["from_containers"],
-            "deliveriesEgressRouteContainer": counts["to_containers"],
         }
 
     def update(self, request: Request) -> Response:

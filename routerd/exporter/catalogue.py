@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from shm.contract.roles import Role, is_worker
-from shm.statistics.stats import COUNTERS
+from shm.statistics.stats import COUNTERS, DROPPED_PRESETTLED
 
 PREFIX: Final = "routerd_"
 NS: Final = 1e-9
@@ -54,11 +54,11 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 _SEVERAL: Final[tuple[tuple[Metric, dict[str, str]], ...]] = (
     (
         _counter("settled_deliveries", "Unsettled deliveries that ended, by the outcome for their sender", "outcome"),
-        {one: one for one in ("accepted", "rejected", "released", "modified")},
+        {one: one.removesuffix("_outcome") for one in ("accepted", "rejected", "released", "modified", "no_outcome")},
     ),
     (
         _counter("dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"),
-        {"dropped_presettled_out": "slow_receiver", "dropped_presettled": "undeliverable"},
+        dict(zip(DROPPED_PRESETTLED, ("undeliverable", "slow_receiver", "far_behind", "receiver_gone"), strict=True)),
     ),
     (
         _counter(
@@ -107,6 +107,13 @@ RENAMED: Final = {
     "bytes_out": "sent_bytes",
     "deliveries_in": "ingress_deliveries",
     "deliveries_out": "egress_deliveries",
+    "ingress": "client_ingress_deliveries",
+    "egress": "client_egress_deliveries",
+    "from_routers": "router_ingress_deliveries",
+    "own_in": "own_ingress_deliveries",
+    "own_out": "own_egress_deliveries",
+    "own_presettled": "own_presettled_deliveries",
+    "unsent": "unsent_deliveries",
     "decode_errors": "malformed_deliveries",
     "aborted_in": "aborted_deliveries",
     "pauses": "read_pauses",
@@ -219,9 +226,9 @@ QDR: Final[dict[str, tuple[str, ...]]] = {
     "released_deliveries": ("released",),
     "modified_deliveries": ("modified",),
     "presettled_deliveries": ("presettled",),
-    "dropped_presettled_deliveries": ("dropped_presettled", "dropped_presettled_out"),
-    "deliveries_ingress": ("deliveries_in",),
-    "deliveries_egress": ("deliveries_out",),
+    "dropped_presettled_deliveries": DROPPED_PRESETTLED,
+    "deliveries_ingress": ("ingress",),
+    "deliveries_egress": ("egress",),
     "deliveries_transit": ("transit",),
     "deliveries_ingress_route_container": ("from_containers",),
     "deliveries_egress_route_container": ("to_containers",),

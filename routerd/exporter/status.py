@@ -21,8 +21,9 @@ _RATES: Final = (
 )  # fmt: skip
 # Counters whose growth an operator should look into, and the text of the alarm.
 _WORRIES: Final = {
-    "dropped_presettled": "presettled deliveries had no receiver that kept up",
-    "dropped_presettled_out": "presettled deliveries were dropped because a receiver was slow",
+    "dropped_presettled": "presettled deliveries had no destination",
+    "dropped_slow": "presettled deliveries were dropped because a receiver was slow",
+    "dropped_behind": "presettled deliveries had a receiver that was far behind",
     "decode_errors": "malformed messages were rejected",
     "connections_failed": "connections ended by garbage, a protocol error or a timeout",
     "bad_records": "records in shared memory made no sense",

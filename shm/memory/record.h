@@ -95,6 +95,7 @@ enum routerd_record_flag {
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
     F_STALLED = 32,            /* CONTINUE: the writer finds no blocks for more of it */
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
+    F_SLOW = 64,               /* DONE, dropped: because its receiver is slow */
     F_BRIEF = 64,              /* DELIVER: the record itself is the flow extract: `delivery` is the hash of the
                                   message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
                                   Never on a link to a route table */

@@ -31,7 +31,6 @@
     X(PAUSED, 19, GAUGE, WORKER, "1 while reading from connections is stopped because blocks are low") \
     X(SMALL_FREE, 20, GAUGE, WORKER, "Free small blocks") \
     X(LARGE_FREE, 21, GAUGE, WORKER, "Free large blocks") \
-    X(DROPPED_PRESETTLED_OUT, 22, COUNTER, WORKER, "Presettled deliveries dropped because the receiver was slow") \
     X(ACCEPTING, 23, GAUGE, WORKER, "1 while the worker takes new connections") \
     X(BAD_RECORDS, 24, COUNTER, ROUTING, "Records from shared memory that made no sense and were dropped") \
     X(UNSETTLED, 25, GAUGE, WORKER, "Deliveries in and out that are not settled yet") \
@@ -48,7 +47,18 @@
     X(FROM_CONTAINERS, 136, COUNTER, CORE, "Deliveries from brokers") \
     X(TO_CONTAINERS, 137, COUNTER, CORE, "Deliveries to brokers") \
     X(REDIRECTED, 132, COUNTER, CORE, "Deliveries sent to a fallback destination") \
-    X(TRANSIT, 133, COUNTER, CORE, "Deliveries passed on to other routers") \
+    X(TRANSIT, 133, COUNTER, CORE, "Deliveries sent to other routers") \
+    X(INGRESS, 138, COUNTER, CORE, "Deliveries from clients") \
+    X(EGRESS, 139, COUNTER, CORE, "Deliveries sent to clients, counted when they are over") \
+    X(FROM_ROUTERS, 140, COUNTER, CORE, "Deliveries from other routers") \
+    X(OWN_IN, 141, COUNTER, CORE, "Deliveries that this router made: its messages, and copies of route workers") \
+    X(OWN_PRESETTLED, 142, COUNTER, CORE, "Presettled deliveries of routers themselves") \
+    X(OWN_OUT, 143, COUNTER, CORE, "Deliveries to this router itself, and what it says to other routers") \
+    X(DROPPED_SLOW, 144, COUNTER, CORE, "Presettled copies dropped because their receiver was slow") \
+    X(DROPPED_BEHIND, 145, COUNTER, CORE, "Presettled copies not made because their receiver was far behind") \
+    X(DROPPED_GONE, 146, COUNTER, CORE, "Presettled copies not sent because their receiver had gone") \
+    X(UNSENT, 147, COUNTER, CORE, "Copies not sent of unsettled or aborted deliveries") \
+    X(NO_OUTCOME, 148, COUNTER, CORE, "Unsettled deliveries that ended without one of the four outcomes") \
     X(ADDRESSES, 40, GAUGE, CORE, "Addresses known") \
     X(FORWARDED, 41, COUNTER, CORE, "Copies of deliveries that the core passed on to receivers") \
     X(RECEIVED, 42, COUNTER, CORE, "Deliveries that the core was given to route") \
@@ -58,7 +68,7 @@
     X(MODIFIED, 46, COUNTER, CORE, "Deliveries settled modified") \
     X(PRESETTLED, 47, COUNTER, CORE, "Presettled deliveries that the core was given to route") \
     X(DROPPED_PRESETTLED, 48, COUNTER, CORE, \
-      "Presettled deliveries without a destination, or copies for a receiver too far behind") \
+      "Presettled deliveries without a destination") \
     X(OVERFLOW, 49, GAUGE, CORE, "Work waiting because a worker's ring is full") \
     X(STALE_RECORDS, 50, COUNTER, CORE, "Records that named something gone") \
     X(WORKERS_RECLAIMED, 51, COUNTER, CORE, "Dead workers whose blocks and links were taken back") \

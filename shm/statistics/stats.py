@@ -30,6 +30,14 @@ COUNTERS: Final = {
     name: Counter(place, kind, _WRITERS[writers], text) for name, place, kind, writers, text in native.COUNTERS
 }
 HISTOGRAMS: Final = native.HISTOGRAMS
+# Counters of presettled deliveries that were not sent, by reason: no destination; a slow receiver, at its worker; one
+# that is far behind, in the core; one that has gone.
+DROPPED_PRESETTLED: Final = ("dropped_presettled", "dropped_slow", "dropped_behind", "dropped_gone")
+# Where a delivery begins, and where it is when it is over: the sums are equal when none is on its way
+# (core/forwarder/settlement/counts.c).
+RECEIVED: Final = ("ingress", "from_routers", "own_in")
+ENDED: Final = ("accepted", "rejected", "released", "modified", "no_outcome", "presettled", "own_presettled")
+COPIES: Final = ("egress", "transit", "own_out", "dropped_slow", "dropped_gone", "unsent")
 
 
 def own(page: StatsPage, pid: int, generation: int) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Final
 from bench import contract as n
 from core.process.router import Core
 from shm.contract.control import AddressSetup, Setup, WorkerGone
+from shm.statistics.stats import COUNTERS, read
+from tests.model.balance import unbalanced
 from tests.model.memory import Memory
 from tests.model.speaker import Incoming, Link, Outgoing
 from tests.model.survivor import come_back, leave
@@ -332,6 +334,7 @@ class World:
         assert counts["addresses"] == len(self.core.addresses)
         assert len(self.core.links) == len(self.core.connections) == 0
         page = n.StatsPage(self.memory.control, n.stats_offset(len(self.workers)))
-        assert page.get(24) == 0, "records that made no sense"
+        assert page.get(COUNTERS["bad_records"].place) == 0
+        assert unbalanced(read(page)) == {}
         for worker in self.workers:
             assert worker.arena.free == worker.arena.blocks

@@ -7,6 +7,7 @@ from core.exchanges.exchanges import Exchanges
 from shm import native as n
 from shm.contract.control import SetRouting
 from shm.contract.routing import BindingSetup, ExchangeSetup, Routing
+from shm.statistics.stats import COUNTERS
 from tests.model.internet import Internet
 from tests.model.sites import Packet, SiteLink
 from tests.support.beds.edge import at_rest, star
@@ -49,7 +50,8 @@ def test_a_fallback_has_what_no_receiver_is_there_for() -> None:
     sent(net, net["A"], link, Packet(3))
     assert (numbers(second), numbers(first)) == ([1, 3], [2])
     assert net["A"].outcomes == {1: [n.S_ACCEPTED], 2: [n.S_ACCEPTED], 3: [n.S_ACCEPTED]}
-    assert net["A"].core.forwarder.counts()["redirected"] == 2
+    page = n.StatsPage(net["A"].memory.control, n.stats_offset(1))
+    assert page.get(COUNTERS["redirected"].place) == 2
     check_rest(net)
 
 

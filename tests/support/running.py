@@ -22,6 +22,7 @@ import pytest
 from shm import native
 from shm.memory.segment import DIRECTORY, Segments, attach, segment_prefix
 from shm.statistics import stats
+from tests.model.balance import unbalanced
 
 LONG = 60.0  # far beyond what anything here takes on a busy machine; it only ends a broken test
 STOP = 20.0  # a signal stops a router within 5 s, whatever its clients do, if it gets a CPU
@@ -199,13 +200,17 @@ class RunningRouter:
         return [name for name in os.listdir(DIRECTORY) if children in name]
 
     def come_to_rest(self) -> None:
-        """With its clients gone the router holds no link, no delivery and no block, and saw no nonsense."""
+        """With its clients gone the router holds no link, no delivery and no block, and saw no nonsense.
+
+        Each delivery has ended in one counter.
+        """
         until(lambda: self.counted("connections") == 0, "end of the connections")
         until(lambda: self.counted("links") == self.counted("unsettled") == 0, "end of links and deliveries")
         until(lambda: self.core["live_deliveries"] == 0, "end of the core's deliveries")
         all_free = f"return of all blocks ({self.blocks})"
         until(lambda: self.free_blocks == self.blocks, all_free)
         assert self.counted("bad_records") == self.core["bad_records"] == 0
+        until(lambda: unbalanced(self.core) == {}, f"one counter for each delivery ({unbalanced(self.core)})")
 
     def stop(self) -> None:
         """As `end`, without clients; no complaint in the log."""

@@ -113,8 +113,7 @@ static void drop_presettled(pump *p, worker_link *k)
     while (o) {
         out_delivery *next = o->next;
         if (o->droppable && !o->delivery) {
-            post_done(p, k, o->core, F_DROPPED);
-            stats_add(p->stats, N_DROPPED_PRESETTLED_OUT, 1);
+            post_done(p, k, o->core, F_DROPPED | F_SLOW);
             out_free(p, o);
         }
         o = next;

@@ -101,7 +101,6 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
                                                         routerd_record *s)
 {
     to->address->to_core++;
-    c->to_core++;
     const core_link *from = in->link;
     s->length = from ? from->worker + 1u : 0, s->delivery = from ? from->link | (uint64_t) from->link_gen << 32 : 0;
     if (!from || !from->annotated || from->worker == c->workers) return;
@@ -121,7 +120,8 @@ PRIVATE INLINED core_out *deliver_copy(core_router *c, core_in *in, core_link *t
         to->counts.presettled++;
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, to, FLOW_DROPPED, ROUTERD_NIL);
         to->counts.dropped++;
-        stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
+        in->flags |= IN_BEHIND;
+        stats_add(c->stats, N_DROPPED_BEHIND, 1);
         return NULL;
     }
     core_out *out = (core_out *) core_take(&c->outs, sizeof(core_out));
@@ -140,10 +140,13 @@ PRIVATE INLINED core_out *deliver_copy(core_router *c, core_in *in, core_link *t
     s->length = in->length;
     s->state = state;
     if (text) s->extra = (uint64_t) text->block + 1;
-    if (__builtin_expect(to->worker == c->workers, 0)) deliver_own(c, in, to, s);
+    if (__builtin_expect(to->worker == c->workers, 0)) {
+        out->flags |= OUT_APART;
+        deliver_own(c, in, to, s);
+    }
     if (__builtin_expect(to->container, 0)) {
         to->address->to_containers++;
-        c->to_containers++;
+        stats_add(c->stats, N_TO_CONTAINERS, 1);
     }
     return out;
 }
@@ -213,7 +216,6 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     out->text = text;
     if (!(in->flags & IN_PRESETTLED)) a->outstanding[hop]++;
     a->transit++;
-    c->network.transit++;
 }
 
 static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
@@ -288,6 +290,7 @@ __attribute__((noinline)) PRIVATE void deliver_unroutable(core_router *c, core_l
 __attribute__((noinline, cold)) PRIVATE void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l && l->kind != LINK_ENDPOINT) credit_due(c, l);
+    if (in->flags & IN_PRESETTLED && !(in->flags & IN_BEHIND)) stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
     if (__builtin_expect(c->flow != NULL, 0))
         flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
     in_settle(c, in, &OUTCOME_RELEASED);
@@ -325,7 +328,7 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
     if (in->copy_count == before) return;
     if (in->flags & IN_MULTICAST) in->open = in->copy_count;
     a->redirected++;
-    c->redirected++;
+    stats_add(c->stats, N_REDIRECTED, 1);
 }
 
 /* To an address, and wherever its messages go from there. */
@@ -349,7 +352,6 @@ PRIVATE INLINED void deliver_tail(core_router *c, core_link *l, core_in *in)
         if (in->fans) fan_leaves(c, in); else deliver_failed(c, l, in);
         return;
     }
-    stats_add(c->stats, N_FORWARDED, in->copy_count);
     if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
     in_forwarded(c, in);
     if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
@@ -359,10 +361,7 @@ PRIVATE INLINED void deliver_tail(core_router *c, core_link *l, core_in *in)
 PRIVATE INLINED void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route,
                                     core_address *a, core_provenance *provenance)
 {
-    stats_add(c->stats, N_RECEIVED, 1);
-    /* what routers say is no traffic */
-    if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)
-        stats_add(c->stats, N_PRESETTLED, 1);
+    count_in(c, l, r);
     if (route != ROUTE_FOUND) {
         deliver_unroutable(c, l, r, route, a);
         return;
@@ -377,7 +376,7 @@ PRIVATE INLINED void deliver_routed(core_router *c, core_link *l, const routerd_
     a->ingress += !link_inter_router(l);
     if (__builtin_expect(l->container, 0)) {
         a->from_containers++;
-        c->from_containers++;
+        stats_add(c->stats, N_FROM_CONTAINERS, 1);
     }
     uint32_t state = a->phase;
     if (!(in->flags & IN_COMPLETE) || provenance->streaming) state |= SEND_STREAM;
@@ -392,12 +391,13 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
                          core_provenance *provenance)
 {
     core_in *in = deliver_in(c, l, r);
+    stats_add(c->stats, N_OWN_IN, 1);
+    if (in->flags & IN_PRESETTLED) stats_add(c->stats, N_OWN_PRESETTLED, 1);
     l->granted++;
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, provenance);
     link_drop_in(in);
     if (in->copies) in->flags |= IN_SENT;
-    if (in->copies || in->fans) stats_add(c->stats, N_FORWARDED, in->copy_count - in->fans);
-    else in_settle(c, in, &OUTCOME_RELEASED);
+    if (!in->copies && !in->fans) in_settle(c, in, &OUTCOME_RELEASED);
 }
 
 /* Workers of source routes have had it: it says where it goes now, and goes as if it had come in here. */

@@ -52,7 +52,6 @@ PRIVATE void fan_begin(core_router *c, core_in *in, core_address *a, uint8_t pri
 /* More copies of it are to be made, and some may be. */
 __attribute__((noinline, cold)) PRIVATE void fan_leaves(core_router *c, core_in *in)
 {
-    stats_add(c->stats, N_FORWARDED, in->copy_count - in->fans);
     if (in->copies) in->flags |= IN_SENT;
     if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
 }
@@ -98,7 +97,6 @@ static void fan_over(core_router *c, core_address *a)
     core_in *in = f->in;
     a->fan = f->next;
     a->deliveries += f->made;
-    stats_add(c->stats, N_FORWARDED, f->made);
     if (f->made) in->flags |= IN_SENT;
     if (f->text) text_done(c, f->text);
     pool_give(&c->fans, f);

@@ -14,16 +14,15 @@ PRIVATE inline void deliver_to_pair(core_router *c, core_link *l, const routerd_
 {
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, NULL, deliver_priority(NULL, r->priority), r);
-    stats_add(c->stats, N_RECEIVED, 1);
-    stats_add(c->stats, N_PRESETTLED, (r->flags & F_SETTLED) != 0);
+    count_in(c, l, r);
     if (!l->pair) {
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
+        if (in->flags & IN_PRESETTLED) stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
         in_settle(c, in, &OUTCOME_RELEASED);
         return;
     }
-    c->network.transit += l->pair->far;
-    deliver_copy(c, in, l->pair, deliver_priority(NULL, r->priority), 0, NULL);
-    stats_add(c->stats, N_FORWARDED, 1);
+    core_out *out = deliver_copy(c, in, l->pair, deliver_priority(NULL, r->priority), 0, NULL);
+    if (l->pair->far) out->flags |= OUT_APART;
     if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
 }
 

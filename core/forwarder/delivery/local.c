@@ -52,7 +52,6 @@ GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, cons
     routerd_record r;
     if (!local_write(c, bytes, size, 4, &r)) return ROUTERD_NIL;
     to->from_core++;
-    c->from_core++;
     core_provenance provenance = PROVENANCE_NONE;
     provenance.control = control;
     provenance.own = control;
@@ -66,8 +65,14 @@ GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, co
     core_link *to = c->network.neighbour[neighbour].control;
     routerd_record r;
     if (!to || !local_write(c, bytes, size, ROUTERD_PRIORITIES - 1, &r)) return ROUTERD_NIL;
+    count_in(c, from, &r);
     core_in *in = deliver_in(c, from, &r);
-    if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
-    else in_settle(c, in, &OUTCOME_RELEASED);
+    core_out *out = deliver_copy(c, in, to, r.priority, 0, NULL);
+    if (!out) {
+        in_settle(c, in, &OUTCOME_RELEASED);
+    } else {
+        out->flags |= OUT_APART;
+        in_forwarded(c, in);
+    }
     return r.block;
 }

@@ -70,9 +70,9 @@ static bool park_grown(core_park *p, const routerd_record *r)
 /* The blocks of a message that is not complete stay its worker's, which still writes into them. */
 static void park_refuse(core_router *c, core_link *l, const routerd_record *r)
 {
-    if (r->type != A_DELIVER || !(r->flags & F_COMPLETE) || r->arena != l->worker
-        || r->block >= arena_blocks(&c->arena[l->worker])) return;
-    if (r->flags & F_SETTLED) stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
+    if (r->type != A_DELIVER || r->arena != l->worker || r->block >= arena_blocks(&c->arena[l->worker])) return;
+    count_lost(c, r);
+    if (!(r->flags & F_COMPLETE)) return;
     core_release(c, l->worker, r->block, NULL, 0);
 }
 

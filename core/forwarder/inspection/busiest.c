@@ -15,7 +15,7 @@
 
 GLUE void busiest_open(const core_router *c, core_busiest *b)
 {
-    *b = (core_busiest) {.begin = stats_get(c->stats, N_FORWARDED)};
+    *b = (core_busiest) {.begin = count_forwarded(c)};
 }
 
 GLUE void busiest_begin(core_busiest *b)
@@ -54,7 +54,7 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b)
     for (uint32_t i = 0; i < b->count; i++) b->in_rows += b->row[i].delta;
     /* what was forwarded while the pass was under way is in the sum and not yet in a row: it may seem to be less than
      * last time, and is not */
-    uint64_t all = stats_get(c->stats, N_FORWARDED) - b->begin;
+    uint64_t all = count_forwarded(c) - b->begin;
     if (all > b->in_rows && all - b->in_rows > b->rest) b->rest = all - b->in_rows;
     b->passing = false;
     return true;

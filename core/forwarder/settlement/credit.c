@@ -56,7 +56,6 @@ PRIVATE inline uint32_t credit_back(core_link *l)
 /* Between routers, for each message as it comes: told in portions, while most of the credit is still there. */
 PRIVATE inline void credit_due(core_router *c, core_link *l)
 {
-    c->network.arrived++;
     l->granted++;
     if (++l->owed < l->capacity / 4) return;
     core_post_link(c, l, W_FLOW)->credit = l->owed;

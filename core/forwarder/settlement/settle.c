@@ -62,7 +62,8 @@ PRIVATE inline void out_post_continue(core_router *c, const core_out *out, uint8
 
 static INLINED void count_outcome(core_router *c, const core_in *in, uint32_t state, int64_t delay)
 {
-    if (state - S_ACCEPTED < 4) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
+    if (!(in->flags & (IN_PRESETTLED | IN_LATE)))
+        stats_add(c->stats, state - S_ACCEPTED < 4 ? N_ACCEPTED + (state - S_ACCEPTED) : N_NO_OUTCOME, 1);
     if (delay >= 0) stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, (uint64_t) delay);
     if (__builtin_expect(delay > DELAYED_1, 0))
         stats_add(c->stats, delay > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
@@ -222,9 +223,12 @@ static void in_left(core_router *c, core_in *in, uint64_t progress)
 
 /* ---- copies ---- */
 
-/* A copy that went to another router, or over a link for streams, is over. */
-static void out_transit_over(core_router *c, const core_out *out)
+#define OUT_RARE (OUT_STREAM | OUT_APART | OUT_UNSENT)
+
+/* A copy is over that went to another router or over a link for streams, or that was not sent. */
+static void out_rare_over(core_router *c, const core_out *out)
 {
+    count_copy(c, out);
     core_address *a = out->hop ? (core_address *) pool_find(&c->addresses, out->address) : NULL;
     if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;
     if (out->text) text_done(c, out->text);
@@ -274,7 +278,8 @@ PRIVATE INLINED void out_finish(core_router *c, core_out *out, const core_outcom
     int64_t delay = in_delay(c, in);
     if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome->state, outcome->arena, outcome->detail);
     link_count(c, out->link, in, outcome->state, delay);
-    if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
+    if (__builtin_expect(out->hop || out->text || out->flags & OUT_RARE, 0)) out_rare_over(c, out);
+    else stats_add(c->stats, N_EGRESS, 1);
     link_drop_out(out);
     in_drop_copy(out);
     if (__builtin_expect(in->flags & IN_MULTICAST && in->tell, 0)) tell_leave(out);
@@ -318,6 +323,7 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
     for (core_out *out = in->copies, *next; out; out = next) {
         next = out->sibling;   /* finishing the last copy frees the incoming delivery: it is not looked at again */
         if (in->flags & IN_ABORTED && out->flags & OUT_GROWING) {
+            out->flags |= OUT_UNSENT;
             out_finish(c, out, &OUTCOME_NONE);
         } else if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);

@@ -38,6 +38,12 @@ GLUE void count_bad(core_router *c);
 PRIVATE int64_t in_delay(const core_router *c, const core_in *in);
 PRIVATE void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state, int64_t delay);
 PRIVATE void count_late(core_router *c, core_in *in);
+PRIVATE void count_in(core_router *c, const core_link *l, const routerd_record *r);
+PRIVATE void count_lost(core_router *c, const routerd_record *r);
+PRIVATE void count_copy(core_router *c, const core_out *out);
+PRIVATE void count_totals(const core_router *c);
+GLUE uint64_t count_forwarded(const core_router *c);
+PRIVATE void count_former(const core_router *c);
 GLUE uint64_t link_rate(const core_link_counts *k, uint32_t tick);
 
 /* ---- credit: credit.c ---- */

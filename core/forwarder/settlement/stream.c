@@ -138,6 +138,7 @@ PRIVATE void stream_idle(core_router *c, core_link *l)
             stream_begin(c, out, l);
             return;
         }
+        out->flags |= OUT_UNSENT;
         out_finish(c, out, &OUTCOME_NONE);
     }
     l->next = k->idle;
@@ -186,11 +187,19 @@ GLUE core_streams *stream_open(core_router *c)
     return k;
 }
 
+static void stream_release(core_router *c, const core_link *nobody)
+{
+    while (nobody->outs) {
+        nobody->outs->flags |= OUT_UNSENT;
+        out_finish(c, nobody->outs, &OUTCOME_RELEASED);
+    }
+}
+
 /* Releases what nobody has begun to send when the connection is gone. */
 GLUE void stream_close(core_router *c, core_streams *k)
 {
-    while (k->waiting->outs) out_finish(c, k->waiting->outs, &OUTCOME_RELEASED);
-    while (k->growing->outs) out_finish(c, k->growing->outs, &OUTCOME_RELEASED);
+    stream_release(c, k->waiting);
+    stream_release(c, k->growing);
     free(k->waiting);
     pool_give(&c->streams, k);
 }

@@ -71,8 +71,6 @@ typedef struct {
     bool thirsty;              /* a stream waits for a link that has to be opened */
     uint32_t abroad;           /* neighbours that speak the other dialect */
     struct core_address *border;       /* who hears what cannot cross into the other dialect; NULL: nobody */
-    uint64_t transit;          /* copies sent to routers */
-    uint64_t arrived;          /* messages that came from routers */
 } core_network;
 
 static inline core_neighbour *network_hop(core_network *n, uint32_t bit)

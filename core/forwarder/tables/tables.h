@@ -103,7 +103,8 @@ enum core_in_flag {
     IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
     IN_HOLDS_NOBODY = 32,      /* arrived settled, and its receiver takes none at present: it holds up nobody */
     IN_LATE = 64,              /* only its last transfers said that it is settled: counted as one that arrived so */
-    IN_SENT = 128              /* multicast: there was a copy */
+    IN_SENT = 128,             /* multicast: there was a copy */
+    IN_BEHIND = 256            /* a receiver is too far behind for its copy */
 };
 
 typedef struct core_in {
@@ -124,7 +125,7 @@ typedef struct core_in {
     uint8_t detail_arena;
     uint8_t extra;             /* enum routerd_update_detail of `state` */
     uint8_t arena;
-    uint8_t flags;
+    uint16_t flags;
     uint16_t fans;             /* multicast: addresses whose receivers are still being served */
     struct core_tell *tell;    /* multicast: copies that are still to be told of more; NULL: none */
 } core_in;
@@ -134,7 +135,10 @@ _Static_assert(sizeof(core_in) == 128, "an incoming delivery fills two cache lin
 enum core_out_flag {
     OUT_SETTLED = 1,           /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
     OUT_STREAM = 2,            /* on a link for streams, or waiting for one */
-    OUT_GROWING = 4            /* it waits until its message is complete or long enough for a stream */
+    OUT_GROWING = 4,           /* it waits until its message is complete or long enough for a stream */
+    OUT_APART = 8,             /* to another router, though not by its address, or to the core itself */
+    OUT_UNSENT = 16,           /* it is over, and its receiver did not get it */
+    OUT_SLOW = 32              /* because that one is slow */
 };
 
 typedef struct core_out {
@@ -363,11 +367,8 @@ typedef struct core_router {
     uint8_t text[CORE_MAX_TEXT];
     uint32_t reason[CORE_ROUTES];  /* why a message is rejected: constant payloads in our arena */
     struct core_stall *stall;  /* NULL: stuck links have not been polled yet */
-    uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
     core_address *agent;       /* of our own management agent; NULL: there is none */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
-    uint64_t redirected;                   /* messages that a fallback took */
-    uint64_t to_containers, from_containers;
     core_network network;
     uint8_t buffer[16384];     /* what of a message is looked at, copied: its provenance, subject or key */
 } core_router;

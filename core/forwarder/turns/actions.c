@@ -40,6 +40,7 @@ static INLINED bool action_deliver(core_router *c, uint32_t w, const routerd_rec
     }
     if (!l) {
         count_stale(c);
+        count_lost(c, r);
         core_release(c, (uint8_t) w, r->block, NULL, 0);
         return true;
     }
@@ -153,6 +154,8 @@ static INLINED void action_update_out(core_router *c, uint32_t w, const routerd_
     if (out->state) {          /* settled, or lost, behind an outcome that the sender knows already */
         core_release_payload(c, o.arena, o.detail);
         o = outcome_plain(out->state, D_TOLD);
+    } else if (r->flags & F_UNSENT) {
+        out->flags |= OUT_UNSENT;
     }
     out_finish(c, out, &o);
 }
@@ -169,6 +172,7 @@ static INLINED void action_done(core_router *c, uint32_t w, const routerd_record
     if (r->flags & F_DROPPED) {
         to->counts.dropped++;
         to->deliveries--;
+        out->flags |= r->flags & F_SLOW ? OUT_UNSENT | OUT_SLOW : OUT_UNSENT;
     }
     if (to->settles && !(out->in->flags & IN_ABORTED))
         o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);

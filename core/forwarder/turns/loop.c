@@ -91,6 +91,7 @@ static void core_flush_all(core_router *c)
 
 static void core_gauges(core_router *c)
 {
+    count_totals(c);
     stats_set(c->stats, N_OVERFLOW, core_overflow(c));
     stats_set(c->stats, N_LIVE_DELIVERIES, (uint64_t) c->ins.live + c->outs.live);
     stats_set(c->stats, N_ADDRESSES, c->addresses.live);

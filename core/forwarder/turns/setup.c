@@ -50,6 +50,7 @@ GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, u
     pool_open(&c->tells, sizeof(core_tell));
     c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
     c->stats = (stats_page *) (control + layout_stats(workers));
+    count_former(c);
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
     for (int why = ROUTE_NO_ADDRESS; why < CORE_ROUTES; why++)
         if ((c->reason[why] = setup_rejected(c, reasons[why])) == ROUTERD_NIL) return "the core's arena has no room";

@@ -285,8 +285,7 @@ __attribute__((noinline, cold)) static void table_gone(core_router *c, core_link
 PRIVATE void deliver_on_table_link(core_router *c, core_link *l, const routerd_record *r)
 {
     core_routes *p = l->address->routes;
-    stats_add(c->stats, N_RECEIVED, 1);
-    if (r->flags & F_SETTLED) stats_add(c->stats, N_PRESETTLED, 1);
+    count_in(c, l, r);
     table_message m = table_reported(c, l, r);
     if (__builtin_expect(!p, 0)) {
         table_gone(c, l, r, &m);

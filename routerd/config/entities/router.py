@@ -106,11 +106,13 @@ class RouterState(State, frozen=True, kw_only=True):
     auto_link_count: Annotated[int, about("Configured auto links.")] = 0
     connection_count: Annotated[int, about("Open connections.")] = 0
     presettled_deliveries: Annotated[int, about("Presettled deliveries.")] = 0
-    dropped_presettled_deliveries: Annotated[int, about("Presettled deliveries dropped for lack of credit.")] = 0
+    dropped_presettled_deliveries: Annotated[int, about("Presettled deliveries that were not sent.")] = 0
     accepted_deliveries: Annotated[int, about("Accepted deliveries.")] = 0
     rejected_deliveries: Annotated[int, about("Rejected deliveries.")] = 0
     released_deliveries: Annotated[int, about("Released deliveries.")] = 0
     modified_deliveries: Annotated[int, about("Modified deliveries.")] = 0
+    no_outcome_deliveries: Annotated[int, about("Unsettled deliveries that ended without an outcome.")] = 0
+    unsent_deliveries: Annotated[int, about("Copies not sent, of unsettled or aborted deliveries.")] = 0
     deliveries_delayed_1_sec: Annotated[int, about("Deliveries settled after more than a second.")] = 0
     deliveries_delayed_10_sec: Annotated[int, about("Deliveries settled after more than ten seconds.")] = 0
     deliveries_stuck: Annotated[int, about("Deliveries unsettled for more than ten seconds.")] = 0

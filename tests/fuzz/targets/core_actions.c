@@ -348,7 +348,8 @@ static void world_count(const world *w)
 {
     const core_routes *p = &w->tables.routes;
     const uint64_t counts[] = { stats_get(w->c->stats, N_FORWARDED), stats_get(w->c->stats, N_FLOW_RECORDS),
-                                p->no_entry, p->refused, w->c->network.transit, w->c->network.arrived };
+                                p->no_entry, p->refused, stats_get(w->c->stats, N_TRANSIT),
+                                stats_get(w->c->stats, N_FROM_ROUTERS) };
     for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) reached[i].often += counts[i];
 }
 
@@ -356,6 +357,25 @@ const char *fuzz_missing(void)
 {
     for (uint32_t i = 0; i < sizeof reached / sizeof *reached; i++) if (!reached[i].often) return reached[i].what;
     return NULL;
+}
+
+static uint64_t world_sum(const world *w, const uint32_t *which, size_t count)
+{
+    uint64_t sum = 0;
+    while (count--) sum += stats_get(w->c->stats, which[count]);
+    return sum;
+}
+
+#define WORLD_SUM(...) \
+    world_sum(w, (const uint32_t[]) {__VA_ARGS__}, sizeof (const uint32_t[]) {__VA_ARGS__} / sizeof(uint32_t))
+
+/* Each delivery, and each copy, has ended in one counter. */
+static void world_balance(const world *w)
+{
+    CHECK(WORLD_SUM(N_RECEIVED) == WORLD_SUM(N_ACCEPTED, N_REJECTED, N_RELEASED, N_MODIFIED, N_NO_OUTCOME, N_PRESETTLED,
+                                             N_OWN_PRESETTLED), "a delivery has no end, or several");
+    CHECK(WORLD_SUM(N_FORWARDED) == WORLD_SUM(N_EGRESS, N_TRANSIT, N_OWN_OUT, N_DROPPED_SLOW, N_DROPPED_GONE, N_UNSENT),
+          "a copy has no end, or several");
 }
 
 static void world_close(world *w)
@@ -366,6 +386,7 @@ static void world_close(world *w)
     core_step(c, UINT32_MAX);  /* whose copies were not made yet are over */
     CHECK(!c->ins.live && !c->outs.live && !c->links.live
         && !c->fans.live && !c->tells.live, "something is left in the tables");
+    world_balance(w);
     world_count(w);
     fuzz_routes_close(c, &w->tables);
     core_close(c);

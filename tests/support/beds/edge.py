@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 from shm import native as n
+from shm.statistics.stats import read
+from tests.model.balance import unbalanced
 from tests.model.internet import Internet, join
 from tests.model.sites import Packet, SiteLink
 
@@ -48,3 +50,4 @@ def at_rest(net: Internet) -> None:
         assert counts["incoming"] == counts["outgoing"] == counts["payloads"] == 0, site.name
         page = n.StatsPage(site.memory.control, n.stats_offset(1))
         assert page.get(24) == 0, f"{site.name}: records that made no sense"
+        assert unbalanced(read(page)) == {}, site.name

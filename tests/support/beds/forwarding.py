@@ -6,6 +6,7 @@ from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, Forwarder
 from core.forwarder.link_terms import LinkTerms
+from shm.statistics.stats import COUNTERS
 from tests.model.memory import Memory
 
 ARENA = 256 * 1024
@@ -47,6 +48,10 @@ class Bed:
         fields = {"link": 0, "priority": 4, "length": len(content), "time": 1} | fields
         self.act(SENDER, type=n.A_DELIVER, flags=flags, link_gen=1, block=block, peer=peer, **fields)
         return block
+
+    def counted(self, name: str) -> int:
+        """A counter of the core's."""
+        return self.stats.get(COUNTERS[name].place)
 
     def heard(self, worker: int, kind: int) -> list[dict[str, int]]:
         """The work of one kind, or (0) all; the rest is forgotten."""

@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 from bench import contract as n
+from shm.statistics.stats import read
+from tests.model.balance import unbalanced
 from tests.model.internet import Internet, join
 from tests.model.sites import Packet, Site, SiteLink
 
@@ -53,6 +55,7 @@ def check_rest(net: Internet) -> None:
             assert site.network_adapter.nodes.outstanding(address.handle) == {}
         page = n.StatsPage(site.memory.control, n.stats_offset(1))
         assert page.get(24) == 0, f"{site.name}: records that made no sense"
+        assert unbalanced(read(page)) == {}, site.name
         for link in site.links.values():
             if link.peer is not None and not link.outgoing:
                 assert link.credit > 250 - 250 // 4

@@ -119,11 +119,11 @@ def test_a_receiver_without_credit_does_not_hold_up_presettled_messages(
     at, to = small(net, router), small(net, router)
     receiver = at.receiver(name, 2)
     sender = to.ready_sender(name)
-    dropped = sum(worker["dropped_presettled_out"] for worker in router.workers)
+    dropped = router.core["dropped_slow"]
     send_settled(net, sender, 4 * SMALL)
     assert [got.body for got in at.take(receiver, 2)] == [0, 1]
     net.until(lambda: sender.credit == SMALL, "the credit of what waits, or is dropped")
-    gone = sum(worker["dropped_presettled_out"] for worker in router.workers) - dropped
+    gone = router.core["dropped_slow"] - dropped
     waiting = 4 * SMALL - 2 - gone
     assert 0 < waiting <= SMALL + 1
     receiver.flow(100)

@@ -226,8 +226,10 @@ def test_routed_messages_to_another_router_are_transit(far: bool) -> None:
     assert pairs.add(RECEIVER, 5, 1, True, far)
     assert pairs.pair(SENDER, 5, 1, RECEIVER, 5, 1)
     bed.deliver(link=5)
-    assert bed.sent()["link"] == 5
-    assert bed.forwarder.counts()["to_routers"] == far
+    sent = bed.sent()
+    assert sent["link"] == 5
+    bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=n.S_ACCEPTED)
+    assert (bed.counted("transit"), bed.counted("egress")) == (far, not far)
 
 
 def credits(bed: Bed) -> list[tuple[bool, int]]:
@@ -302,7 +304,7 @@ def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) ->
     bed.heard(SENDER, 0)
     bed.deliver(flags=n.F_SETTLED | n.F_COMPLETE, peer=0)
     assert [r["link"] for r in bed.heard(RECEIVER, n.W_SEND)] == [1]
-    assert bed.stats.get(48) == 1
+    assert bed.counted("dropped_behind") == 1
     bed.forwarder.remove_link(RECEIVER, 1, 1)
     bed.step()
     bed.heard(SENDER, 0)
@@ -312,6 +314,7 @@ def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) ->
         assert [(r["delivery"], r["credit"]) for r in bed.heard(SENDER, n.W_UPDATE)] == [(INCOMING, 1)]
     else:
         assert credits(bed) == [(True, 1)]
-    assert bed.stats.get(48) == 2
+    assert bed.counted("dropped_behind") == 2
+    assert bed.counted("dropped_presettled") == 0, "it had a destination"
     bed.deliver(peer=INCOMING)
     assert len(bed.heard(RECEIVER, n.W_SEND)) == 1, "unsettled messages are never dropped"

@@ -174,11 +174,7 @@ def test_rates_are_per_second_of_the_last_ones(bed: Bed) -> None:
         ("worker-0", {"paused": 1}, "worker-0: reads nothing until blocks are free"),
         ("worker-1", {"small_free": 1}, "worker-1: its arena is 100% full; see arenaSize"),
         ("core", {"overflow": 3}, "core: 3 records wait for a full ring"),
-        (
-            "core",
-            {"dropped_presettled": 2},
-            "2 presettled deliveries had no receiver that kept up within the last minute",
-        ),
+        ("core", {"dropped_presettled": 2}, "2 presettled deliveries had no destination within the last minute"),
         ("worker-0", {"bad_records": 1}, "1 records in shared memory made no sense within the last minute"),
     ],
 )

@@ -266,9 +266,9 @@ def test_dead_processes_are_down(segments: segment.Segments) -> None:
 
 def test_qdrouterd_names_are_sums(segments: segment.Segments) -> None:
     """Dashboards for qdrouterd find the whole router in one number."""
-    for worker in (0, 1):
-        segments.worker_stats(worker).add(stats.COUNTERS["deliveries_in"].place, 4 + worker)
-    assert value(families(scrape(segments)), "qdr_deliveries_ingress_total") == 9
+    for count, name in enumerate(stats.DROPPED_PRESETTLED, 1):
+        segments.core_stats().add(stats.COUNTERS[name].place, count)
+    assert value(families(scrape(segments)), "qdr_dropped_presettled_deliveries_total") == 10
 
 
 def test_ten_thousand_addresses_cost_no_more_than_fifty(segments: segment.Segments) -> None:
