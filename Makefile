@@ -2,6 +2,10 @@
 # make run     build, then run a router on amqp://127.0.0.1:5672; CONFIG=FILE names another configuration
 # make lint    build, then run ruff and mypy
 # make test    build, then run the linters and all tests; installs PySpark, which takes 500 MB
+# make wheel   build, then make a wheel in dist, with the engine built in
+# make deb     build, then make Debian packages in dist for the distribution's python3; VERSION=x names another version
+# make image   make Debian packages and a Containerfile in dist, then the image, if podman, buildah or docker is there
+# make test-packages  build, then test the packages: in a Debian of its own, under load, by the commands of the page
 # make bench   build, then measure; ARGS="…" go to the runner
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
@@ -28,7 +32,7 @@ NODE := $(VENV)/.node-$(subst $(eval ) ,-,$(RHEA))
 SPARK := $(VENV)/.spark
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: build run lint test chaos bench fuzz clean clean-all
+.PHONY: build run lint test test-packages wheel deb image chaos bench fuzz clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -46,6 +50,29 @@ test: build $(SPARK) $(NODE)
 	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
 	    $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder; status=$$?; \
 	    wait $$types || status=1; cat $(VENV)/.types; exit $$status
+
+# A wheel takes the extensions that `make build` has compiled; what an earlier wheel had is not to be in this one.
+wheel: build
+	rm -rf build/lib* dist/*.whl
+	$(PIP) wheel -q --no-deps --no-build-isolation -w dist .
+
+deb: wheel
+	.ci/system-packages deb $(PYTHON)
+	$(BIN)/python package/deb.py --wheel dist/*.whl $(if $(VERSION),--version "$(VERSION)") dist
+
+# A builder may be installed without the service that it asks.
+BUILDER = $(firstword $(foreach one,podman buildah docker,$(shell $(one) info >/dev/null 2>&1 && echo $(one))))
+image: deb
+	rm -rf dist/image && mkdir dist/image
+	cp package/Containerfile package/image.conf dist/image
+	cp "$$(ls -t dist/routerd_*.deb | head -n 1)" dist/image/routerd.deb
+	@if [ -n "$(BUILDER)" ]; then $(BUILDER) build -t routerd -f dist/image/Containerfile dist/image; \
+	    else echo "there is no podman, buildah or docker that answers; make the image of dist/image elsewhere"; fi
+
+test-packages: build
+	.ci/system-packages deb $(PYTHON)
+	ROUTERD_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/system/operations/test_deb.py \
+	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py
 
 chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
@@ -99,7 +126,7 @@ $(NODE): | $(PACKAGES)
 	@touch $@
 
 clean:
-	rm -rf build bench/build *.egg-info */*.so */*/*.so */*/*/*.so $(addsuffix .c,$(basename $(wildcard */*.pyx */*/*.pyx */*/*/*.pyx))) $(COMPILED)
+	rm -rf build dist bench/build *.egg-info */*.so */*/*.so */*/*/*.so $(addsuffix .c,$(basename $(wildcard */*.pyx */*/*.pyx */*/*/*.pyx))) $(COMPILED)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -1,14 +1,24 @@
-"""The packages, and the extensions: every Cython source there is; pyproject.toml says the rest."""
+"""The packages, and the extensions: every Cython source there is; pyproject.toml says the rest.
 
+A wheel has `routerd`, and in its folder `lib` all that other distributions could have as well: our packages with common
+names, and the AMQP engine, which is compiled for this router alone. `routerd/__init__.py` finds them there.
+"""
+
+import shutil
+import sys
 from glob import glob
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
 from setuptools import Extension, find_packages, setup
-from setuptools.command import build_ext, build_py, sdist
+from setuptools.command import build_ext, build_py, egg_info, install_lib, sdist
+from setuptools.modified import newer_group
 
 PACKAGES = ("core", "pipeline", "routerd", "shm", "workers")
+ENGINE = "python-qpid-proton"
+OUTSIDE = ("pyspark_routerd", "routerd")  # what a wheel adds to the modules of its environment
 CHECKOUT = ("bench",)  # runs in a checkout alone: no wheel has it
 HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 COMPILE = ["-O2", "-g1", "-std=gnu11", "-Wno-unreachable-code", *HARDENED]
@@ -48,6 +58,15 @@ class BuildExt(build_ext.build_ext):
         if not self.inplace:
             self.extensions = [one for one in self.extensions if not one.name.startswith(CHECKOUT)]
 
+    def build_extension(self, ext: Extension) -> None:
+        """Compile an extension, unless what is compiled in place is newer than every source: a wheel takes that."""
+        here = self.get_ext_filename(ext.name)
+        if self.force or newer_group([*ext.sources, *ext.depends], here):
+            super().build_extension(ext)
+        else:
+            self.mkpath(str(Path(self.get_ext_fullpath(ext.name)).parent))
+            self.copy_file(here, self.get_ext_fullpath(ext.name))
+
 
 def note_commit(folder: str) -> None:
     """Write the commit into a package: `routerd version` tells it where there is no git."""
@@ -64,6 +83,41 @@ class BuildPy(build_py.build_py):
             note_commit(self.build_lib)
 
 
+class InstallLib(install_lib.install_lib):
+    """Puts into a wheel's `routerd/lib` what stands at the top of a checkout, and the engine."""
+
+    def install(self) -> list[str]:
+        files = super().install()
+        lib = Path(self.install_dir, "routerd", "lib")
+        lib.mkdir()
+        for name in PACKAGES:
+            if name not in OUTSIDE:
+                shutil.move(Path(self.install_dir, name), lib)
+        copy_engine(lib)
+        return files
+
+
+def copy_engine(lib: Path) -> None:
+    """Copy the installed engine, and what tells its version and its authors, but not what pip notes of it."""
+    try:
+        engine = distribution(ENGINE)
+    except PackageNotFoundError:
+        sys.exit(f"{ENGINE} is missing, and a wheel has it built in: install it with .ci/engine install PYTHON")
+    for file in engine.files or ():
+        if file.parts[0] != ".." and file.suffix != ".pyc" and file.name not in ("RECORD", "INSTALLER", "REQUESTED"):
+            place = lib / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(engine.locate_file(file), place)
+
+
+class EggInfo(egg_info.egg_info):
+    """Names as modules of this distribution those that a wheel has at the top."""
+
+    def run(self) -> None:
+        super().run()
+        Path(self.egg_info, "top_level.txt").write_text("\n".join(OUTSIDE) + "\n")
+
+
 class Sdist(sdist.sdist):
     """Packs the sources, and adds the commit."""
 
@@ -77,5 +131,11 @@ SOURCES = [source for name in (*PACKAGES, *CHECKOUT) for source in glob(f"{name}
 setup(
     ext_modules=[extension(source) for source in sorted(SOURCES)],
     packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
-    cmdclass={"build_ext": BuildExt, "build_py": BuildPy, "sdist": Sdist},
+    cmdclass={
+        "build_ext": BuildExt,
+        "build_py": BuildPy,
+        "egg_info": EggInfo,
+        "install_lib": InstallLib,
+        "sdist": Sdist,
+    },
 )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from routerd.config.entities.flow_log import FlowLog
 from routerd.config.formats.source import Mistake, shown
@@ -11,6 +12,12 @@ from routerd.config.rules.check import Checked, each
 def check_flow_log(checked: list[Checked]) -> Iterator[Mistake]:
     """Yield mistakes in the flowLog entity."""
     for at, log in each(checked, FlowLog):
+        if find_spec("pyarrow") is None:
+            yield at.mistake(
+                "",
+                "the flow log is written with pyarrow, which is not installed: on Debian install routerd-flowlog, "
+                "elsewhere give pip 'routerd[flowlog]'",
+            )
         if not os.path.isabs(log.directory):
             yield at.mistake("directory", f"{shown(log.directory)} is not an absolute path; begin it with /")
         if 0 < log.retention_size < 2 * log.roll_size:

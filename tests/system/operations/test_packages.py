@@ -1,4 +1,7 @@
-"""The packages are whole: what the source archive makes, far from any checkout, installs and routes."""
+"""The packages are whole: what the source archive makes, far from any checkout, installs and routes.
+
+The environment has other distributions' modules of the names that ours have: neither side sees the other's.
+"""
 
 import os
 import subprocess
@@ -75,6 +78,9 @@ def installed(wheel: Path) -> Path:
     run(wheel.parent, *pip, "install", "--no-index", "--no-deps", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in (*OURS, "proton"):
+        if name != "routerd":
+            (packages / f"{name}.py").write_text("OTHERS = True\n")
     return folder / "bin"
 
 
@@ -104,22 +110,35 @@ def test_archive_has_sources_only(archive: Path) -> None:
 
 
 def test_wheel_has_what_runs_and_nothing_else(wheel: Path) -> None:
-    """Python, an extension for each Cython source and the data files; no native source, no stub and no bench."""
+    """Python, an extension for each Cython source, the data files and the engine; no native source, stub or bench."""
     with ZipFile(wheel) as packed:
         names = {name for name in packed.namelist() if ".dist-info/" not in name}
+        licence = packed.read("routerd-0.1.0.dist-info/licenses/LICENSE")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     python = {str(file.relative_to(ROOT)) for name in OURS if name != "bench" for file in (ROOT / name).rglob("*.py")}
-    assert names == python | DATA | {COMMIT, "pyspark_routerd.py"} | {f"{module}{suffix}" for module in MODULES}
+    ours = python | DATA | {COMMIT} | {f"{module}{suffix}" for module in MODULES}
+    placed = {name if name.startswith("routerd/") else f"routerd/lib/{name}" for name in ours}
+    engine = {name for name in names if name.startswith(("routerd/lib/proton/", "routerd/lib/cproton"))}
+    assert "routerd/lib/proton/__init__.py" in engine
+    assert names == placed | engine | {"pyspark_routerd.py"}
+    assert licence == (ROOT / "LICENSE").read_bytes()
 
 
 def test_modules_are_the_wheels(installed: Path, tmp_path: Path) -> None:
-    """Each extension comes from the installed wheel, not from the checkout."""
-    names = [module.replace("/", ".") for module in MODULES]
-    code = "import importlib; from workers.loop import engine; engine.load()\n"
+    """Each extension and the engine come from the installed wheel, not from the checkout or another distribution."""
+    names = [*(module.replace("/", ".") for module in MODULES), "proton", "cproton_ffi"]
+    code = "import routerd, importlib; from workers.loop import engine; engine.load()\n"
     code += f"for name in {names}: print(importlib.import_module(name).__file__)"
     files = run(tmp_path, installed / "python", "-P", "-c", code).split()
-    assert len(files) == len(MODULES)
+    assert len(files) == len(names)
     assert all(Path(file).is_relative_to(installed.parent) for file in files), files
+
+
+def test_modules_of_others_are_theirs(installed: Path, tmp_path: Path) -> None:
+    """A program of the same environment that does not import routerd gets what others installed."""
+    code = "import core, shm, workers, pipeline, bench, proton\n"
+    code += "print(all(one.OTHERS for one in (core, shm, workers, pipeline, bench, proton)))"
+    assert run(tmp_path, installed / "python", "-P", "-c", code) == "True\n"
 
 
 def test_commands_answer(installed: Path, tmp_path: Path) -> None:

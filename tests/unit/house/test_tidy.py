@@ -96,7 +96,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "pipeline/generate": "shm/contract/flow_log pipeline",
         "pipeline/output": "shm/contract/flow_log pipeline",
         "pipeline/tables": "shm/contract/flow_log pipeline/flow_log",
-        "pyspark_routerd.py": "pipeline/flow_log",
+        "pyspark_routerd.py": "pipeline/flow_log routerd",
     }.items()
 }
 # Files that know more, and why.

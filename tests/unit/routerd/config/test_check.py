@@ -352,3 +352,11 @@ def test_maps_in_a_long_file_cost_as_much_as_in_a_short_one() -> None:
         return time.process_time() - before
 
     assert seconds(10_000) < 25 * min(seconds(1000) for _ in range(3))
+
+
+def test_a_flow_log_needs_what_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow is large and comes with the flow log only: one sentence says where it is to be had."""
+    monkeypatch.setattr("routerd.config.rules.flow_log.find_spec", lambda name: None)
+    (mistake,) = told(router() + "flowLog {\n directory: /flows\n}\n")
+    assert "which is not installed: on Debian install routerd-flowlog, elsewhere give pip 'routerd[flowlog]'" in mistake
+    assert told(router()) == []
