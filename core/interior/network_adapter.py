@@ -17,6 +17,7 @@ from core.links.base import Base
 from core.links.connections import Hop
 from core.links.plane import Plane
 from core.links.streams import Streams
+from shm.statistics.board import Board, RouterRow, short
 from shm.statistics.stats import COUNTERS
 
 if TYPE_CHECKING:
@@ -251,6 +252,14 @@ class NetworkAdapter(Plane):
         if address is not None:
             self.nodes.drop_remote(address.handle, bit)
             self._addresses.forget_idle(address)
+
+    def show(self, board: Board) -> None:
+        """Write the other routers onto the board."""
+        if self._network is not None:
+            board.routers = [
+                RouterRow(short(row["id"]), short(row["nextHop"] or ""), row["cost"])
+                for row in self._network.nodes()[1:]
+            ]
 
     # ---- for management ----
 

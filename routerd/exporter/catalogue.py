@@ -176,6 +176,8 @@ RESIDENT: Final = _gauge(
     "process_resident_memory_bytes", "Memory of the process, shared memory that it touched included"
 )
 SHARED: Final = _gauge("process_shared_memory_bytes", "Shared part of the process's memory: arenas, rings, libraries")
+DESCRIPTORS: Final = _gauge("process_open_fds", "File descriptors that the process has open, one for each connection")
+DESCRIPTORS_MOST: Final = _gauge("process_max_fds", "File descriptors that the process may have open")
 STALLED: Final = _gauge(
     "loop_stalled_seconds", "Time for which the main loop has not turned; an idle one turns every second"
 )
@@ -211,6 +213,19 @@ ENDPOINT_MISSED: Final = _family(
     "counter", "route_table_endpoint_missed_messages", "Messages whose turn at a busy endpoint found no receiver",
     *_ENDPOINT,
 )  # fmt: skip
+CONNECTOR_UP: Final = _family("gauge", "connector_up", "1 while the connection of the connector is open", "connector")
+CONNECTOR_FAILURES: Final = _family(
+    "counter", "connector_failures", "Failed attempts of the connector, and connections that have ended", "connector"
+)
+CONNECTOR_ERROR: Final = _family(
+    "info", "connector_error", "Why a connector that is not connected has failed last", "connector", "error"
+)
+ROUTER_REACHABLE: Final = _family(
+    "gauge", "network_router_reachable", "1 while there is a path to the other router", "router"
+)
+ROUTER_COST: Final = _family(
+    "gauge", "network_router_cost", "Cost of the path to the other router", "router", "next_hop"
+)
 _CONNECTION: Final = ("process", "container", "host", "role", "user")
 CONNECTION: Final = _family(
     "info", "connection", "One of the newest connections; only with ?connections=1", *_CONNECTION
@@ -246,10 +261,12 @@ def qdr(name: str) -> Metric:
 def catalogue() -> list[Metric]:
     """Return all metrics, each once, in the order of docs/metrics.md."""
     named = [
-        BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, STALLED,
+        BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, DESCRIPTORS, DESCRIPTORS_MOST,
+        STALLED,
         *(number(name).metric for name in COUNTERS),
         BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
         WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,
-        CONNECTION, HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
+        CONNECTOR_UP, CONNECTOR_FAILURES, CONNECTOR_ERROR, ROUTER_REACHABLE, ROUTER_COST, CONNECTION,
+        HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
     ]  # fmt: skip
     return list({metric.name: metric for metric in named}.values())

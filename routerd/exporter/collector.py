@@ -90,6 +90,8 @@ class Collector:
         self._addresses(families)
         self._route_workers(families)
         self._route_tables(families)
+        self._connectors(families)
+        self._network(families)
         for code, count in self.answered.items():
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self.refused.items():
@@ -121,6 +123,10 @@ class Collector:
             families.add(catalogue.CPU, figures.cpu, process=process)
             families.add(catalogue.RESIDENT, figures.resident, process=process)
             families.add(catalogue.SHARED, figures.shared, process=process)
+            if figures.descriptors is not None:
+                families.add(catalogue.DESCRIPTORS, figures.descriptors, process=process)
+            if figures.most_descriptors is not None:
+                families.add(catalogue.DESCRIPTORS_MOST, figures.most_descriptors, process=process)
 
     def _process(self, families: Families, state: State) -> None:
         page, process = state.page, state.page.process
@@ -190,6 +196,19 @@ class Collector:
             names = {"table": row.table, "endpoint": row.endpoint}
             families.add(catalogue.ENDPOINT_MESSAGES, row.sent, **names)
             families.add(catalogue.ENDPOINT_MISSED, row.missed, **names)
+
+    def _connectors(self, families: Families) -> None:
+        for row in self.observer.board().connectors:
+            families.add(catalogue.CONNECTOR_UP, row.up, connector=row.name)
+            families.add(catalogue.CONNECTOR_FAILURES, row.failures, connector=row.name)
+            if row.error:
+                families.add(catalogue.CONNECTOR_ERROR, 1, connector=row.name, error=row.error)
+
+    def _network(self, families: Families) -> None:
+        for row in self.observer.board().routers:
+            families.add(catalogue.ROUTER_REACHABLE, row.cost is not None, router=row.router)
+            if row.cost is not None:
+                families.add(catalogue.ROUTER_COST, row.cost, router=row.router, next_hop=row.next_hop)
 
     def _newest(self, families: Families) -> None:
         for row in dict.fromkeys(self.observer.board().connections):

@@ -32,6 +32,8 @@ class Figures(msgspec.Struct, frozen=True):
     cpu: float  # seconds
     resident: int  # bytes
     shared: int  # bytes
+    descriptors: int | None = None  # open ones; None where the system hides them
+    most_descriptors: int | None = None
 
 
 def _age(pid: int) -> float:
@@ -40,6 +42,17 @@ def _age(pid: int) -> float:
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
     return 0.0
+
+
+def _descriptors(pid: int) -> tuple[int | None, int | None]:
+    """Return how many descriptors a process has open, and how many it may have (proc_pid_fd(5), proc_pid_limits(5))."""
+    with suppress(OSError, StopIteration):
+        folder = f"/proc/{pid}/fd"
+        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        limit = next(line for line in lines if line.startswith("Max open files")).split()[3]
+        opened = os.stat(folder).st_size or len(os.listdir(folder))  # kernels before 6.2 tell no size
+        return opened, int(limit) if limit.isdecimal() else None
+    return None, None
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -150,7 +163,7 @@ class Observer:
                 memory, times = process.memory_info(), process.cpu_times()
                 cpu, age = times.user + times.system, _age(pid)
                 born = self._born.setdefault(pid, round(time.time() - age, 2))
-                return Figures(born, age, cpu, memory.rss, memory.shared)
+                return Figures(born, age, cpu, memory.rss, memory.shared, *_descriptors(pid))
         self._processes.pop(pid, None)
         self._born.pop(pid, None)
         return None

@@ -249,8 +249,8 @@ class Trace(msgspec.Struct, array_like=True, frozen=True):
 class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
     """C_CONNECTOR, worker -> core: the state of the connector of that name, for management.
 
-    ``status`` is CONNECTING, SUCCESS or FAILED. ``message`` tells the last event. ``hosts`` lists the hosts
-    to connect to, the current one first.
+    ``status`` is CONNECTING, SUCCESS, FAILED, or GONE when the configuration has no such connector any more.
+    ``message`` tells the last event. ``hosts`` lists the hosts to connect to, the current one first.
     """
 
     name: str

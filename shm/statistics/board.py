@@ -1,7 +1,7 @@
 """The board: what the core shows all processes besides its counters; an update replaces it whole (board.h).
 
-The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES`` and
-``ROUTE_ENDPOINTS`` rows; each text has at most ``TEXT`` bytes.
+The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES``, ``ROUTE_ENDPOINTS``
+and ``CONNECTORS`` rows, and as many routers as a network has; each text has at most ``TEXT`` bytes.
 """
 
 import zlib
@@ -16,6 +16,7 @@ CONNECTIONS: Final = 100
 ROUTE_WORKERS: Final = 50  # the busiest ones
 ROUTE_ENTRIES: Final = 50  # the busiest keys of route tables
 ROUTE_ENDPOINTS: Final = 50  # the busiest ones
+CONNECTORS: Final = 100
 TEXT: Final = 160  # bytes
 
 
@@ -67,6 +68,23 @@ class RouteEndpointRow(msgspec.Struct, array_like=True, frozen=True):
     missed: int
 
 
+class ConnectorRow(msgspec.Struct, array_like=True, frozen=True):
+    """A connector; ``failures`` counts failed attempts, ``error`` is that of the last one while it is not up."""
+
+    name: str
+    up: bool
+    failures: int
+    error: str
+
+
+class RouterRow(msgspec.Struct, array_like=True, frozen=True):
+    """Another router of the network; ``cost`` is that of the path to it, or None if there is no path."""
+
+    router: str
+    next_hop: str
+    cost: int | None
+
+
 class Board(msgspec.Struct, array_like=True):
     """The whole board; ``other`` counts deliveries to addresses while they were not in ``addresses``."""
 
@@ -77,9 +95,19 @@ class Board(msgspec.Struct, array_like=True):
     route_workers: list[RouteWorkerRow] = []
     route_entries: list[RouteEntryRow] = []
     route_endpoints: list[RouteEndpointRow] = []
+    connectors: list[ConnectorRow] = []
+    routers: list[RouterRow] = []
 
 
-_FIRST_OUT: Final = ("connections", "route_workers", "route_entries", "route_endpoints", "addresses")
+_FIRST_OUT: Final = (
+    "connections",
+    "route_workers",
+    "route_entries",
+    "route_endpoints",
+    "addresses",
+    "routers",
+    "connectors",
+)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Board).decode
 

@@ -31,6 +31,7 @@ MANAGER = logging.getLogger("CONN_MGR")
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
+GONE: Final = "GONE"
 UNVERIFIED: Final = "certificate verify failed"  # OpenSSL's words
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
 
@@ -107,6 +108,7 @@ class Connectors:
             self._dialler.remove_place(connector.place)
             if connector.connection is not None:
                 self._owner.hang_up(connector.connection, REMOVED)
+            self._owner.connector_state(ConnectorState(connector.setup.name, GONE))
         for setup in setups.values():
             self._add(setup)
 

@@ -23,9 +23,16 @@ from tests.support.running import LONG, Configuration, RunningRouter, free_port,
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n %s\n}\n"
 
 
+NOWHERE = "connector {\n name: nowhere\n host: 127.0.0.1\n port: 1\n role: route-container\n}\n"
+
+
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
-    return Configuration(router="workers: 2", sections=HTTP % "" + HTTP % "metrics: no\n healthz: no")
+    return Configuration(
+        router="workers: 2",
+        sections=HTTP % "" + HTTP % "metrics: no\n healthz: no" + NOWHERE,
+        expected="connector nowhere: ",
+    )
 
 
 def exporter(router: RunningRouter) -> psutil.Process | None:
@@ -54,6 +61,20 @@ def test_openmetrics_by_accept(router: RunningRouter) -> None:
     got = get(site(router) + "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
     assert got.type.startswith("application/openmetrics-text; version=1.0.0")
     assert len(list(text_string_to_metric_families(got.body))) > 40
+
+
+def test_a_connector_that_fails_says_why(router: RunningRouter) -> None:
+    """Nobody listens where it connects to."""
+
+    def failures() -> float:
+        return series(get(site(router) + "/metrics").body).get(
+            'routerd_connector_failures_total{connector="nowhere"}', 0
+        )
+
+    until(lambda: failures() > 0, "an attempt")
+    said = get(site(router) + "/metrics").body
+    assert series(said)['routerd_connector_up{connector="nowhere"}'] == 0
+    assert 'routerd_connector_error_info{connector="nowhere",error="Connection to ' in said
 
 
 def pass_one(net: Net, address: str, number: int = 1) -> None:

@@ -22,7 +22,16 @@ from shm import native
 from shm.memory import segment
 from shm.memory.observer import Histogram, SharedView
 from shm.statistics import board, stats
-from shm.statistics.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
+from shm.statistics.board import (
+    AddressRow,
+    Board,
+    ConnectionRow,
+    ConnectorRow,
+    RouteEndpointRow,
+    RouteEntryRow,
+    RouterRow,
+    RouteWorkerRow,
+)  # fmt: skip
 from shm.statistics.stats import COUNTERS
 
 ROOT = Path(__file__).parents[4]
@@ -160,6 +169,23 @@ def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) ->
     assert {waited.metric, rejects.metric} <= set(catalogue.catalogue())
 
 
+def test_connectors_and_the_network_are_shown(segments: segment.Segments) -> None:
+    """What does not work says why; a router without a path has no cost; descriptors stand beside their limit."""
+    connectors = [ConnectorRow("b", False, 3, "refused"), ConnectorRow("c", True, 1, "")]
+    routers = [RouterRow("B", "B", 1), RouterRow("C", "B", 3), RouterRow("D", "", None)]
+    segments.board().write(board.encode(Board(connectors=connectors, routers=routers)))
+    found = families(scrape(segments))
+    assert [value(found, "routerd_connector_up", connector=name) for name in "bc"] == [0, 1]
+    assert value(found, "routerd_connector_failures_total", connector="b") == 3
+    assert value(found, "routerd_connector_error_info", connector="b", error="refused") == 1
+    assert len(found["routerd_connector_error_info"].samples) == 1
+    assert [value(found, "routerd_network_router_reachable", router=name) for name in "BCD"] == [1, 1, 0]
+    assert value(found, "routerd_network_router_cost", router="C", next_hop="B") == 3
+    assert len(found["routerd_network_router_cost"].samples) == 2
+    opened = value(found, "routerd_process_open_fds", process="core")
+    assert 3 < opened <= value(found, "routerd_process_max_fds", process="core")
+
+
 def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments) -> None:
     """And the other way round: the documentation is complete and has no ghosts."""
     segments.board().write(
@@ -172,6 +198,8 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
                 [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1})],
                 [RouteEntryRow("t", 1, -1, 1)],
                 [RouteEndpointRow("t", "a:1", 1, 1)],
+                [ConnectorRow("c", False, 1, "refused")],
+                [RouterRow("B", "B", 1)],
             )
         )
     )
