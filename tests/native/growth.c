@@ -1,28 +1,10 @@
-/* How the work of the core grows with what a peer may make many: counts the pieces of code without a branch that run,
- * per operation, with n links, deliveries, spellings and so on.  The compiler puts a call into each such piece; what is
- * copied counts, too.
+/* How the work of the core grows with what a peer may make many: the steps (growth.h) of one operation with n links,
+ * deliveries, spellings and so on.
  *
  * Argument: n.  Output: a line for each scenario, with its name and the steps of one operation.
  */
 #define _GNU_SOURCE
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static uint64_t steps;
-static bool counting;
-
-void __sanitizer_cov_trace_pc(void);
-__attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void) { steps += counting; }
-
-__attribute__((no_sanitize_coverage)) static void *counted_move(void *to, const void *from, size_t size)
-{
-    steps += counting ? size / 64 : 0;
-    return memmove(to, from, size);
-}
-#define memmove counted_move
+#include "tests/native/growth.h"
 
 #include "core/forwarder/unity.c"
 
@@ -90,13 +72,6 @@ static void settle(core_router *c, core_out *out)
 {
     routerd_record r = {.type = A_UPDATE, .flags = F_SETTLED, .state = S_ACCEPTED, .delivery = pool_handle(out)};
     core_action(c, RECEIVERS, &r);
-}
-
-static void report(const char *name, uint64_t operations)
-{
-    counting = false;
-    printf("%s %.1f\n", name, (double) steps / (double) operations);
-    steps = 0;
 }
 
 static void links(core_router *c, uint32_t n, enum core_treatment treatment, const char *const names[2])

@@ -76,6 +76,7 @@ PRIVATE void in_delivery_link(worker_link *k, in_delivery *s);
 PRIVATE void in_delivery_free(pump *p, in_delivery *s);
 PRIVATE in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d);
 PRIVATE void intake_stall(pump *p, worker_link *k);
+PRIVATE void intake_unstall(pump *p, worker_link *k);
 PRIVATE bool intake_complains(pump *p, const char *why);
 PRIVATE void intake_refuse(pump *p, worker_link *k, delivery *d, const char *why, const char *condition);
 PRIVATE bool intake_accept(pump *p, worker_link *k, delivery *d, uint32_t head, enum scan_result result,

@@ -43,12 +43,29 @@ PRIVATE inline in_delivery *in_delivery_new(pump *p, worker_link *k, delivery *d
 }
 
 /* Lets a link wait for blocks or for a core; the session's window bounds what arrives meanwhile. */
-PRIVATE inline void intake_stall(pump *p, worker_link *k)
+PRIVATE void intake_stall(pump *p, worker_link *k)
 {
     if (k->stalled) return;
+    uint32_t index = pool_index(&p->links, k);
     k->stalled = true;
-    k->stalled_next = p->stalled_first;
-    p->stalled_first = pool_index(&p->links, k);
+    k->stalled_next = ROUTERD_NIL;
+    k->stalled_previous = p->stalled_last;
+    if (p->stalled_last == ROUTERD_NIL) p->stalled_first = index;
+    else ((worker_link *) pool_at(&p->links, p->stalled_last))->stalled_next = index;
+    p->stalled_last = index;
+    p->stalled_count++;
+}
+
+/* It waits no more. */
+PRIVATE void intake_unstall(pump *p, worker_link *k)
+{
+    if (!k->stalled) return;
+    if (k->stalled_previous == ROUTERD_NIL) p->stalled_first = k->stalled_next;
+    else ((worker_link *) pool_at(&p->links, k->stalled_previous))->stalled_next = k->stalled_next;
+    if (k->stalled_next == ROUTERD_NIL) p->stalled_last = k->stalled_previous;
+    else ((worker_link *) pool_at(&p->links, k->stalled_next))->stalled_previous = k->stalled_previous;
+    k->stalled = false;
+    p->stalled_count--;
 }
 
 /* Whether a line about messages that are malformed in this way is due. */

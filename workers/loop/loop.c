@@ -36,11 +36,7 @@ GLUE void link_free(pump *p, worker_link *k)
     worker_connection *c = k->conn;
     if (k->outgoing) egress_lost(p, k);
     else intake_lost(p, k);
-    if (k->stalled) {
-        uint32_t *at = &p->stalled_first, index = pool_index(&p->links, k);
-        while (*at != ROUTERD_NIL && *at != index) at = &((worker_link *) pool_at(&p->links, *at))->stalled_next;
-        if (*at == index) *at = k->stalled_next;
-    }
+    intake_unstall(p, k);
     if (k->previous == ROUTERD_NIL) c->link_first = k->next;
     else ((worker_link *) pool_at(&p->links, k->previous))->next = k->next;
     if (k->next != ROUTERD_NIL) ((worker_link *) pool_at(&p->links, k->next))->previous = k->previous;
@@ -303,7 +299,8 @@ static int turn_timeout(pump *p, int64_t until)
 {
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
-    if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->behind_first || at <= p->now_ms) return 0;
+    if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->behind_first || work_unstalls(p)
+        || at <= p->now_ms) return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 

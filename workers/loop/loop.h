@@ -28,6 +28,7 @@ GLUE void poll_all_links(pump *p, uint64_t now);
 GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen);
 
 /* work.c */
+PRIVATE bool work_unstalls(const pump *p);
 PRIVATE void work_unstall(pump *p);
 PRIVATE bool work_turn(pump *p);
 

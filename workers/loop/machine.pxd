@@ -175,7 +175,7 @@ cdef extern from "workers/loop/api.h" nogil:
         uint32_t *outs_of_core
         pn_collector_t *collector
         worker_listener listeners[512]
-        uint32_t listener_count, dirty_first, ending_first, stalled_first, low_small, low_large, reserve
+        uint32_t listener_count, dirty_first, ending_first, stalled_first, stalled_last, low_small, low_large, reserve
         bint accepting, withhold, woken, paused, detached
         uint8_t extracts
         int64_t now_ms

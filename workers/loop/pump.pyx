@@ -85,7 +85,7 @@ cdef class Pump(AnnotatingPump):
                 or not arena_own(&self.p.arena, &self.p.views[index])):
             raise MemoryError("no address space for the worker's tables")
         self.p.collector = pn_collector()
-        self.p.dirty_first = self.p.ending_first = self.p.stalled_first = ROUTERD_NIL
+        self.p.dirty_first = self.p.ending_first = self.p.stalled_first = self.p.stalled_last = ROUTERD_NIL
         self.p.low_small = self.p.views[index].small_count // 16
         self.p.low_large = self.p.views[index].large_count // 16
         self.p.reserve = max(CONTROL_RESERVE, self.p.low_small)

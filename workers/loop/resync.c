@@ -136,5 +136,6 @@ GLUE void pump_present(pump *p)
         worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free == SLOT_USED && !k->outgoing && k->owed) credit_owed(p, k, 0);
     }
+    p->freed = true;
     work_unstall(p);
 }

@@ -5,6 +5,7 @@
 #include "workers/transport/transport.h"
 
 #define WORK_BATCH 512             /* work records served before sockets get their turn */
+#define UNSTALL_BATCH 64u          /* links that wait for blocks looked at in a turn */
 #define WORK_CONTROL_NS 1000000    /* the same for control messages: the time after which no other is begun */
 
 static void work_release(pump *p, uint32_t block)
@@ -151,25 +152,26 @@ static void work_record(pump *p, const routerd_record *r)
     }
 }
 
-/* Resumes links that wait for blocks, except those that keep too many; while blocks are few, those that keep any. */
-PRIVATE inline void work_unstall(pump *p)
+/* Whether links that wait for blocks are to be looked at. */
+PRIVATE inline bool work_unstalls(const pump *p)
 {
-    uint32_t index = p->stalled_first;
+    return p->stalled_first != ROUTERD_NIL && (p->freed || p->stalled_due);
+}
+
+/* Resumes links that wait for blocks, except those that keep too many; while blocks are few, those that keep any.  It
+ * looks at some in a turn, and at the others in the next ones. */
+PRIVATE void work_unstall(pump *p)
+{
+    if (p->freed) p->stalled_due = p->stalled_count;
     p->freed = false;
-    if (index == ROUTERD_NIL || !blocks_left(p)) return;
+    if (!blocks_left(p)) p->stalled_due = 0;
     bool low = p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve;
-    p->stalled_first = ROUTERD_NIL;
-    while (index != ROUTERD_NIL) {
-        worker_link *k = (worker_link *) pool_at(&p->links, index);
-        uint32_t here = index;
-        index = k->stalled_next;
-        if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) {
-            k->stalled_next = p->stalled_first;
-            p->stalled_first = here;
-            continue;
-        }
-        k->stalled = false;
-        if (k->engine || k->framed) intake_resume(p, k);
+    for (uint32_t n = 0; n < UNSTALL_BATCH && p->stalled_due && p->stalled_first != ROUTERD_NIL; n++) {
+        worker_link *k = (worker_link *) pool_at(&p->links, p->stalled_first);
+        p->stalled_due--;
+        intake_unstall(p, k);
+        if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) intake_stall(p, k);
+        else if (k->engine || k->framed) intake_resume(p, k);
     }
 }
 
@@ -192,6 +194,6 @@ PRIVATE inline bool work_turn(pump *p)
         late = now > until;
     }
     ring_return(&p->work);
-    if (p->freed) work_unstall(p);
+    if (work_unstalls(p)) work_unstall(p);
     return late || n == WORK_BATCH;
 }

@@ -33,7 +33,7 @@ struct worker_link {
     uint32_t work_next, work_previous;
     uint32_t owed;                 /* in: credit to give with the next flow */
     uint32_t kept[2];              /* in: blocks of each class that its messages occupy */
-    uint32_t stalled_next;
+    uint32_t stalled_next, stalled_previous;
     struct in_delivery *current;   /* in: the message being received, if not in one piece */
     struct in_delivery *in_first;    /* in: unsettled */
     struct out_delivery *queue_first, *queue_last, *unsettled_first;

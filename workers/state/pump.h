@@ -75,7 +75,8 @@ struct pump {
     uint64_t told[TOLD_MOST];      /* where the last control messages to the core end in the ring */
     uint32_t told_count;           /* of those so far */
     bool crowded;                  /* something waits until the core has read some of them */
-    uint32_t stalled_first;
+    uint32_t stalled_first, stalled_last;  /* links that wait for blocks, longest first */
+    uint32_t stalled_count, stalled_due;   /* all of them; those to look at in this turn and the next ones */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */

@@ -56,7 +56,7 @@ PRIVATE inline bool conn_waits(pump *p, worker_connection *c)
         conn_listen(p, c, false);
         return true;
     }
-    if (!p->paused || c->links_out) return false;
+    if (!p->paused || c->links_out || (!c->kept[0] && !c->kept[1])) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const worker_link *k = (const worker_link *) pool_at(&p->links, index);
         index = k->next;

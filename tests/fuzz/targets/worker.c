@@ -303,7 +303,7 @@ static void world_open(void)
           && pool_open(&p->outs, sizeof(out_delivery), MAX_DELIVERIES) && arena_own(&p->arena, &p->views[0]),
           "no tables");
     p->collector = pn_collector();
-    p->dirty_first = p->ending_first = p->stalled_first = ROUTERD_NIL;
+    p->dirty_first = p->ending_first = p->stalled_first = p->stalled_last = ROUTERD_NIL;
     p->low_small = p->views[0].small_count / 16;
     p->low_large = p->views[0].large_count / 16;
     p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;

@@ -1,0 +1,322 @@
+/* How the work of a worker grows with what a peer may make many: the steps (growth.h) of one operation with n
+ * connections, sessions, links and deliveries.  The AMQP engine's own steps do not count.
+ *
+ * Argument: n.  Output: a line for each scenario, with its name and the steps of one operation.
+ */
+#define _GNU_SOURCE
+#include "tests/native/growth_world.h"
+
+static void grant(uint32_t link, uint32_t credit) { to_worker(W_FLOW, world.links[link])->credit = credit; }
+
+static void connections(uint32_t n)
+{
+    client *all = (client *) calloc(n, sizeof *all), last;
+    for (uint32_t i = 0; i < n; i++) {
+        counting = true;
+        all[i] = client_new();
+        counting = false;
+        say_begin(&all[i], 0, WIDE);
+        say_attach(&all[i], 0, 0, false);
+        utter(&all[i], true);
+    }
+    report("connection_begins", n);
+    for (uint32_t i = 0; i < n; i++) { grant(i, 1); turns(false); }
+    for (uint32_t i = 0; i < n; i++) {
+        client *k = &all[shuffled(i, n)];
+        forget_answers(k);
+        say_transfer(k, 0, 0, 0);
+        utter(k, true);
+    }
+    report("message_of_a_connection", n);
+    CHECK(world.delivered_count == n, "%u messages", world.delivered_count);
+    last = all[n - 1];
+    for (uint32_t i = 0; i < n - 1; i++) {
+        client *k = &all[shuffled(i, n - 1)];
+        close(k->fd);
+        free(k->said);
+        turns(true);
+    }
+    report("connection_goes", n - 1);
+    client_goes(&last, false);
+    CHECK(!world.p.conns.used, "%u connections are left", world.p.conns.used);
+    free(all);
+}
+
+static void connections_together(uint32_t n)
+{
+    client *all = (client *) calloc(n, sizeof *all);
+    for (uint32_t i = 0; i < n; i++) {
+        all[i] = client_new();
+        utter(&all[i], false);
+    }
+    for (uint32_t i = 0; i < n; i++) { close(all[i].fd); free(all[i].said); }
+    turns(true);
+    report("connections_go_together", n);
+    CHECK(!world.p.conns.used, "%u connections are left", world.p.conns.used);
+    free(all);
+}
+
+static void sessions(uint32_t n)
+{
+    client k = client_new();
+    utter(&k, false);
+    for (uint32_t i = 0; i < n; i++) { say_begin(&k, (uint16_t) i, WIDE); utter(&k, true); }
+    report("session_begins", n);
+    world.link_count = world.delivered_count = 0;
+    for (uint32_t i = 0; i < n; i++) { say_attach(&k, (uint16_t) i, 0, false); utter(&k, true); }
+    report("attach_in_a_session", n);
+    for (uint32_t i = 0; i < n; i++) { grant(i, 1); turns(false); }
+    forget_answers(&k);
+    for (uint32_t i = 0; i < n; i++) { say_transfer(&k, (uint16_t) shuffled(i, n), 0, 0); utter(&k, true); }
+    report("message_of_a_session", n);
+    CHECK(world.delivered_count == n, "%u messages", world.delivered_count);
+    for (uint32_t i = 0; i < n / 2; i++) {
+        say_end(&k, (uint16_t) (shuffled(i, n / 2) * 2), 0, LANE_END);
+        utter(&k, true);
+    }
+    report("session_ends", n / 2);
+    client_goes(&k, true);
+    report("connection_goes_per_session", n - n / 2);
+}
+
+static void links(uint32_t n)
+{
+    client k = client_with(0, false);
+    for (uint32_t i = 0; i < n; i++) { say_attach(&k, 0, i * 5, i % 2); utter(&k, true); }
+    report("attach", n);
+    for (uint32_t i = 0; i < n; i++) { say_flow(&k, 0, (shuffled(i, n) & ~1u) * 5 + 5, 1, WIDE); utter(&k, true); }
+    report("credit_of_a_link", n);
+    for (uint32_t i = 0; i < n; i++) { say_end(&k, 0, shuffled(i, n) * 5, LANE_DETACH); utter(&k, true); }
+    report("detach", n);
+    CHECK(!world.p.links.used, "%u links are left", world.p.links.used);
+    client_goes(&k, true);
+    steps = 0;
+    k = client_with(n, true);
+    say_end(&k, 0, 0, LANE_END);
+    utter(&k, true);
+    report("session_ends_per_link", n);
+    client_goes(&k, false);
+    k = client_with(n, false);
+    client_goes(&k, true);
+    report("connection_goes_per_link", n);
+}
+
+static void core_settles(uint32_t number)
+{
+    const routerd_record *d = &world.delivered[number];
+    routerd_record *r = to_worker(W_UPDATE, (name) { d->link, d->link_gen });
+    r->flags = F_IN | F_SETTLED | F_RELEASE;
+    r->state = S_ACCEPTED;
+    r->delivery = d->peer;
+    r->arena = d->arena;
+    r->block = d->block;
+}
+
+/* n messages that wait for the core, of one link or of as many links; settled in no order, or by their sender. */
+static void incoming(uint32_t n, bool of_one_link, const char *const names[4])
+{
+    client k = client_with(of_one_link ? 1 : n, false);
+    for (uint32_t i = 0; i < world.link_count; i++) { grant(i, of_one_link ? 3 * n : 3); turns(false); }
+    forget_answers(&k);
+    for (uint32_t round = 0; round < 3; round++) {
+        world.delivered_count = 0;
+        for (uint32_t i = 0; i < n; i++) { say_transfer(&k, 0, of_one_link ? 0 : i, round * n + i); utter(&k, true); }
+        CHECK(world.delivered_count == n, "%u messages", world.delivered_count);
+        if (!round) report(names[0], n);
+        steps = 0;
+        for (uint32_t i = 0; i < n && !round; i++) { core_settles(shuffled(i, n)); turns(true); }
+        if (!round) report(names[1], n);
+        for (uint32_t i = 0; i < n && round == 1; i++) {
+            say_disposition(&k, n + shuffled(i, n), n + shuffled(i, n), false);
+            utter(&k, true);
+        }
+        if (round == 1) report(names[2], n);
+        for (uint32_t i = 0; i < n && round == 1; i++) { core_settles(i); turns(false); }
+    }
+    client_goes(&k, true);
+    report(names[3], n);
+    for (uint32_t i = 0; i < n; i++) { core_settles(i); turns(false); }
+    CHECK(!world.p.ins.used, "%u deliveries are left", world.p.ins.used);
+}
+
+/* A message in the worker's own blocks, for all receivers. */
+static routerd_record message(client *from)
+{
+    *from = client_with(1, false);
+    grant(0, 1);
+    turns(false);
+    say_transfer(from, 0, 0, 0);
+    utter(from, false);
+    CHECK(world.delivered_count == 1, "no message");
+    return world.delivered[0];
+}
+
+static void core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
+{
+    routerd_record *r = to_worker(W_SEND, world.links[link]);
+    r->arena = m->arena;
+    r->block = m->block;
+    r->length = m->length;
+    r->flags = F_COMPLETE;
+    r->peer = UINT64_C(1) << 32 | handle;
+}
+
+/* n messages of one receiver, or of as many; settled in no order, all at once, or by nobody. */
+static void outgoing(uint32_t n, bool of_one_link, const char *const names[4])
+{
+    client from, k;
+    const routerd_record m = message(&from);
+    k = client_with(of_one_link ? 1 : n, true);
+    for (uint32_t i = 0; i < world.link_count; i++) {
+        say_flow(&k, 0, i, of_one_link ? 4 * n : 4, WIDE);
+        utter(&k, false);
+    }
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t first = round * n, before = world.heard;
+        for (uint32_t i = 0; i < n; i++) {
+            core_sends(&m, of_one_link ? 0 : i, first + i + 1);
+            turns(true);
+            forget_answers(&k);
+        }
+        if (!round) report(names[0], n);
+        steps = 0;
+        for (uint32_t i = 0; i < n && !round; i++) {
+            say_disposition(&k, first + shuffled(i, n), first + shuffled(i, n), true);
+            utter(&k, true);
+        }
+        if (!round) report(names[1], n);
+        if (round == 1) { say_disposition(&k, first, first + n - 1, true); utter(&k, true); report(names[2], n); }
+        CHECK(round == 2 || world.heard - before >= n, "%u actions", world.heard - before);
+    }
+    CHECK(world.p.outs.used == n, "%u deliveries", world.p.outs.used);
+    if (of_one_link) { say_end(&k, 0, 0, LANE_DETACH); utter(&k, true); }
+    else client_goes(&k, true);
+    report(names[3], n);
+    CHECK(!world.p.outs.used, "%u deliveries are left", world.p.outs.used);
+    if (of_one_link) client_goes(&k, false);
+    client_goes(&from, false);
+}
+
+/* n messages for receivers without credit, which then have it. */
+static void waiting(uint32_t n, bool of_one_link, const char *const names[2])
+{
+    client from, k;
+    const routerd_record m = message(&from);
+    k = client_with(of_one_link ? 1 : n, true);
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, of_one_link ? 0 : i, i + 1); turns(true); }
+    report(names[0], n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t link = of_one_link ? 0 : shuffled(i, n);
+        say_flow(&k, 0, link, of_one_link ? i + 1 : 1, WIDE);
+        utter(&k, true);
+    }
+    report(names[1], n);
+    client_goes(&k, false);
+    client_goes(&from, false);
+}
+
+/* n messages of one receiver, or of as many, that wait for its session's window, which then opens for one at a time. */
+static void windows(uint32_t n, bool of_one_link, const char *const names[2])
+{
+    client from, k = client_new();
+    const routerd_record m = message(&from);
+    world.link_count = 0;
+    say_begin(&k, 0, 0);
+    for (uint32_t i = 0; i < (of_one_link ? 1 : n); i++) {
+        say_attach(&k, 0, i, true);
+        say_flow(&k, 0, i, 2 * n, 0);
+        utter(&k, false);
+    }
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, of_one_link ? 0 : i, i + 1); turns(true); }
+    report(names[0], n);
+    for (uint32_t i = 0; i < n; i++) {
+        say_window(&k, i + 1);
+        utter(&k, true);
+    }
+    report(names[1], n);
+    say_disposition(&k, 0, n - 1, true);
+    utter(&k, false);
+    CHECK(!world.p.outs.used, "%u messages have not been sent", world.p.outs.used);
+    client_goes(&k, false);
+    client_goes(&from, false);
+}
+
+enum { TURNS = 3 };                    /* in which a message comes, or is settled; more links are looked at later */
+
+/* n links that may keep no more blocks wait for some, while another client's messages come and go; then they detach. */
+static void stalled(uint32_t n)
+{
+    client other = client_with(1, false), k;
+    grant(0, n);
+    turns(false);
+    k = client_with(n, false);
+    for (uint32_t i = 0; i < n; i++) {
+        grant(i, 2);
+        turns(false);
+        say_transfer(&k, 0, i, i);
+        utter(&k, false);
+    }
+    CHECK(world.delivered_count == n, "%u messages", world.delivered_count);
+    const uint32_t reserve = world.p.reserve;
+    world.p.reserve = (world.p.arena.free_count[0] + world.p.arena.free_count[1] + 1) / 2;
+    for (uint32_t i = 0; i < n; i++) { say_transfer(&k, 0, i, n + i); utter(&k, true); }
+    report("message_finds_no_block", n);
+    for (uint32_t i = 0; i < n; i++) {
+        say_transfer(&other, 0, 0, i);
+        write_said(&other);
+        for (uint32_t t = 0; t < TURNS; t++) turn(true);
+        CHECK(world.delivered_count == n + 1, "%u messages", world.delivered_count);
+        core_settles(n);
+        for (uint32_t t = 0; t < TURNS; t++) turn(true);
+        forget_answers(&other);
+        world.delivered_count = n;
+    }
+    report("message_beside_those_without_blocks", n);
+    for (uint32_t i = 0; i < n; i++) { say_end(&k, 0, shuffled(i, n), LANE_DETACH); utter(&k, true); }
+    report("link_without_blocks_detaches", n);
+    world.p.reserve = reserve;
+    for (uint32_t i = 0; i < n; i++) { core_settles(i); turns(false); }
+    client_goes(&k, false);
+    client_goes(&other, false);
+}
+
+/* While blocks are few, a connection with n links that keep none is read on. */
+static void paused(uint32_t n)
+{
+    client k = client_with(n, false);
+    uint32_t low = world.p.low_small;
+    world.p.low_small = world.p.arena.free_count[0] + 1;
+    turns(false);
+    CHECK(world.p.paused, "blocks are not few");
+    for (uint32_t i = 0; i < n; i++) { say_flow(&k, 0, i, 0, 1000); utter(&k, true); }
+    report("read_while_blocks_are_few", n);
+    world.p.low_small = low;
+    turns(false);
+    client_goes(&k, false);
+}
+
+int main(int argc, char **argv)
+{
+    const uint32_t n = argc > 1 ? (uint32_t) atoi(argv[1]) : 1000;
+    world_open(n);
+    connections(n);
+    connections_together(n);
+    sessions(n);
+    links(n);
+    incoming(n, true, (const char *const[4]) { "message_comes", "core_settles", "sender_settles",
+                                               "sender_goes_per_message" });
+    incoming(n, false, (const char *const[4]) { "message_of_a_link", "core_settles_of_a_link", "link_settles",
+                                                "links_go_per_message" });
+    outgoing(n, true, (const char *const[4]) { "message_goes", "receiver_settles", "receiver_settles_all",
+                                               "receiver_detaches_per_message" });
+    outgoing(n, false, (const char *const[4]) { "message_of_a_receiver", "receivers_settle", "receivers_settle_all",
+                                                "receivers_go_per_message" });
+    waiting(n, true, (const char *const[2]) { "message_waits", "message_has_credit" });
+    waiting(n, false, (const char *const[2]) { "receiver_waits", "receiver_has_credit" });
+    windows(n, true, (const char *const[2]) { "message_waits_for_window", "message_has_window" });
+    windows(n, false, (const char *const[2]) { "receiver_waits_for_window", "receiver_has_window" });
+    stalled(n);
+    paused(n);
+    CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");
+    return 0;
+}

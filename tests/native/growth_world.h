@@ -1,0 +1,336 @@
+/* A worker whose core, whose clients and whose Python are the program that includes this.  A client collects what it is
+ * to say, and utters it; `counted` work adds to the steps of growth.h.
+ */
+#ifndef ROUTERD_TESTS_GROWTH_WORLD_H
+#define ROUTERD_TESTS_GROWTH_WORLD_H
+
+#include "tests/native/growth.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "workers/loop/unity.c"
+
+#include "shm/memory/layout.h"
+#include "tests/native/check.h"
+
+enum { ARENA = 64 << 20, STRIDE = 7919, CLIENT_ROOM = 1 << 20, WIDE = 0x7fffffff };
+
+void pn_terminus_set_type(pn_terminus_t *terminus, int type);
+
+typedef struct { uint32_t index, generation; } name;           /* of a link */
+
+/* A worker whose core, whose clients and whose Python are here. */
+static struct {
+    pump p;
+    annotations_self identity;
+    routerd_consumer actions;
+    routerd_producer work;
+    sem_t semaphore;
+    name *links;                                               /* in the order of their ATTACHes */
+    uint32_t link_count;
+    routerd_record *delivered;                                 /* of A_DELIVER, in their order */
+    uint32_t delivered_count;
+    uint32_t heard;                                            /* actions in all */
+} world;
+
+typedef struct {
+    int fd;
+    uint8_t *said;
+    uint32_t size;
+} client;
+
+/* ---- what Python does ---- */
+
+static routerd_record *to_worker(uint8_t type, name link)
+{
+    routerd_record *r = ring_slot(&world.work);
+    CHECK(r, "the work ring is full");
+    *r = (routerd_record) { .type = type, .link = link.index, .link_gen = link.generation, .block = ROUTERD_NIL };
+    ring_push(&world.work);
+    return r;
+}
+
+static void attach(worker_connection *c, pn_link_t *engine)
+{
+    worker_link *k = link_new(&world.p, c, engine);
+    CHECK(k, "no link");
+    pn_terminus_copy(pn_link_source(engine), pn_link_remote_source(engine));
+    pn_terminus_copy(pn_link_target(engine), pn_link_remote_target(engine));
+    pn_link_open(engine);
+    k->open = k->known = true;
+    mark_dirty(&world.p, c);
+    world.links[world.link_count++] = (name) { pool_index(&world.p.links, k), k->slot.generation };
+}
+
+static void on_event(void *self, int event, worker_connection *c, worker_link *k, void *object,
+                     const routerd_record *record)
+{
+    (void) self, (void) k, (void) record;
+    if (event == EV_CONNECTION_OPEN) {
+        pn_connection_set_container(c->engine, "router");
+        pn_connection_open(c->engine);
+        c->known = true;
+        mark_dirty(&world.p, c);
+    } else if (event == EV_CONNECTION_CLOSE) {
+        pn_connection_close(c->engine);
+        mark_dirty(&world.p, c);
+    } else if (event == EV_ATTACH) {
+        attach(c, (pn_link_t *) object);
+    }
+}
+
+/* ---- turns ---- */
+
+static void core_hears(void)
+{
+    for (const routerd_record *r; (r = ring_peek(&world.actions)); ring_advance(&world.actions)) {
+        if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
+        world.heard++;
+    }
+    ring_return(&world.actions);
+}
+
+static void turn(bool counted)
+{
+    ring_publish(&world.work);
+    world.p.next_sweep = INT64_MAX;                            /* what it does once a second is no operation's */
+    counting = counted;
+    pump_run(&world.p, 0);
+    counting = false;
+    core_hears();
+}
+
+/* The worker's turns until nothing is left to do. */
+static void turns(bool counted)
+{
+    pump *p = &world.p;
+    struct pollfd sockets = { .fd = p->epoll_fd, .events = POLLIN };
+    do turn(counted);
+    while (!turn_timeout(p, INT64_MAX) || work_pending(p) || p->actions.waiting || poll(&sockets, 1, 0) > 0);
+}
+
+/* ---- clients ---- */
+
+static void say(client *k, const void *octets, uint32_t size)
+{
+    CHECK(k->size + size <= CLIENT_ROOM, "too much to say");
+    memcpy(k->said + k->size, octets, size);
+    k->size += size;
+}
+
+static void say_list(client *k, uint8_t *frame, const list_writer *w)
+{
+    say(k, frame, lane_put_size(frame, list_end(frame, w, true)));
+}
+
+static void forget_answers(client *k)
+{
+    static uint8_t octets[1 << 16];
+    while (recv(k->fd, octets, sizeof octets, MSG_DONTWAIT) > 0) {}
+}
+
+/* Writes what has been said, as much as the socket takes; true: all of it. */
+static bool write_said(client *k)
+{
+    ssize_t n = send(k->fd, k->said, k->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) memmove(k->said, k->said + n, k->size -= (uint32_t) n);
+    return !k->size;
+}
+
+/* Writes what has been said, and lets the worker handle it. */
+static void utter(client *k, bool counted)
+{
+    for (bool all = false; !all;) {
+        all = write_said(k);
+        turns(counted);
+        forget_answers(k);
+    }
+}
+
+static void say_open(client *k)
+{
+    static const uint8_t header[] = { 'A', 'M', 'Q', 'P', 0, 1, 0, 0 };
+    uint8_t frame[128];
+    list_writer w = list_begin(frame, 0, LANE_OPEN, true);
+    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, "client", 6));
+    list_null(&w);
+    list_uint(&w, 16384);
+    list_put(&w, amqp_put(w.at, AMQP_USHORT, 0xffff));
+    say(k, header, sizeof header);
+    say_list(k, frame, &w);
+}
+
+static void say_begin(client *k, uint16_t channel, uint32_t window)
+{
+    uint8_t frame[128];
+    list_writer w = list_begin(frame, channel, LANE_BEGIN, true);
+    list_null(&w);
+    list_uint(&w, 0);
+    list_uint(&w, window);
+    list_uint(&w, WIDE);
+    say_list(k, frame, &w);
+}
+
+static void put_terminus(list_writer *w, uint8_t descriptor)
+{
+    uint8_t *at = amqp_put_descriptor(w->at, descriptor), *items = at + 9;
+    uint8_t *end = amqp_put_octets(items, AMQP_STRING8, "q", 1);
+    amqp_put_items_head(at, AMQP_LIST32, (uint32_t) (end - items), 1);
+    list_put(w, end);
+}
+
+static void say_attach(client *k, uint16_t channel, uint32_t handle, bool receives)
+{
+    uint8_t frame[256], text[16];
+    list_writer w = list_begin(frame, channel, LANE_ATTACH, true);
+    size_t size = (size_t) sprintf((char *) text, "l%u", handle);
+    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, text, size));
+    list_uint(&w, handle);
+    list_boolean(&w, receives);
+    list_null(&w);
+    list_null(&w);
+    put_terminus(&w, 0x28);
+    put_terminus(&w, 0x29);
+    list_null(&w);
+    list_null(&w);
+    if (!receives) list_uint(&w, 0);
+    say_list(k, frame, &w);
+}
+
+static void say_end(client *k, uint16_t channel, uint32_t handle, uint8_t performative)
+{
+    uint8_t frame[64];
+    list_writer w = list_begin(frame, channel, performative, true);
+    if (performative == LANE_DETACH) { list_uint(&w, handle); list_boolean(&w, true); }
+    say_list(k, frame, &w);
+}
+
+static void say_transfer(client *k, uint16_t channel, uint32_t handle, uint32_t id)
+{
+    static const uint8_t body[] = { 0, AMQP_SMALLULONG, SECTION_DATA, AMQP_BINARY8, 1, 'x' };
+    uint8_t frame[LANE_TRANSFER_MAX + sizeof body];
+    lane_transfer t = { .handle = handle, .has_id = true, .id = id, .has_format = true, .has_settled = true,
+                        .tag = { (const uint8_t *) &id, sizeof id } };
+    uint8_t *at = lane_put_transfer(frame, channel, &t);
+    memcpy(at, body, sizeof body);
+    say(k, frame, lane_put_size(frame, at + sizeof body));
+}
+
+static void say_flow(client *k, uint16_t channel, uint32_t handle, uint32_t credit, uint32_t window)
+{
+    uint8_t frame[LANE_FLOW_MAX];
+    lane_flow w = { .has_next_in = true, .in_window = window, .out_window = WIDE, .has_handle = true,
+                    .handle = handle, .has_count = true, .has_credit = true, .credit = credit };
+    say(k, frame, lane_put_flow(frame, channel, &w));
+}
+
+static void say_window(client *k, uint32_t window)
+{
+    uint8_t frame[LANE_FLOW_MAX];
+    lane_flow w = { .has_next_in = true, .in_window = window, .out_window = WIDE };
+    say(k, frame, lane_put_flow(frame, 0, &w));
+}
+
+static void say_disposition(client *k, uint32_t first, uint32_t last, bool receiver)
+{
+    static const uint8_t accepted[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, LANE_ACCEPTED, AMQP_LIST0 };
+    uint8_t frame[LANE_DISPOSITION_MAX + sizeof accepted];
+    lane_disposition d = { .first = first, .last = last, .receiver = receiver, .settled = true,
+                           .state = { accepted, sizeof accepted } };
+    say(k, frame, lane_put_disposition(frame, 0, &d));
+}
+
+static client client_new(void)
+{
+    int pair[2];
+    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), "no sockets");
+    CHECK(conn_new(&world.p, pair[0], 0), "no connection");
+    client k = { .fd = pair[1], .said = (uint8_t *) malloc(CLIENT_ROOM) };
+    CHECK(k.said, "no memory");
+    say_open(&k);
+    return k;
+}
+
+static void client_goes(client *k, bool counted)
+{
+    close(k->fd);
+    free(k->said);
+    turns(counted);
+}
+
+/* A client with one session, and in it so many links. */
+static client client_with(uint32_t links, bool receives)
+{
+    client k = client_new();
+    world.link_count = world.delivered_count = 0;
+    say_begin(&k, 0, WIDE);
+    for (uint32_t i = 0; i < links; i++) {
+        say_attach(&k, 0, i, receives);
+        if (i % 256 == 255) utter(&k, false);
+    }
+    utter(&k, false);
+    CHECK(world.link_count == links, "%u links", world.link_count);
+    return k;
+}
+
+static uint32_t shuffled(uint32_t i, uint32_t n) { return (uint32_t) ((uint64_t) i * STRIDE % n); }
+
+/* ---- the whole ---- */
+
+static uint8_t *memory(size_t size)
+{
+    uint8_t *at = (uint8_t *) aligned_alloc(4096, layout_page_up(size));
+    CHECK(at, "no memory");
+    return (uint8_t *) memset(at, 0, layout_page_up(size));
+}
+
+static void world_open(uint32_t n)
+{
+    pump *p = &world.p;
+    uint8_t *control = memory(layout_control_bytes(1)), *rings = memory(layout_rings_bytes(1));
+    CHECK(layers_found(), "this engine is another one");
+    layout_format_control(control, 1, ARENA, 1);
+    layout_format_rings(rings, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        void *arena = memory(ARENA);
+        layout_format_arena(arena, ARENA);
+        CHECK(arena_attach(&p->views[i], arena, ARENA), "no arena");
+    }
+    sem_init(&world.semaphore, 0, 0);
+    p->workers = 1;
+    p->identity = &world.identity;
+    p->stats = p->others[0] = (stats_page *) (control + layout_stats(0));
+    p->own_bell = (routerd_doorbell *) (control + layout_worker_doorbell(0));
+    p->core_bell = (routerd_doorbell *) (control + LAYOUT_CORE_DOORBELL);
+    p->core_semaphore = &world.semaphore;
+    CHECK(outbox_attach(&p->actions, (routerd_ring *) (rings + layout_action_ring(0)))
+          && ring_consume(&p->work, (routerd_ring *) (rings + layout_work_ring(0)))
+          && ring_consume(&world.actions, (routerd_ring *) (rings + layout_action_ring(0)))
+          && ring_produce(&world.work, (routerd_ring *) (rings + layout_work_ring(0))), "no rings");
+    CHECK(pool_open(&p->conns, sizeof(worker_connection), MAX_CONNECTIONS)
+          && pool_open(&p->links, sizeof(worker_link), MAX_LINKS)
+          && pool_open(&p->ins, sizeof(in_delivery), MAX_DELIVERIES)
+          && pool_open(&p->outs, sizeof(out_delivery), MAX_DELIVERIES) && arena_own(&p->arena, &p->views[0]),
+          "no tables");
+    p->collector = pn_collector();
+    p->dirty_first = p->ending_first = p->stalled_first = p->stalled_last = ROUTERD_NIL;
+    p->low_small = p->views[0].small_count / 16;
+    p->low_large = p->views[0].large_count / 16;
+    p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;
+    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event e = { .events = EPOLLIN, .data.u64 = (uint64_t) EPOLL_WAKE << 60 };
+    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->wake_fd, &e), "no epoll");
+    p->on_event = on_event;
+    *listener_new(p) = (worker_listener) { .fd = -1, .max_frame = 16384, .channel_max = 0xffff,
+                                           .idle_timeout_ms = 600000, .handshake_ms = 600000, .link_capacity = 250,
+                                           .window = 8 * n, .widest = 8 * n, .mechanisms = "ANONYMOUS" };
+    world.links = (name *) calloc(2 * n, sizeof *world.links);
+    world.delivered = (routerd_record *) calloc(2 * n, sizeof *world.delivered);
+    CHECK(world.links && world.delivered, "no memory");
+}
+
+#endif
