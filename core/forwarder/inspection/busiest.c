@@ -9,6 +9,7 @@
  * Prohibited: keeping a pointer to an address between two steps; it may be freed.  A row has the handle.
  */
 #include "core/forwarder/inspection/inspection.h"
+#include "core/forwarder/settlement/settlement.h"
 
 #define BUSIEST_CHUNK 1024u            /* addresses looked at in one step: about 50 us */
 #define BUSIEST_DECAY 8u               /* a score loses this part of itself with every pass */

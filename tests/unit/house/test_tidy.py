@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/amqp": SHM,
         # The forwarder's rooms: each floor knows those below it, the glue knows all.
         "core/forwarder/tables": SHM,
-        "core/forwarder/inspection": f"{SHM} core/forwarder/tables",
+        "core/forwarder/inspection": f"{SHM} core/forwarder/tables core/forwarder/settlement",
         "core/forwarder/settlement": f"{SHM} core/forwarder/tables",
         "core/forwarder/delivery": f"{SHM} core/forwarder/tables core/forwarder/settlement",
         "core/forwarder/changes": f"{SHM} {FORWARDING}",
