@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, check_utf8, examples, local_router
-from routerd.cli.config_file import loaded, warn
+from routerd.cli.config_file import loaded, print_findings, warn
 from routerd.config import default_config
 from routerd.machine.version import installed
 from shm.memory.journal import LEVELS
@@ -71,11 +71,14 @@ def run(file: Path | None) -> None:
 
 @main.command(short_help="Check a configuration file.", epilog=examples("routerd check router.conf"))
 @click.argument("file", type=FILE)
-def check(file: Path) -> None:
+@AS_JSON
+def check(file: Path, as_json: bool) -> None:
     """Report every mistake in FILE, each with its line and the remedy, and warnings. Exit status 1: a mistake.
 
     The command opens no port and needs no running router.
     """
+    if as_json:
+        sys.exit(print_findings(file))
     config = loaded(file)
     warn(config)
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
@@ -119,14 +122,15 @@ def restart(rolling: bool, timeout: float, **which: Any) -> None:
 )
 @local_router
 @click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="The limit for the reload.")
-def reload(timeout: float, **which: Any) -> None:
+@AS_JSON
+def reload(timeout: float, as_json: bool, **which: Any) -> None:
     """Have a router on this machine read its configuration file again. The command prints what changed.
 
     Without an option the command takes the only router that runs here. Exit status 1: the file has a mistake, which
     standard error names, and the router keeps the configuration that it has.
     """
     tool, find = import_module("routerd.cli.reload"), import_module("routerd.cli.restart").find
-    tool.run(find(**which), timeout)
+    tool.run(find(**which), timeout, as_json)
 
 
 @main.command(
@@ -229,6 +233,7 @@ def log(place: Place, **options: Any) -> None:
 @click.option("--ttl", type=SECONDS, help="How long the messages are of use.")
 @click.option("--subject", metavar="TEXT", help="The messages' subject.")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="An application property.")
+@AS_JSON
 @asks
 def send(place: Place, address: str, bodies: tuple[str, ...], properties: tuple[str, ...], **options: Any) -> None:
     """Send messages to ADDRESS, a message for each of BODIES, one after the other; - is standard input, line by line.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from routerd.cli.printed import print_json
 from routerd.config import Config, ConfigError, load
 from routerd.log.journald import for_stderr
 
@@ -17,6 +18,17 @@ def loaded(file: Path) -> Config:
     except ConfigError as error:
         click.echo(for_stderr(str(error), logging.ERROR), err=True)
         sys.exit(1)
+
+
+def print_findings(file: Path) -> int:
+    """Print what a file has, mistakes and warnings, as JSON; return the exit status: 1 for a mistake."""
+    try:
+        config = load(file)
+    except ConfigError as error:
+        print_json({"file": str(file), "entities": 0, "findings": error.mistakes})
+        return 1
+    print_json({"file": str(file), "entities": config.count, "findings": config.warnings})
+    return 0
 
 
 def warn(config: Config) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from core.rmr.tables.decoding import octets_of, stray
 from routerd.cli import printed
-from routerd.cli.cli_options import Place, asks, examples
+from routerd.cli.cli_options import AS_JSON, Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type
 from routerd.cli.table_options import FILE, pieces, question
 
@@ -51,8 +51,9 @@ def _sent(text: str) -> str | bytes:
 )
 @click.argument("file", type=FILE)
 @NAME
+@AS_JSON
 @asks
-def push(file: Path, name: str | None, place: Place) -> None:
+def push(file: Path, name: str | None, as_json: bool, place: Place) -> None:
     """Load the tables and maps in FILE into a running router. The router keeps what it has in place of a bad one."""
     text = "".join(pieces(file))
     try:
@@ -64,6 +65,9 @@ def push(file: Path, name: str | None, place: Place) -> None:
                 answer = client.call("PUSH", body, type=TYPE, name=found)
     except ClientError as error:
         raise ClientError(f"{file}: {error}") from error
+    if as_json:
+        printed.print_json({"table": found, "outcomes": answer["outcomes"]})
+        return
     for one in answer["outcomes"]:
         table_id = one["table_id"] or "<id-missing>"
         click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
@@ -71,8 +75,9 @@ def push(file: Path, name: str | None, place: Place) -> None:
 
 @click.command(short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who"))
 @NAME
+@AS_JSON
 @asks
-def who(name: str | None, place: Place) -> None:
+def who(name: str | None, as_json: bool, place: Place) -> None:
     """Show the tables that a running router uses, and who serves each of their endpoints."""
     with Client(place) as client:
         _names(client, name)
@@ -81,6 +86,10 @@ def who(name: str | None, place: Place) -> None:
             [row for row in client.query(kind) if name in (None, row["table"])]
             for kind in ("routeTable.endpoint", "routeTable.manager", "routeTable.application")
         )
+    if as_json:
+        found = {"tables": tables, "endpoints": endpoints, "managers": managers, "applications": applications}
+        printed.print_json(found)
+        return
     for line in [*map(_heading, tables), *map(_manager, managers)]:
         click.echo(line)
     shown = printed.table("table", "endpoint", "state", "sent", "missed", numbers=("sent", "missed"))
@@ -129,13 +138,13 @@ def _state(row: dict[str, Any]) -> str:
 )
 @question
 @NAME
+@AS_JSON
 @asks
-def ask(name: str | None, place: Place, **message: Any) -> None:
+def ask(name: str | None, as_json: bool, place: Place, **message: Any) -> None:
     """Show where a running router sends a message, why, and who is there. Exit status 1: nowhere."""
     with Client(place) as client:
         body = {"mt": message["message_type"], "sid": message["subscription"]}
         body |= {"meid": _sent(message["meid"]), "from": _sent(message["sender"])}
         answer = client.call("EXPLAIN", body, type=TYPE, name=_table(client, name))
-    for step in answer["steps"]:
-        click.echo(step)
+    printed.print_steps(answer["steps"], bool(answer["groups"]), as_json)
     sys.exit(0 if answer["groups"] else 1)

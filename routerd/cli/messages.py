@@ -29,6 +29,7 @@ class Sending(msgspec.Struct, frozen=True):
     ttl: float | None = None  # seconds
     subject: str | None = None
     properties: dict[str, str] = {}
+    as_json: bool = False
 
 
 class Receiving(msgspec.Struct, frozen=True):
@@ -72,7 +73,10 @@ def send(place: Place, address: str, sending: Sending) -> int:
                 accepted, refused = accepted + (not outcome), refused + bool(outcome)
                 if outcome:
                     click.echo(f"{address}: {outcome}", err=True)
-        click.echo(f"{accepted} accepted" + (f", {refused} not" if refused else ""))
+        if sending.as_json:
+            print_json({"accepted": accepted, "notAccepted": refused})
+        else:
+            click.echo(f"{accepted} accepted" + (f", {refused} not" if refused else ""))
     return refused
 
 

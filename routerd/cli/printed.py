@@ -1,6 +1,6 @@
 """What commands print: tables and JSON."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 import click
@@ -21,6 +21,15 @@ def table(*columns: str, title: str | None = None, numbers: Container[str] = ())
 def add_row(to: Table, *cells: str, style: str = "") -> None:
     """Add a row. A cell is shown letter for letter: rich would take the brackets of `[fe80::1]:4560` for markup."""
     to.add_row(*map(Text, cells), style=style)
+
+
+def print_steps(steps: Iterable[str], goes_on: bool, as_json: bool) -> None:
+    """Print why a route table sends a message where it does; `goes_on` says whether it sends it anywhere."""
+    if as_json:
+        print_json({"sent": goes_on, "steps": list(steps)})
+    else:
+        for step in steps:
+            click.echo(step)
 
 
 def print_json(value: Any) -> None:

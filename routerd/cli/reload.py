@@ -7,6 +7,7 @@ import time
 import click
 
 from routerd.cli.log import later
+from routerd.cli.printed import print_json
 from routerd.cli.restart import Found, RestartError
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
@@ -16,7 +17,7 @@ LOOK_SECONDS = 0.02
 LINES = 200  # of the supervisor's last lines that may belong to a reload
 
 
-def run(router: Found, timeout: float) -> None:
+def run(router: Found, timeout: float, as_json: bool = False) -> None:
     """Send SIGHUP and print what the router logs about the reload. Raises RestartError, also if it is refused."""
     try:
         view = SharedView(router.prefix)
@@ -32,10 +33,18 @@ def run(router: Found, timeout: float) -> None:
         if time.monotonic() >= end:
             raise RestartError(f"router {router.id} has not read its configuration within {timeout:g} s")
         time.sleep(LOOK_SECONDS)
-    for _, level, text, *_ in later(known, journal.lines(LINES)):
-        if text.startswith("Reload"):
-            click.echo(text.removesuffix(f" process={Role.SUPERVISOR}"), err=level in ("warning", "error"))
-    if not _page(view).counters["config_taken"]:
+    taken = bool(_page(view).counters["config_taken"])
+    lines = [
+        (level, text.removesuffix(f" process={Role.SUPERVISOR}").removeprefix("Reload: "))
+        for _, level, text, *_ in later(known, journal.lines(LINES))
+        if text.startswith("Reload: ")
+    ]
+    if as_json:
+        print_json({"router": router.id, "taken": taken, "lines": [text for _, text in lines]})
+    else:
+        for level, text in lines:
+            click.echo(text, err=level in ("warning", "error"))
+    if not taken:
         raise RestartError(f"router {router.id} keeps its configuration; mend the file and reload again")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from rich.console import Console
 
 from routerd.cli import cli_options, printed
@@ -66,8 +67,9 @@ def explain(
     "trace", short_help="Send one live message along a route.", epilog=examples("routerd route trace 'D1=>B2'")
 )
 @click.argument("onward")
+@AS_JSON
 @asks
-def trace(onward: str, place: cli_options.Place) -> None:
+def trace(onward: str, as_json: bool, place: cli_options.Place) -> None:
     """Send one live message along the route ONWARD and report its way. Exit status 1: a route worker refuses it.
 
     The message passes the route workers as they run. From the last one it returns here and does not reach the last
@@ -79,8 +81,11 @@ def trace(onward: str, place: cli_options.Place) -> None:
         raise click.BadParameter(text, param_hint="ONWARD")
     route_trace = import_module("routerd.cli.route_trace")  # loads Proton, which nothing else here needs
     followed = route_trace.follow(place, way)
-    for line in route_trace.lines(followed, way):
-        click.echo(line)
+    if as_json:
+        printed.print_json(msgspec.structs.asdict(followed) | {"returning": [str(one) for one in followed.returning]})
+    else:
+        for line in route_trace.lines(followed, way):
+            click.echo(line)
     sys.exit(1 if followed.refused or followed.lost else 0)
 
 

@@ -72,19 +72,30 @@ for live in (push, who, ask):
 @table.command(short_help="Check the tables in a file.", epilog=examples("routerd table check table.rt"))
 @click.argument("file", type=FILE)
 @COMPAT
-def check(file: Path, compat: bool) -> None:
+@AS_JSON
+def check(file: Path, compat: bool, as_json: bool) -> None:
     """Report every mistake in the tables and maps of FILE, each with its line and the reason.
 
     `-` as FILE is standard input, here and in the other commands about tables.
     """
     read = Read(file, compat)
+    if as_json:
+        found = [one for _, warnings, _ in read.results for one in warnings]
+        lines = [{"line": one.line, "reason": one.reason, "text": one.shown} for one in (*found, *read.outside)]
+        parts = [{"usable": not isinstance(one, BadTableError), "summary": _summary(one)} for one, _, _ in read.results]
+        printed.print_json({"file": str(file), "parts": parts, "warnings": lines})
+    else:
+        _report(file, read)
+    sys.exit(1 if read.bad or (read.outside and not compat) else 0)
+
+
+def _report(file: Path, read: Read) -> None:
     for result, warnings, more in read.results:
         _tell(file, warnings, more)
         click.echo(f"{file}: {_summary(result)}", err=isinstance(result, BadTableError))
     _tell(file, read.outside, 0)
     if not read.results:
         click.echo(f"{file}: there is no table and no map; a table begins with newrt|start", err=True)
-    sys.exit(1 if read.bad or (read.outside and not compat) else 0)
 
 
 def _tell(file: Path, warnings: list[TableWarning], more: int) -> None:
@@ -143,12 +154,16 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
 @click.argument("old", type=FILE)
 @click.argument("new", type=FILE)
 @COMPAT
-def diff(old: Path, new: Path, compat: bool) -> None:
+@AS_JSON
+def diff(old: Path, new: Path, compat: bool, as_json: bool) -> None:
     """Show what the file NEW changes against the file OLD. Exit status 1: they differ."""
     before, after = Read(old, compat), Read(new, compat)
     changes = [*table_changes(before.used(), after.used()), *owner_changes(before.owners, after.owners)]
-    for change in changes:
-        click.echo(str(change))
+    if as_json:
+        printed.print_json([str(change) for change in changes])
+    else:
+        for change in changes:
+            click.echo(str(change))
     sys.exit(1 if changes else 0)
 
 
@@ -162,10 +177,10 @@ def diff(old: Path, new: Path, compat: bool) -> None:
 @click.argument("file", type=FILE)
 @question
 @COMPAT
-def explain_(file: Path, compat: bool, **message: Any) -> None:
+@AS_JSON
+def explain_(file: Path, compat: bool, as_json: bool, **message: Any) -> None:
     """Show where the table in FILE sends a message, and why. Exit status 1: it sends the message nowhere."""
     read = Read(file, compat)
     found = fate(read.used(), read.owners, Question(**message))
-    for step in found.steps:
-        click.echo(step)
+    printed.print_steps(found.steps, bool(found.groups), as_json)
     sys.exit(0 if found.groups else 1)

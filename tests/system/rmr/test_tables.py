@@ -159,6 +159,8 @@ def test_a_bad_table_leaves_the_old_one(router: RunningRouter, tmp_path: Path) -
     file.write_text("updatert|start|up-1\nmse|5000|-1|other:1\nupdatert|end|1\n")
     good = tool(router, "push", str(file), "--table", "ric")
     assert (good.returncode, good.stdout) == (0, "ric: update up-1 in use (1 entries)\n")
+    again = json.loads(tool(router, "push", str(file), "--table", "ric", "--json").stdout)
+    assert again["outcomes"][0]["table_id"] == "up-1"
     assert tool(router, "ask", "--table", "ric", "--mt", "5000").returncode == 0
 
 
@@ -177,6 +179,10 @@ def test_who_and_management(router: RunningRouter, connection: BlockingConnectio
     shown = tool(router, "who", "--table", "ric")
     assert shown.returncode == 0, shown.stderr
     assert [line.split()[1:3] for line in shown.stdout.splitlines() if "app1" in line] == [["app1:43086", "live"]]
+    found = json.loads(tool(router, "who", "--table", "ric", "--json").stdout)
+    assert [row["live"] for row in found["endpoints"] if row["endpoint"] == "app1:43086"] == [True]
+    asked = json.loads(tool(router, "ask", "--table", "ric", "--mt", "2000", "--json").stdout)
+    assert asked["steps"][0].endswith("line 2, mse|2000|-1|logger:30311")
 
 
 def test_only_pushers_may_push(client: Client) -> None:

@@ -1,5 +1,6 @@
 """Source routes through a running router: plain clients, lists in message annotations, workers inside."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -293,9 +294,9 @@ def test_a_tracing_context_goes_along(net: Net) -> None:
     assert list(arrived[RETURN]) == ["S1.A1", "W7.C2", "me"]
 
 
-def trace(router: RunningRouter, route: str) -> tuple[int, list[str]]:
+def trace(router: RunningRouter, route: str, *options: str) -> tuple[int, list[str]]:
     tool = Path(sys.executable).with_name("routerd")
-    command = [tool, "route", "trace", route, "--bus", router.url]
+    command = [tool, "route", "trace", route, "--bus", router.url, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines() or done.stderr.splitlines()
 
@@ -314,3 +315,6 @@ def test_a_live_message_is_followed(router: RunningRouter) -> None:
         1, ["refused, amqp", "resource-limit-exceeded", " self"]
     )  # fmt: skip
     assert trace(router, "alone")[0] == 2
+    status, lines = trace(router, "D3.D1=>S1.A1=>nobody", "--json")
+    found = json.loads("".join(lines))
+    assert (status, found["passed"][-1], found["returning"]) == (0, "S1.A1", ["S1.A1", "D3.D2", "trace"])

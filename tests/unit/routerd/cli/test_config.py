@@ -28,6 +28,17 @@ def test_check_of_a_good_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{file}: ok (2 entities)\n", "")
 
 
+def test_check_as_json(tmp_path: Path) -> None:
+    """Each finding with its line; the exit status stays."""
+    file = tmp_path / "router.conf"
+    file.write_text("router {\n workers: none\n}\nlistener {\n port: 70000\n}\n")
+    bad = CliRunner().invoke(main, ["check", "--json", str(file)])
+    assert (bad.exit_code, [one["line"] for one in json.loads(bad.output)["findings"]]) == (1, [2, 5])
+    file.write_text("listener {\n port: 5672\n}\n")
+    good = CliRunner().invoke(main, ["check", "--json", str(file)])
+    assert (good.exit_code, json.loads(good.output)["entities"]) == (0, 1)
+
+
 def test_check_tells_every_mistake(tmp_path: Path) -> None:
     file = tmp_path / "router.conf"
     file.write_text("router {\n ide: A\n}\nlistener {\n host: 127.0.0.1\n cost: 0\n}\n")

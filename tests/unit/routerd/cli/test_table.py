@@ -53,6 +53,20 @@ def test_compat_goes_on_as_the_library_does(run):
     assert "ok (2 entries" in result.output
 
 
+def test_json_is_for_programs(run):
+    """Of a check with mistakes, of a comparison and of an explanation; the exit status stays."""
+    bad = run("check", "--json", "a", a=TABLE.replace("b:1", "b") + MAP)
+    found = json.loads(bad.output)
+    assert (bad.exit_code, [part["usable"] for part in found["parts"]]) == (1, [False, True])
+    assert found["warnings"][0]["line"] == 2
+    changed = run("diff", "--json", "a", "b", a=TABLE, b=TABLE.replace("c:1", "d:1"))
+    assert (changed.exit_code, len(json.loads(changed.output))) == (1, 1)
+    way = run("explain", "--json", "a", "--mt", "1000", a=TABLE)
+    assert (way.exit_code, json.loads(way.output)["sent"]) == (0, True)
+    nowhere = run("explain", "--json", "a", "--mt", "7", a=TABLE)
+    assert (nowhere.exit_code, json.loads(nowhere.output)["sent"]) == (1, False)
+
+
 def test_show(run):
     assert "a:1,b:1" in run("show", "a", a=TABLE).output
     shown = json.loads(run("show", "--json", "a", a=TABLE + MAP).output)
