@@ -76,6 +76,8 @@ class Downlinks(Edges):
         self._link_routes = link_routes
         self._edges: dict[Key, Edge] = {}
         self._by_number: dict[int, Edge] = {}
+        self._by_container: dict[str, dict[int, Edge]] = {}  # by number
+        self._senders: dict[str, dict[int, Edge]] = {}  # by key those that have senders to it, by number
         self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
         self._asking: dict[Key, Link] = {}  # links for questions, likewise
         self._number = 0
@@ -101,19 +103,23 @@ class Downlinks(Edges):
         self._number += 1
         edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], lambda: True))
         self._edges[worker, opened.connection] = self._by_number[edge.number] = edge
+        self._by_container.setdefault(opened.container, {})[edge.number] = edge
 
     def _rival(self, opened: ConnectionOpened) -> ConnectionOpened | None:
         """Return a connection of another user with the same router id, or None.
 
         One user may connect the same edge router twice, by two connectors or for a while after a reconnect.
         """
-        there = (edge.opened for edge in self._edges.values())
-        return next((o for o in there if o.container == opened.container and o.user != opened.user), None)
+        there = (edge.opened for edge in self._by_container.get(opened.container, {}).values())
+        return next((other for other in there if other.user != opened.user), None)
 
     def closed(self, worker: int, connection: int) -> None:
         edge = self._edges.pop((worker, connection), None)
         if edge is not None:
             del self._by_number[edge.number]
+            _remove(self._by_container, edge.opened.container, edge)
+            for key in edge.senders:
+                _remove(self._senders, key, edge)
             self._streams.end(edge.streams)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
@@ -209,10 +215,13 @@ class Downlinks(Edges):
             return
         counter = edge.receivers if link.outgoing else edge.senders
         counter[key] += number
+        if not link.outgoing:
+            self._senders.setdefault(key, {})[edge.number] = edge
         if not counter[key]:
             del counter[key]
             if not link.outgoing:
                 edge.reported.discard(key)
+                _remove(self._senders, key, edge)
 
     # ---- reports to edge routers ----
 
@@ -271,7 +280,8 @@ class Downlinks(Edges):
             self._listen(now)
         if not self._changed:
             return
-        for edge in self._edges.values():
+        concerned = {number: edge for key in self._changed for number, edge in self._senders.get(key, {}).items()}
+        for edge in concerned.values():
             if edge.tracked_at:
                 self._tell(edge)
         self._changed.clear()
@@ -288,3 +298,11 @@ class Downlinks(Edges):
             LOGGER.warning("the heartbeat of %s has stopped; its connection is closed", self._peer(link))
             if (opened := self._opened(link.worker, link.connection)) is not None:
                 self._base.close_connection(link.worker, opened, SILENT)
+
+
+def _remove(edges: dict[str, dict[int, Edge]], name: str, edge: Edge) -> None:
+    """Remove an edge connection from those of a name."""
+    of_name = edges[name]
+    del of_name[edge.number]
+    if not of_name:
+        del edges[name]

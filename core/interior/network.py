@@ -264,7 +264,7 @@ class Network:
     def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileRequest.read(fields)
         node = self._topology.nodes.get(message.router)
-        update = self._sync.asked(message)
+        update = None if node is None else self._sync.asked(message, node, now)
         if update is not None and node is not None:
             via = None if node.reachable else neighbour.number
             self._answer(Answer(mobile_address(message.router), update, via))

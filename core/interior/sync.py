@@ -51,6 +51,7 @@ class MobileSync:
         self._changes: dict[str, int | None] = {}
         self._reported_at = _NEVER
         self._remotes: dict[str, Remote] = {}
+        self._answered: dict[str, tuple[int, int | None, float]] = {}  # by router: our number, its instance, the time
         # routers that have newer addresses than are known here
         self._behind: set[str] = set()
         self.seq = 0
@@ -82,10 +83,16 @@ class MobileSync:
         LOGGER.debug("addresses %d: %d added, %d gone", self.seq, len(added), len(gone))
         return MobileUpdate(self._me, self.seq, added, gone)
 
-    def asked(self, request: MobileRequest) -> MobileUpdate | None:
-        """Return the answer to a request for this router's addresses, or None if the other has the newest."""
-        if request.have_seq >= self.seq:
+    def asked(self, request: MobileRequest, node: Node, now: float) -> MobileUpdate | None:
+        """Return the answer to a node's request for this router's addresses, or None if it has the newest.
+
+        An answer has all addresses, so the same one goes to a router once in a second at most.
+        """
+        seq, instance, when = self._answered.get(node.router, (0, None, _NEVER))
+        again = (seq, instance) == (self.seq, node.instance) and now - when < INTERVAL
+        if request.have_seq >= self.seq or again:
             return None
+        self._answered[node.router] = (self.seq, node.instance, now)
         return MobileUpdate(self._me, self.seq, self._reported, absolute=True, version=request.version)
 
     # -- of other routers ----------------------------------------------------------------------------------
@@ -164,6 +171,7 @@ class MobileSync:
         for other in self._remotes.values():
             other.waiting.pop(node.router, None)
         self._behind.discard(node.router)
+        self._answered.pop(node.router, None)
         remote = self._remotes.pop(node.router, None)
         if remote is None:
             return

@@ -98,7 +98,9 @@ class Routes(Plane):
         self._patterns: dict[bool, Patterns[Route]] = {True: Patterns(), False: Patterns()}
         self._setups: dict[str, LinkRouteSetup] = {}
         self._connections: dict[Host, ConnectionOpened] = {}
+        self._served: dict[Host, dict[tuple[str, str], Route]] = {}  # by key and the identity that asks for it
         self._offers: dict[str, Offer] = {}
+        self._offered_by: dict[Host, dict[str, Offer]] = {}
         self._offered = 0
         self._lines = bursts()
 
@@ -166,30 +168,33 @@ class Routes(Plane):
         self._connections.pop(host, None)
         for offer in self.offers(host):
             self.withdraw(offer)
-        for route in self.entries():
-            for identity in list(route.hosts.get(host, ())):
-                self._drop_host(route, host, identity)
+        for (_, identity), route in list(self._served.get(host, {}).items()):
+            self._drop_host(route, host, identity)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        for host in {host for route in self._routes.values() for host in route.hosts} | set(self._connections):
+        for host in set(self._served) | set(self._connections):
             if host[0] == worker:
                 self.closed(*host)
 
     def offers(self, host: Host | None) -> list[Offer]:
         """Return the routes that a connection requests."""
-        return [offer for offer in list(self._offers.values()) if offer.host == host]
+        return [] if host is None else list(self._offered_by.get(host, {}).values())
 
     def offer(self, host: Host, name: str | None, pattern: str, outgoing: bool, container: str) -> Offer:
         """Add a route that a connection requests for its own lifetime."""
         self._offered += 1
         offer = Offer(f"offer/{self._offered}", host, name, pattern, outgoing, container)
-        self._offers[offer.identity] = offer
+        self._offers[offer.identity] = self._offered_by.setdefault(host, {})[offer.identity] = offer
         self._add_host(self._route(route_key(outgoing, None, pattern)), host, offer.identity)
         return offer
 
     def withdraw(self, offer: Offer) -> None:
         """Remove a requested route; no-op if absent."""
         if self._offers.pop(offer.identity, None) is not None:
+            of_host = self._offered_by[offer.host]
+            del of_host[offer.identity]
+            if not of_host:
+                del self._offered_by[offer.host]
             route = self._route(route_key(offer.outgoing, None, offer.pattern))
             self._drop_host(route, offer.host, offer.identity)
             self._forget_idle(route)
@@ -223,6 +228,7 @@ class Routes(Plane):
 
     def _add_host(self, route: Route, host: Host, identity: str) -> None:
         route.hosts.setdefault(host, set()).add(identity)
+        self._served.setdefault(host, {})[route.key, identity] = route
         if len(route.hosts) == 1 and len(route.hosts[host]) == 1:
             self._say("link route %s is active", route)
             self.advertise(route.key, True)
@@ -232,6 +238,10 @@ class Routes(Plane):
         if wants is None:
             return
         wants.discard(identity)
+        served = self._served[host]
+        served.pop((route.key, identity), None)
+        if not served:
+            del self._served[host]
         if wants:
             return
         del route.hosts[host]

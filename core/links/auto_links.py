@@ -45,6 +45,11 @@ class Leg(msgspec.Struct):
     tries: int = 0  # failures since the link was last active
     again: int | None = None  # when the leg is tried again, nanoseconds
 
+    @property
+    def key(self) -> "Key":
+        """Its connection."""
+        return self.worker, self.opened.connection
+
 
 class AutoLink(msgspec.Struct):
     """An auto link and the state of its legs. The agent's thread reads it, too."""
@@ -91,6 +96,8 @@ class AutoLinks(Plane):
     def __init__(self, base: Base) -> None:
         self._base = base
         self._links: dict[str, AutoLink] = {}  # by identity
+        self._by_connection: dict[Key, dict[str, Leg]] = {}  # by identity
+        self._paused: dict[tuple[str, Key], Leg] = {}  # legs that are tried again later
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
         self._lines = bursts()
@@ -121,37 +128,50 @@ class AutoLinks(Plane):
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """Attach the auto links that match an open connection."""
         self.closed(worker, opened.connection)
+        if opened.role != ROUTE_CONTAINER:
+            return
         for auto in self._links.values():
             if not _matches(auto.setup, opened):
                 continue
             leg = self._leg(auto, worker, opened)
             if opened.restored:  # the link may have outlived the core and is presented next
-                leg.again = self._base.forwarder.now + FIRST_RETRY_NS
+                self._pause(leg, FIRST_RETRY_NS)
             else:
                 self._open(leg)
 
     def closed(self, worker: int, connection: int) -> None:
         """Forget the legs of a connection that is gone. Their links went before it."""
-        for auto in self._links.values():
-            leg = auto.legs.get((worker, connection))
-            if leg is not None:
-                self._forget(leg)
+        for leg in list(self._by_connection.get((worker, connection), {}).values()):
+            self._forget(leg)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         """Forget the legs of a dead worker's connections."""
-        for auto in self._links.values():
-            for leg in [leg for leg in auto.legs.values() if leg.worker == worker]:
-                self._forget(leg)
+        for key in [key for key in self._by_connection if key[0] == worker]:
+            self.closed(*key)
 
     def _leg(self, auto: AutoLink, worker: int, opened: ConnectionOpened) -> Leg:
-        leg = auto.legs[worker, opened.connection] = Leg(auto, worker, opened)
+        key = worker, opened.connection
+        leg = auto.legs[key] = self._by_connection.setdefault(key, {})[auto.setup.identity] = Leg(auto, worker, opened)
         return leg
+
+    def _pause(self, leg: Leg, pause: int) -> None:
+        """Let a leg be tried again after so many nanoseconds."""
+        leg.again = self._base.forwarder.now + pause
+        self._paused[leg.auto.setup.identity, leg.key] = leg
+
+    def _resume(self, leg: Leg) -> None:
+        leg.again = None
+        self._paused.pop((leg.auto.setup.identity, leg.key), None)
 
     def _forget(self, leg: Leg) -> None:
         self._by_request.pop(leg.request, None)
         if leg.link is not None:
             self._by_link.pop(leg.link, None)
-        del leg.auto.legs[leg.worker, leg.opened.connection]
+        self._resume(leg)
+        of_connection = self._by_connection[leg.key]
+        del leg.auto.legs[leg.key], of_connection[leg.auto.setup.identity]
+        if not of_connection:
+            del self._by_connection[leg.key]
 
     def _end(self, leg: Leg) -> None:
         """Detach a leg that the configuration no longer has."""
@@ -165,7 +185,8 @@ class AutoLinks(Plane):
     def _open(self, leg: Leg) -> None:
         setup = leg.auto.setup
         address = leg.auto.peer_address
-        leg.state, leg.again = "attaching", None
+        self._resume(leg)
+        leg.state = "attaching"
         leg.request = self._base.names.request()
         self._by_request[leg.request] = leg
         capabilities = [FALLBACK] if setup.fallback else []
@@ -181,17 +202,18 @@ class AutoLinks(Plane):
         """
         if attach.request or not attach.restored:
             return self._by_request.get(attach.request)
-        for auto in self._links.values():
-            leg = auto.legs.get((worker, attach.connection))
+        for leg in self._by_connection.get((worker, attach.connection), {}).values():
+            auto = leg.auto
             same = auto.setup.incoming is not attach.outgoing and auto.peer_address == attach.address
-            if leg is not None and same and leg.link is None:
+            if same and leg.link is None:
                 return leg
         return None
 
     def answered(self, leg: Leg, attach: Attach, reference: int) -> None:
         """Mark a leg active: the peer has answered its attach."""
         self._by_request.pop(leg.request, None)
-        leg.request, leg.tries, leg.again = 0, 0, None
+        self._resume(leg)
+        leg.request = leg.tries = 0
         leg.link = leg.worker, attach.link, attach.generation
         leg.reference = reference
         leg.state, leg.error = "active", ""
@@ -216,7 +238,7 @@ class AutoLinks(Plane):
     def _fail(self, leg: Leg, error: Error | None) -> None:
         leg.state = "failed"
         leg.error = "" if error is None else error.description or error.condition
-        leg.again = self._base.forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
+        self._pause(leg, RETRY_NS if leg.tries else FIRST_RETRY_NS)
         leg.tries += 1
         why = leg.error or "the peer detached the link"
         self._say(logging.WARNING, "%s to %s failed: %s; the router retries", leg, why)
@@ -228,10 +250,8 @@ class AutoLinks(Plane):
 
     def step(self, now: int) -> None:
         """Attach failed legs again once their pause is over. ``now`` is in nanoseconds."""
-        for auto in self._links.values():
-            for leg in auto.legs.values():
-                if leg.again is not None and now >= leg.again:
-                    self._open(leg)
+        for leg in [leg for leg in self._paused.values() if leg.again is not None and now >= leg.again]:
+            self._open(leg)
 
 
 def _matches(setup: AutoLinkSetup, opened: ConnectionOpened) -> bool:

@@ -26,6 +26,7 @@ class Connections:
         self._admissions = admissions
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
         self._since: dict[tuple[int, int], int] = {}
+        self._by_number: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -35,7 +36,7 @@ class Connections:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """Enter a worker's new connection in place of an earlier one at its index, or close it at a limit."""
-        self._connections.pop((worker, opened.connection), None)  # a new connection goes to the end
+        self._remove((worker, opened.connection))  # a new connection goes to the end
         self._admissions.leave((worker, opened.connection))
         error = self._admissions.enter((worker, opened.connection), opened, len(self._connections))
         if error is not None:
@@ -45,9 +46,16 @@ class Connections:
             return
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
+        self._by_number[opened.number] = (worker, opened.connection)
         self._tell()
         peer = opened.container, opened.host
         LOGGER.debug("worker %d connection %d opened: container %s, host %s", worker, opened.connection, *peer)
+
+    def _remove(self, key: tuple[int, int]) -> None:
+        known = self._connections.pop(key, None)
+        self._since.pop(key, None)
+        if known is not None and self._by_number.get(known.number) == key:
+            del self._by_number[known.number]
 
     def _tell(self) -> None:
         """Publish the number of connections, which workers check before they answer an OPEN."""
@@ -60,6 +68,12 @@ class Connections:
     def entries(self) -> list[tuple[int, ConnectionOpened, int]]:
         """Return worker, connection and opening time (nanoseconds) of each connection, oldest first."""
         return [(key[0], one, self._since.get(key, 0)) for key, one in list(self._connections.items())]
+
+    def numbered(self, number: int) -> tuple[int, ConnectionOpened, int] | None:
+        """Return the connection with this number in the router, as in `entries`, or None."""
+        key = self._by_number.get(number)
+        known = None if key is None else self._connections.get(key)
+        return None if key is None or known is None else (key[0], known, self._since.get(key, 0))
 
     def find(self, worker: int, connection: int) -> ConnectionOpened | None:
         """Return what a worker reported of a connection, or None."""
@@ -88,7 +102,7 @@ class Connections:
         if known is None or known.generation != closed.generation:
             self._forwarder.stale()
             return
-        del self._connections[worker, closed.connection], self._since[worker, closed.connection]
+        self._remove((worker, closed.connection))
         self._tell()
         self._admissions.leave((worker, closed.connection))
         LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
@@ -97,7 +111,7 @@ class Connections:
         """Remove all connections of a dead worker. Return their number."""
         gone = [key for key in self._connections if key[0] == worker]
         for key in gone:
-            del self._connections[key], self._since[key]
+            self._remove(key)
         self._admissions.forget_worker(worker)
         self._tell()
         return len(gone)

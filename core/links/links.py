@@ -24,6 +24,8 @@ class Links:
         self._admissions = admissions
         self._planes = planes
         self._links: dict[tuple[int, int], Link] = {}  # by worker and index
+        self._by_identity: dict[int, Link] = {}
+        self._by_connection: dict[tuple[int, int], dict[int, Link]] = {}  # by index, of each connection that has some
         self._identity = 0
 
     def __len__(self) -> int:
@@ -37,6 +39,14 @@ class Links:
         """Return a worker's link of this index and generation, or None."""
         found = self._links.get((worker, link))
         return found if found is not None and found.generation == generation else None
+
+    def identified(self, identity: int) -> Link | None:
+        """Return the link with this number in the router, or None."""
+        return self._by_identity.get(identity)
+
+    def of_connection(self, worker: int, connection: int) -> list[Link]:
+        """Return the links of a worker's connection."""
+        return list(self._by_connection.get((worker, connection), {}).values())
 
     def enter(
         self,
@@ -55,7 +65,9 @@ class Links:
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
         self._identity += 1
-        link = self._links[worker, attach.link] = Link(
+        if (former := self._links.get((worker, attach.link))) is not None:
+            self._remove(former)
+        link = Link(
             worker,
             attach.link,
             attach.generation,
@@ -72,6 +84,8 @@ class Links:
             router_initiated=attach.router_initiated,
             routed=routed,
         )
+        self._links[worker, link.link] = self._by_identity[link.identity] = link
+        self._by_connection.setdefault((worker, link.connection), {})[link.link] = link
         how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
         what = TYPES[kind] if kind else "anonymous" if address is None else address.key
         where = worker, attach.connection
@@ -95,8 +109,15 @@ class Links:
             self._forget(link, None)
         return len(gone)
 
+    def _remove(self, link: Link) -> None:
+        del self._links[link.worker, link.link], self._by_identity[link.identity]
+        of_connection = self._by_connection[link.worker, link.connection]
+        del of_connection[link.link]
+        if not of_connection:
+            del self._by_connection[link.worker, link.connection]
+
     def _forget(self, link: Link, detach: Detach | None) -> None:
-        del self._links[link.worker, link.link]
+        self._remove(link)
         if link.guarded is not None:
             link.guarded.attached(link.outgoing, -1)
         if link.scope:

@@ -1,5 +1,7 @@
 """The entity type `router.address`."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from core.addresses.addresses import Address, Rule
@@ -75,6 +77,15 @@ class Addresses(Table):
         routes = core.find(Routes)
         entries = [] if routes is None else routes.entries()
         return [*(one for one in core.addresses.entries() if self._used(one)), *entries]
+
+    def among(self, name: str | None, identity: str | None) -> Iterable[Address | Route]:
+        """Return the address of this key, and link routes, which share keys with none."""
+        routes = self._view.core.find(Routes)
+        known = self._view.core.addresses.known(name or "" if identity is None else identity)
+        return [
+            *([] if known is None or not self._used(known) else [known]),
+            *([] if routes is None else routes.entries()),
+        ]
 
     def _used(self, address: Address) -> bool:
         """Whether anything uses an address; one that the core's thread has just forgotten is not used."""

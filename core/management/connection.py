@@ -17,6 +17,9 @@ CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management
 ROLES_OF_ROUTERS = ("inter-router", "edge")
 
 
+Entry = tuple[int, ConnectionOpened, int]  # worker, connection, opening time
+
+
 class ConnectionRow(msgspec.Struct, frozen=True):
     """A connection as a row."""
 
@@ -27,10 +30,10 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     active: bool = True
 
 
-def _host(row: ConnectionRow) -> str:
+def _host(opened: ConnectionOpened) -> str:
     """Return the host; a connector's without brackets around an IPv6 address, as qdrouterd shows it."""
-    host = row.opened.host
-    return host.replace("[", "", 1).replace("]", "", 1) if row.opened.connector else host
+    host = opened.host
+    return host.replace("[", "", 1).replace("]", "", 1) if opened.connector else host
 
 
 def _direction(row: ConnectionRow) -> str:
@@ -62,9 +65,9 @@ class Connections(Table):
     DESCRIPTION = "A connection to the router."
     OPERATIONS = ("READ", "UPDATE")
     COLUMNS = (
-        Column("name", "string", "connection/ and the host.", lambda r: f"connection/{_host(r)}"),
+        Column("name", "string", "connection/ and the host.", lambda r: f"connection/{_host(r.opened)}"),
         Column("identity", "string", "Number of the connection in this router.", lambda r: str(r.opened.number)),
-        Column("host", "string", "Address and port of the peer.", _host),
+        Column("host", "string", "Address and port of the peer.", lambda r: _host(r.opened)),
         Column(
             "role", "string", "Role of the connection, as its listener or connector has it.", lambda r: r.opened.role
         ),
@@ -97,23 +100,29 @@ class Connections(Table):
         self.standard.remove("worker")  # qpid-dispatch has no such attribute
         self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation
 
-    def rows(self) -> list[ConnectionRow]:
-        view = self._view
-        last = _last_deliveries(view)
-        entries = list(view.core.connections.entries())
+    def rows(self) -> list[Entry]:
+        entries = self._view.core.connections.entries()
+        if not self._closing:
+            return entries
         self._closing &= {_name(worker, opened) for worker, opened, _ in entries}
-        edges = view.core.find(Edges)
-        return [
-            ConnectionRow(
-                worker,
-                opened,
-                view.seconds_since(since),
-                view.seconds_since(when) if (when := last.get((worker, opened.connection))) else None,
-                edges is None or opened.role != "edge" or edges.is_active(worker, opened.connection),
-            )
-            for worker, opened, since in entries
-            if _name(worker, opened) not in self._closing
-        ]
+        return [entry for entry in entries if _name(entry[0], entry[1]) not in self._closing]
+
+    def among(self, name: str | None, identity: str | None) -> list[Entry]:
+        """Return the connection with this number, or those of this host."""
+        if identity is None:
+            return [entry for entry in self.rows() if name is not None and name.endswith(_host(entry[1]))]
+        entry = self._view.core.connections.numbered(int(identity)) if identity.isdecimal() else None
+        return [] if entry is None or _name(entry[0], entry[1]) in self._closing else [entry]
+
+    def row(self, entry: Entry) -> ConnectionRow:
+        """Return a connection with its times."""
+        worker, opened, since = entry
+        view, edges = self._view, self._view.core.find(Edges)
+        last = _last_delivery(view, worker, opened.connection)
+        active = edges is None or opened.role != "edge" or edges.is_active(worker, opened.connection)
+        return ConnectionRow(
+            worker, opened, view.seconds_since(since), view.seconds_since(last) if last else None, active
+        )
 
     def update(self, request: Request) -> Response:
         """Close the connection, or switch its protocol trace."""
@@ -166,13 +175,7 @@ def _name(worker: int, opened: ConnectionOpened) -> tuple[int, int, int]:
     return worker, opened.connection, opened.generation
 
 
-def _last_deliveries(view: View) -> dict[tuple[int, int], int]:
-    """Return when the links of each connection had their last delivery, in nanoseconds."""
-    last: dict[tuple[int, int], int] = {}
-    forwarder = view.core.forwarder
-    for link in view.core.links.entries():
-        when = forwarder.link_last(link.worker, link.link, link.generation)
-        key = (link.worker, link.connection)
-        if when > last.get(key, 0):
-            last[key] = when
-    return last
+def _last_delivery(view: View, worker: int, connection: int) -> int:
+    """Return when the links of a connection had their last delivery, in nanoseconds; 0: none has had one."""
+    links, forwarder = view.core.links.of_connection(worker, connection), view.core.forwarder
+    return max((forwarder.link_last(worker, link.link, link.generation) for link in links), default=0)

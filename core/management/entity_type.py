@@ -79,11 +79,15 @@ class EntityType:
             "type": self.schema.long_name
         }
 
+    def among(self, name: str | None, identity: str | None) -> Iterable[Any]:
+        """Return the entities that may have this identity and name: all, unless a table knows better."""
+        return self.rows()
+
     def find(self, name: str | None, identity: str | None) -> Any:
         """Return the row of an entity with this identity or name. Raises ManagementError."""
         if name is None and identity is None:
             raise ManagementError(BAD_REQUEST, f"No name or identity provided; give that of one {self.schema.name}")
-        for entity in self.rows():
+        for entity in self.among(name, identity):
             row = self.row(entity)
             if identity is not None and str(self.columns["identity"](row)) != identity:
                 continue

@@ -116,6 +116,13 @@ class Links(Table):
     def rows(self) -> list[Link]:
         return self._view.core.links.entries()
 
+    def among(self, name: str | None, identity: str | None) -> list[Link]:
+        """Return the link with this number, or those of this name."""
+        if identity is None:
+            return [link for link in self.rows() if link.name == name]
+        link = self._view.core.links.identified(int(identity)) if identity.isdecimal() else None
+        return [] if link is None else [link]
+
     def prepare(self, page: list[Link], names: list[str]) -> None:
         """Ask the workers about receivers if the columns need it."""
         self._seen = {}

@@ -11,6 +11,7 @@ import subprocess
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from tests.fuzz import material
@@ -18,6 +19,7 @@ from tests.fuzz import material
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "fuzz" / "targets"
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+MOST = 200_000  # octets of a corpus
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", *WARNINGS, f"-I{ROOT}"]
@@ -64,9 +66,11 @@ class Target:
         return files
 
     def pack(self, folder: Path) -> None:
-        """Make the corpus of the files in a folder."""
-        inputs = {file.read_bytes() for file in folder.iterdir()}
-        self.corpus.write_text("".join(sorted(f"{base64.b64encode(octets).decode()}\n" for octets in inputs)))
+        """Make the corpus of the files in a folder, but for the longest if together they are too long."""
+        inputs = sorted({file.read_bytes() for file in folder.iterdir()}, key=lambda octets: (len(octets), octets))
+        lines = [f"{base64.b64encode(octets).decode()}\n" for octets in inputs]
+        sizes = accumulate(map(len, lines))
+        self.corpus.write_text("".join(sorted(line for line, size in zip(lines, sizes, strict=True) if size <= MOST)))
 
     def prepare(self, folder: Path) -> dict[str, str]:
         """Write what the target needs, and return the environment that names it."""

@@ -57,7 +57,8 @@ def fuzz(target: Target, program: list[str], seconds: float, seed: int) -> Outco
     target.unpack(known)
     before = set(FOUND.iterdir())
     options = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed}", f"-max_len={target.longest}"]
-    options += [f"-timeout={PER_INPUT_S}", f"-rss_limit_mb={MEMORY_MB}", "-print_final_stats=1", "-use_value_profile=1"]
+    options += [f"-timeout={PER_INPUT_S}", f"-report_slow_units={PER_INPUT_S}", f"-rss_limit_mb={MEMORY_MB}"]
+    options += ["-print_final_stats=1", "-use_value_profile=1"]
     options += [f"-artifact_prefix={FOUND}/{target.name}-", str(own), str(known)]
     start = time.monotonic()
     with log.open("wb") as file:

@@ -1,64 +1,106 @@
-"""What one event costs the core's control plane does not grow with the number of connections, links and addresses."""
+"""What one event costs the core's control plane does not grow with what peers, or the configuration, make many."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
-
-import msgspec
+import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH
+from shm.contract.control import LinkRouteSetup, Setup
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach
-from tests.support.beds.control import Bed
+from shm.contract.routing import AutoLinkSetup, Routing
+from tests.support.beds.crowd import Crowd, Event
 
 FEW, MANY = 100, 400
+SOME = 20  # events of a kind that are counted
 GROWTH = 1.25
+STRANGER = 50_000  # connections and links that have nothing to do with the crowd
 
 
-class Lines:
-    """Counts the lines of Python that run meanwhile, in functions that begin meanwhile."""
-
-    def __enter__(self) -> "Lines":
-        self.count = 0
-        sys.settrace(self._trace)
-        return self
-
-    def _trace(self, _: FrameType, event: str, __: Any) -> "Callable[..., Any]":
-        self.count += event == "line"
-        return self._trace
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+def setup(mode: str = "standalone", auto: int = 0, routes: int = 0) -> Setup:
+    links = [AutoLinkSetup(f"a{i}", f"q.{i}", True, 0, container=f"broker{i}") for i in range(auto)]
+    link_routes = [LinkRouteSetup(bool(i % 2), prefix=f"q{i}", container=f"broker{i}") for i in range(routes)]
+    return Setup(
+        "core", 1, 1, "/none", "me", "0", 1, [-1], mode=mode, routing=Routing(auto_links=links), link_routes=link_routes
+    )
 
 
-def costs(n: int) -> dict[str, float]:
-    """The lines of one event of each kind, with ``n`` connections, each with a sender and a receiver of its own address
-    and a receiver that shares one with all others."""
-    bed = Bed()
-    events: dict[str, list[tuple[int, msgspec.Struct]]] = {
-        "open": [(C_CONNECTION_OPENED, ConnectionOpened(i, 1, f"c{i}", f"h{i}:1")) for i in range(n)],
-        "attach_sender": [(C_ATTACH, Attach(i, 1, i, "to", False, f"own.{i}")) for i in range(n)],
-        "attach_anonymous": [(C_ATTACH, Attach(n + i, 1, i, "any", False, None)) for i in range(n)],
-        "attach_receiver": [(C_ATTACH, Attach(2 * n + i, 1, i, "from", True, f"own.{i}")) for i in range(n)],
-        "share_receiver": [(C_ATTACH, Attach(3 * n + i, 1, i, "all", True, "shared")) for i in range(n)],
-        "detach": [(C_DETACH, Detach(i, 1)) for i in range(4 * n)],
-        "close": [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in range(n)],
-    }
-    found = {}
-    for name, some in events.items():
-        count = 0
-        for kind, payload in some:
-            bed.say(kind, payload)
-            with Lines() as lines:
-                bed.core.step(1)
-            count += lines.count
-            bed.heard()
-        found[name] = count / len(some)
-    assert len(bed.core.links) == len(bed.core.connections) == 0
-    return found
+def opened(number: int, container: str, role: str = "normal") -> Event:
+    return C_CONNECTION_OPENED, ConnectionOpened(number, 1, container, f"h{number}:1", role=role, number=number + 1)
 
 
-def test_events_cost_as_much_among_many() -> None:
-    """Connections that open and close, links that come and go."""
-    few, many = costs(FEW), costs(MANY)
-    assert {name: (few[name], cost) for name, cost in many.items() if cost > few[name] * GROWTH} == {}
+def attach(number: int, connection: int, outgoing: bool, address: str | None, *capabilities: str) -> Event:
+    return C_ATTACH, Attach(number, 1, connection, f"l{number}", outgoing, address, capabilities=list(capabilities))
+
+
+def strangers(crowd: Crowd) -> None:
+    """Clients that come, attach a link of their own, and go."""
+    numbers = range(STRANGER, STRANGER + SOME)
+    crowd.count("stranger opens", [opened(i, f"stranger{i}") for i in numbers])
+    crowd.count("stranger attaches", [attach(i, i, bool(i % 2), f"strange.{i}") for i in numbers])
+    crowd.turn("turn", 0)
+    crowd.turn("turn after a second", 1)
+    crowd.count("stranger detaches", [(C_DETACH, Detach(i, 1)) for i in numbers])
+    crowd.count("stranger closes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in numbers])
+
+
+def clients(n: int) -> Crowd:
+    """Each with a sender and a receiver of its own address, and a receiver that shares one with all others."""
+    crowd = Crowd(setup())
+    crowd.count("client opens", [opened(i, f"c{i}") for i in range(n)])
+    crowd.count("sender attaches", [attach(i, i, False, f"own.{i}") for i in range(n)])
+    crowd.count("anonymous sender attaches", [attach(n + i, i, False, None) for i in range(n)])
+    crowd.count("receiver attaches", [attach(2 * n + i, i, True, f"own.{i}") for i in range(n)])
+    crowd.count("shared receiver attaches", [attach(3 * n + i, i, True, "shared") for i in range(n)])
+    strangers(crowd)
+    crowd.count("client detaches", [(C_DETACH, Detach(i, 1)) for i in range(4 * n)])
+    crowd.count("client closes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in range(n)])
+    assert len(crowd.core.links) == len(crowd.core.connections) == 0
+    return crowd
+
+
+def auto_links(n: int) -> Crowd:
+    """Configured ones, each with its broker."""
+    crowd = Crowd(setup(auto=n))
+    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(n))
+    strangers(crowd)
+    crowd.count("broker goes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in range(SOME)])
+    return crowd
+
+
+def link_routes(n: int) -> Crowd:
+    """Configured ones, each with its broker."""
+    crowd = Crowd(setup(routes=n))
+    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(n))
+    strangers(crowd)
+    routed = [attach(i, 0, bool(i % 2), f"q{i}.x") for i in range(SOME)]
+    crowd.count("routed link attaches", routed)
+    crowd.count("broker goes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in range(n - SOME, n)])
+    return crowd
+
+
+def edge_links(i: int) -> list[Event]:
+    """What an edge router attaches, and a sender of one of its clients."""
+    return [
+        attach(4 * i, i, True, f"edge{i}", "qd.router-edge-downlink"),
+        attach(4 * i + 1, i, True, "_$qd.edge_addr_tracking"),
+        attach(4 * i + 2, i, False, "_$qd.edge_heartbeat"),
+        attach(4 * i + 3, i, False, f"beyond.{i}"),
+    ]
+
+
+def edges(n: int) -> Crowd:
+    """Edge routers, each with a client that sends to an address of its own."""
+    crowd = Crowd(setup("interior"))
+    crowd.do(opened(i, f"edge{i}", "edge") for i in range(n - SOME))
+    crowd.do(event for i in range(n - SOME) for event in edge_links(i))
+    late = range(n - SOME, n)
+    crowd.count("edge router opens", [opened(i, f"edge{i}", "edge") for i in late])
+    crowd.count("edge router attaches", [event for i in late for event in edge_links(i)])
+    crowd.count("edge router closes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in late])
+    return crowd
+
+
+@pytest.mark.parametrize("many", [clients, auto_links, link_routes, edges], ids=lambda many: str(many.__name__))
+def test_events_cost_as_much_among_many(many: object) -> None:
+    """Connections open and close, and links come and go: those of the crowd, and those of others."""
+    assert callable(many)
+    few, more = many(FEW).costs, many(MANY).costs
+    assert {name: (few[name], cost) for name, cost in more.items() if cost > few[name] * GROWTH} == {}
