@@ -1,6 +1,6 @@
 """Make Debian packages of what `make build` has installed: routerd, and routerd-flowlog with pyarrow.
 
-    .venv/bin/python package/deb.py --wheel FILE [--version V] [--compress xz] [--only routerd] FOLDER
+    .venv/bin/python package/deb.py --wheel FILE [--version V] [--compress zstd] [--only routerd] FOLDER
 
 /opt/routerd becomes a virtual environment of the distribution's python3: the wheel with the engine built in, and the
 installed distributions that the wheel requires, file by file. Nothing is fetched. DEBFULLNAME and DEBEMAIL of the
@@ -92,7 +92,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--wheel", type=Path, required=True)
     options.add_argument("--version", default=made_version())
-    options.add_argument("--compress", default="xz", choices=["xz", "gzip", "none"])
+    options.add_argument("--compress", default="zstd", choices=["zstd", "xz", "none"])
     options.add_argument("--only", choices=list(DESCRIBED))
     options.add_argument("folder", type=Path)
     given = options.parse_args()
@@ -192,13 +192,7 @@ def pack(tree: Path, name: str, given: argparse.Namespace) -> Path:
     """Compile the Python files of a tree, describe it, and make the package."""
     architecture = output("dpkg", "--print-architecture").strip()
     moment = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "-C", ROOT, "log", "-1", "--format=%ct") or 0)
-    libraries = sorted(file for file in (tree / HOME).rglob("*.so*") if file.is_file())
-    for library in libraries:
-        library.chmod(0o644)
-    if libraries:
-        # They name the libraries of the interpreter that compiled them, which is at another place here.
-        subprocess.run(["chrpath", "-d", *libraries], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        subprocess.run(["strip", "--strip-unneeded", *libraries], check=True)
+    libraries = stripped(tree) if name == "routerd" else []
     notes = tree / "usr/share/doc" / name
     notes.mkdir(parents=True, exist_ok=True)
     (notes / "copyright").write_text(copyright_of(tree))
@@ -230,6 +224,16 @@ def pack(tree: Path, name: str, given: argparse.Namespace) -> Path:
     packing = ["dpkg-deb", "--root-owner-group", f"-Z{given.compress}", "--build", tree, made]
     subprocess.run(packing, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"SOURCE_DATE_EPOCH": str(moment)})
     return made
+
+
+def stripped(tree: Path) -> list[Path]:
+    """Return the native libraries of a tree, without what only their makers need."""
+    libraries = sorted((tree / HOME).rglob("*.so"))
+    # Ours name a folder of the interpreter that compiled them, which is at another place here.
+    ours = [library for library in libraries if library.is_relative_to(tree / SITE / "routerd")]
+    subprocess.run(["chrpath", "-d", *ours], capture_output=True, check=False)  # it fails where there is nothing to do
+    subprocess.run(["strip", "--strip-unneeded", *libraries], check=True)
+    return libraries
 
 
 def depends(name: str, version: str, libraries: list[Path]) -> Iterator[str]:

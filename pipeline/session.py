@@ -41,7 +41,6 @@ ALONE: Final = {
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
     "spark.sql.files.maxPartitionBytes": "64m",
 }
-WORKERS_PATH: Final = "spark.executorEnv.PYTHONPATH"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Each job has its own code, which runs for seconds: the second compiler saves less time than it takes, except for what
 # runs millions of times. Nobody waits for a single message, so a garbage collection may stop everything.
@@ -89,7 +88,7 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
 
 
 def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSession.Builder:
-    settings = {**RULES, WORKERS_PATH: str(Path(__file__).parents[1])}  # where an installed pipeline is
+    settings = dict(RULES)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         check_java()

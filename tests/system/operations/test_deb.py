@@ -102,8 +102,9 @@ def test_the_scripts_are_shell(tree: Path) -> None:
 @pytest.mark.skipif(not shutil.which("lintian"), reason="install the Debian package lintian to check the package")
 def test_lintian_finds_nothing(package: Path) -> None:
     """Each exception stands in package/lintian-overrides with its reason."""
-    command = [shutil.which("lintian") or "", "--fail-on", "error,warning", package]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    packed = ("uses-no-compression-for-control-tarball", "uses-no-compression-for-data-tarball")  # by this test
+    command = [shutil.which("lintian") or "", "--fail-on", "error,warning", f"--suppress-tags={','.join(packed)}"]
+    found = subprocess.run([*command, package], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
 
 

@@ -27,6 +27,7 @@ def commands() -> dict[str, str]:
     }
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(not ASKED, reason="it takes a minute, and two the first time: make test-packages runs it")
 def test_the_page_works_under_load(tmp_path: Path) -> None:
     """Install, open, upgrade, an upgrade that the configuration forbids, roll back, remove, purge: no client is
