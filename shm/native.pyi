@@ -6,6 +6,8 @@ from typing_extensions import Buffer, disjoint_base
 
 MAX_WORKERS: Final[int]
 RING_CAPACITY: Final[int]
+LINK_CREDIT: Final[int]
+LINK_CREDIT_MOST: Final[int]
 CORE_ARENA_BYTES: Final[int]
 BOARD_ROOM: Final[int]
 JOURNAL_BYTES: Final[int]

@@ -18,7 +18,7 @@ from core.links.link import Edges, Link
 from core.links.local import RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
-from core.links.terminus import EDGE, Place, shared
+from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -180,7 +180,7 @@ class Downlinks(Edges):
             return ONE_WAY
         return NO_EDGE if name == LOOKUP else self._at(f"L{HEARTBEAT}", capacity=BEATS)
 
-    def _at(self, key: str, wants_override: bool = False, capacity: int = 250) -> Place:
+    def _at(self, key: str, wants_override: bool = False, capacity: int = MAX_CAPACITY) -> Place:
         address = self._addresses.of_key(key)
         return Place(address, address.handle, wants_override, capacity)
 

@@ -29,7 +29,7 @@ from core.interior.message import BadMessageError
 from core.links.base import Base
 from core.links.link import Edges, Link
 from core.links.streams import Streams
-from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
+from core.links.terminus import EDGE, Place, shared
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -179,7 +179,7 @@ class Uplink(Edges):
         key, outgoing = what.side
         address = self._addresses.of_key(key)
         beyond = not outgoing or key in self._beyond
-        return Place(address, address.handle if beyond else self._parked, capacity=MAX_CAPACITY)
+        return Place(address, address.handle if beyond else self._parked)
 
     def refused(self, refused: LinkRefused) -> None:
         """Forget a requested link that the interior router refused or whose connection is gone."""

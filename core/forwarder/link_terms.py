@@ -14,6 +14,7 @@ class LinkTerms(msgspec.Struct, frozen=True):
     outgoing: bool
     address: int = 0  # handle; 0: anonymous, with the rights of `scope`
     capacity: int = 0  # credit of a sender
+    grows: bool = False  # a fast sender gets more credit (settlement/credit.c)
     granted: int = 0  # credit that the sender already has; below 0: it overran
     settles: bool = False  # the receiver gets settled messages only
     scope: int = 0  # number of an anonymous sender's rights

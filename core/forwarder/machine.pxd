@@ -153,7 +153,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         core_link *next
         core_address *address
         core_link *pair
-        uint8_t worker, kind
+        uint8_t worker, kind, growth
         core_text *text
         uint32_t scope, count, withheld, capacity, edge
         uint64_t streams

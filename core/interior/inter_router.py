@@ -17,7 +17,7 @@ from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.streams import Streams
-from core.links.terminus import INTER_ROUTER
+from core.links.terminus import INTER_ROUTER, Credit
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class InterRouters(Plane):
         return inter_router
 
     def add_link(
-        self, inter_router: InterRouter, attach: Attach, kind: int, capacity: int, granted: int
+        self, inter_router: InterRouter, attach: Attach, kind: int, credit: Credit
     ) -> tuple[int, int] | None:
         """Enter a link in the forwarder's table.
 
@@ -239,7 +239,7 @@ class InterRouters(Plane):
             inter_router.place,
             kind,
             priority,
-            LinkTerms(attach.outgoing, capacity=capacity, granted=granted),
+            LinkTerms(attach.outgoing, capacity=credit.capacity, grows=credit.grows, granted=credit.granted),
         ):
             return None
         if kind == CONTROL_LINK:

@@ -13,7 +13,7 @@ from core.addresses.addresses import FALLBACK, mobile_text
 from core.forwarder.forward import StreamLinks
 from core.links.base import Base
 from core.links.plane import Plane
-from core.links.terminus import NO_ROOM
+from core.links.terminus import NO_ROOM, credit_of
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, LinkRefused
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Streams(Plane):
         """Enter a requested link in the forwarder's table. Return False if the table is full."""
         pool = self._by_request.pop(attach.request)
         pool.asked.discard(attach.request)
-        capacity = max(1, attach.capacity)
+        capacity = credit_of(attach).capacity
         if self._links.add_link(pool.handle, worker, attach.link, attach.generation, capacity):
             return True
         self._forwarder.bad()

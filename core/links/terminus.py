@@ -8,6 +8,7 @@ import msgspec
 from core.addresses.addresses import BEYOND, Address, Identity
 from core.addresses.names import Names
 from shm.contract.payloads import Attach, Error
+from shm.native import LINK_CREDIT, LINK_CREDIT_MOST
 
 MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, since credit is a promise of memory
 
@@ -62,7 +63,7 @@ class Place(msgspec.Struct, frozen=True):
     address: Address | None = None
     handle: int = 0
     wants_override: bool = False
-    capacity: int = 250
+    capacity: int = MAX_CAPACITY
 
 
 def shared(key: str) -> bool:
@@ -123,18 +124,29 @@ def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
     )
 
 
-def granted_credit(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
-    """Return the capacity of a link, and the value for its worker, 0 if the worker already knows it."""
-    capacity = max(1, min(attach.capacity, most))
+class Credit(msgspec.Struct, frozen=True):
+    """The credit of a link: ``capacity`` in deliveries, of which its sender has ``granted`` already.
+
+    ``grows``: nobody has configured it, so that a fast sender gets more. ``reported`` is the value for the link's
+    worker, 0 if that knows it already.
+    """
+
+    capacity: int
+    granted: int = 0
+    grows: bool = False
+    reported: int = 0
+
+
+def credit_of(attach: Attach, address: Address | None = None, place: Place | None = None) -> Credit:
+    """Return the credit of a link, which leads to ``place`` if it is one of an edge connection."""
+    most = MAX_CAPACITY if place is None else place.capacity
+    capacity = max(1, min(attach.capacity or LINK_CREDIT, most))
     own = 0 if address is None or attach.outgoing else address.rule.capacity
-    if attach.restored or attach.request or not 0 < own < capacity:
-        return capacity, 0
-    return own, own
-
-
-def granted(attach: Attach, capacity: int) -> int:
-    """Return the credit that the sender of a link already has."""
-    return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
+    granted = max(-MAX_CAPACITY, attach.granted) if attach.restored else 0
+    if not (attach.restored or attach.request) and 0 < own < capacity:
+        return Credit(own, reported=own)
+    grows = not (attach.capacity or own or attach.outgoing) and most >= LINK_CREDIT_MOST
+    return Credit(capacity, granted if grows else min(granted, capacity), grows)
 
 
 def reported_text(attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:

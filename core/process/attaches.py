@@ -20,19 +20,17 @@ from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.links.terminus import (
     INTER_ROUTER,
-    MAX_CAPACITY,
     NO_CONNECTION,
     NO_CONTROL,
     NO_ROOM,
     ROUTE_CONTAINER,
     Place,
     Terminus,
+    credit_of,
     decide,
     denied,
-    granted_credit,
     reported_text,
 )
-from core.links.terminus import granted as granted_to
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 1.0 part 2.8.2)
@@ -205,9 +203,7 @@ class Attaches:
             return
         if not (attach.restored or attach.request):
             self._base.post(worker, Attached(attach.link, attach.generation))
-        capacity = max(1, min(attach.capacity, MAX_CAPACITY))
-        granted = granted_to(attach, capacity)
-        if (added := inter_routers.add_link(inter_router, attach, kind, capacity, granted)) is None:
+        if (added := inter_routers.add_link(inter_router, attach, kind, credit_of(attach))) is None:
             self._base.forwarder.bad()
             self._base.post(worker, Detach(attach.link, attach.generation, NO_ROOM))
             return
@@ -220,11 +216,11 @@ class Attaches:
         address, terminus, place = lead.address, lead.terminus, lead.place
         # a link that this router began gets no answer, so its worker looks for no keys
         to_table = address is not None and address.key in self._base.addresses.tables and not attach.router_initiated
-        capacity, reported = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
+        credit = credit_of(attach, address, place)
         # The answer goes first, so the link is open before credit or messages reach it.
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            answer = Attached(attach.link, attach.generation, generated, to_table=to_table, capacity=reported)
+            answer = Attached(attach.link, attach.generation, generated, to_table=to_table, capacity=credit.reported)
             self._base.post(worker, answer)
         scope = 0
         tenant = connection.tenant if connection and not attach.router_initiated else ""
@@ -234,8 +230,9 @@ class Attaches:
         terms = LinkTerms(
             attach.outgoing,
             handle if place is None else place.handle,
-            capacity,
-            granted=granted_to(attach, capacity),
+            credit.capacity,
+            grows=credit.grows,
+            granted=credit.granted,
             settles=attach.outgoing and attach.snd_settle_mode == SETTLED,
             scope=scope,
             annotated=place is not None or (connection is not None and connection.annotations != 0),

@@ -79,7 +79,7 @@ def name_of(connector: Connector) -> str:
     return connector.name or f"connector/{connector.host}:{connector.port}"
 
 
-def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslProfile]) -> ConnectorSetup:
+def connector_setup(one: Connecting, link_capacity: int | None, profiles: Sequence[SslProfile]) -> ConnectorSetup:
     """Return the set-up of a connector for its worker."""
     connector = one.connector
     return same(
@@ -95,12 +95,12 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
     )
 
 
-def common_terms(one: Listener | Connector, link_capacity: int) -> dict[str, Any]:
+def common_terms(one: Listener | Connector, link_capacity: int | None) -> dict[str, Any]:
     """Return what the set-ups of listeners and connectors derive alike from their entities."""
     return {
         "max_frame_size": max(one.max_frame_size, MIN_FRAME_SIZE),
         "max_sessions": min(one.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
-        "link_capacity": one.link_capacity or link_capacity,
+        "link_capacity": one.link_capacity or link_capacity or 0,
         "sasl_mechanisms": one.mechanisms,
         "logged_parts": components(one.message_logging_components),
         "ockam": ockam_setup(one),

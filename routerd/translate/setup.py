@@ -217,7 +217,7 @@ def _sockets(listeners: Sequence[ListenerSetup]) -> list[int]:
     return [fd for one in listeners for fd in one.fds]
 
 
-def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslProfile]) -> ListenerSetup:
+def _listener(listening: Listening, link_capacity: int | None, profiles: Sequence[SslProfile]) -> ListenerSetup:
     listener = listening.listener
     return same(
         listener,

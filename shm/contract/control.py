@@ -38,7 +38,7 @@ class TransportSetup(msgspec.Struct, frozen=True, kw_only=True):
     max_sessions: int = 32768
     max_session_frames: int = 0  # 0: the worker's default
     idle_timeout_seconds: int = 16
-    link_capacity: int = 250
+    link_capacity: int = 0  # 0: the default, with which a fast sender gets more
     strip_annotations: str = "both"
     tls: TlsSetup | None = None
     policy_vhost: str = ""
@@ -165,7 +165,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     addresses: list[AddressSetup] = []
     logs: list[LogSetup] = []
     default_distribution: str = "balanced"
-    link_capacity: int = 250
+    link_capacity: int = 0  # of connections that route tables ask for; 0: the default
     busy_poll_us: int = 0
     accepting: bool = True
     management: Management | None = None  # for the core: what its management agent serves

@@ -105,7 +105,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
 
     ``outgoing`` is the router's view: the peer of an outgoing link is its receiver. ``address`` is the
     source's address of an outgoing link and the target's of an incoming one; None is null. The settle modes
-    are those of AMQP 1.0 part 2.8.2 and 2.8.3. ``capacity`` is the listener's linkCapacity, in deliveries.
+    are those of AMQP 1.0 part 2.8.2 and 2.8.3. ``capacity`` is the configured linkCapacity, in deliveries; 0: none is.
 
     The core answers a restored link only to refuse it. A restored link's ``address`` may be generated, and
     ``granted`` is the credit that its sender still has; it is negative if the sender has overrun it.
@@ -124,7 +124,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     capabilities: list[str] = []
     snd_settle_mode: int = 2
     rcv_settle_mode: int = 0
-    capacity: int = 250
+    capacity: int = 0
     restored: bool = False
     granted: int = 0
     request: int = 0

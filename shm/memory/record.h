@@ -19,6 +19,8 @@
 #define ROUTERD_NIL UINT32_MAX     /* no block, no link */
 #define ROUTERD_MAX_WORKERS 64u    /* arenas: 0..workers-1 belong to the workers, number `workers` to the core */
 #define ROUTERD_PRIORITIES 10u
+#define ROUTERD_LINK_CREDIT 250u       /* of a sending link without a configured linkCapacity */
+#define ROUTERD_LINK_CREDIT_MOST 1000u /* and what the core lets it grow to */
 
 typedef struct {
     uint8_t type;          /* enum routerd_action or routerd_work */

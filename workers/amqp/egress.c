@@ -106,9 +106,11 @@ __attribute__((noinline, cold)) static void out_fail(pump *p, out_delivery *o)
     out_drop(p, o);
 }
 
-/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list. */
+/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list.  Those of a receiver
+ * that is only slower hold up their sender, so there are no more than it has credit. */
 static void drop_presettled(pump *p, worker_link *k)
 {
+    if (k->grows && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && k->queue_first && !k->queue_first->waits) return;
     out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         out_delivery *next = o->next;

@@ -65,7 +65,7 @@ cdef class FramedTransport(PumpPart):
         elif which == 1: c.framed.other = k
         elif which == 2: c.framed.out = k
         else: c.framed.back = k
-        return pool_index(&self.pump.p.links, k), k.slot.generation, k.capacity
+        return pool_index(&self.pump.p.links, k), k.slot.generation, link_configured(k)
 
     def link_open(self, uint32_t index, uint32_t generation, bint to_table):
         """Open a link that the core has accepted."""

@@ -192,7 +192,8 @@ cdef class Dialler(PumpPart):
         cdef worker_link *k = begin_link(self.pump, opening)
         if k == NULL:
             return False
-        k.capacity = opening.capacity or k.capacity
+        if opening.capacity:
+            link_limit(k, opening.capacity)
         set_terminus(pn_link_source(k.engine), opening.source, opening.source_capabilities)
         set_terminus(pn_link_target(k.engine), opening.target, opening.target_capabilities)
         pn_terminus_set_dynamic(pn_link_source(k.engine), opening.dynamic_source)

@@ -120,6 +120,8 @@ cdef extern from "workers/loop/api.h" nogil:
         int32_t credit
         uint32_t asked
         uint64_t order
+    void link_limit(worker_link *, uint32_t)
+    uint32_t link_configured(const worker_link *)
     ctypedef struct in_delivery:
         pass
     ctypedef struct out_delivery:

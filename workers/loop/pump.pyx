@@ -286,7 +286,7 @@ cdef class Pump(AnnotatingPump):
             name=text(pn_link_name(engine)), outgoing=bool(k.outgoing), address=None if address == NULL else text(address),
             dynamic=bool(pn_terminus_is_dynamic(t)), coordinator=pn_terminus_get_type(t) == PN_COORDINATOR,
             capabilities=symbols(pn_terminus_capabilities(requested)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
-            rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=k.capacity, restored=bool(k.open and not k.asked),
+            rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=link_configured(k), restored=bool(k.open and not k.asked),
             granted=0 if k.outgoing or not k.open else resync_credit(k), request=k.asked, router_initiated=bool(k.router_initiated), routed=bool(k.routed),
             termini=termini(engine), session=<uintptr_t> pn_link_session(engine)))
 
@@ -368,7 +368,8 @@ cdef class Pump(AnnotatingPump):
         pn_link_open(k.engine)
         k.open = True
         k.to_table = to_table
-        k.capacity = capacity or k.capacity
+        if capacity:
+            link_limit(k, capacity)
         target = pn_terminus_get_address(pn_link_remote_target(k.engine))
         k.anonymous = not k.outgoing and (target == NULL or not target[0])
         mark_dirty(&self.p, k.conn)

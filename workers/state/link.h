@@ -14,6 +14,7 @@ struct worker_link {
     worker_connection *conn;
     uint32_t next, previous;       /* on the connection */
     uint32_t capacity;             /* credit its listener gives */
+    bool grows;                    /* no linkCapacity is configured: the core gives a fast sender more */
     bool outgoing, open;
     bool known;                    /* the core has been told of it */
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
@@ -104,6 +105,16 @@ static inline void kept_change(const pump *p, worker_link *k, const uint32_t bef
     }
 }
 
+/* Sets the configured credit of a link; 0: none is. */
+static inline void link_limit(worker_link *k, uint32_t capacity)
+{
+    k->capacity = capacity ? capacity : ROUTERD_LINK_CREDIT;
+    k->grows = !capacity;
+}
+
+/* The configured credit of a link; 0: none is. */
+static inline uint32_t link_configured(const worker_link *k) { return k->grows ? 0 : k->capacity; }
+
 /* A new link of a connection, with the listener's terms.  NULL: there is no room. */
 static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoing)
 {
@@ -111,7 +122,7 @@ static inline worker_link *link_begin(pump *p, worker_connection *c, bool outgoi
     if (!k) return NULL;
     k->conn = c;
     k->outgoing = outgoing;
-    k->capacity = p->listeners[c->listener].link_capacity;
+    link_limit(k, p->listeners[c->listener].link_capacity);
     k->on_list = -1;
     k->order = p->attached++;
     k->previous = ROUTERD_NIL;

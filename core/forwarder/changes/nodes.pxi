@@ -126,7 +126,7 @@ cdef class Nodes(Part):
             raise ValueError(f"no kind {kind} of link between routers, or no priority {priority}")
         cdef core_router *c = self.forwarder.core
         memset(&t, 0, sizeof(t))
-        t.outgoing, t.capacity, t.kind, t.annotated = terms.outgoing, terms.capacity, kind, True
+        t.outgoing, t.capacity, t.growth, t.kind, t.annotated = terms.outgoing, terms.capacity, terms.grows, kind, True
         cdef core_link *l = link_place(c, worker, link, generation, &t)
         if l is NULL:
             return False

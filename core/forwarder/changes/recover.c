@@ -92,8 +92,7 @@ static void link_unplace(core_router *c, core_link *l)
  * granted at once if its messages lead anywhere. */
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
 {
-    l->granted = granted < l->capacity ? granted : l->capacity;
-    l->withheld = (uint32_t) (l->capacity - l->granted);
+    credit_begin(l, granted);
     credit_grant(c, l);
 }
 

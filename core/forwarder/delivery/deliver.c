@@ -90,9 +90,9 @@ PRIVATE INLINED core_in *deliver_in(core_router *c, core_link *l, const routerd_
     link_add_in(l, in);
     if (__builtin_expect(l->by_peer, 0)) by_peer_note(c, in);
     l->granted--;
-    l->deliveries++;
     l->counts.last = c->now;
     l->counts.presettled += in->flags & IN_PRESETTLED;
+    if (__builtin_expect(!(++l->deliveries & (CREDIT_CYCLE - 1)), 0)) credit_cycle(c, l);
     return in;
 }
 

@@ -95,14 +95,16 @@ PRIVATE void count_former(const core_router *c)
 }
 
 /* Moves what was counted by one place for each tick since. */
-__attribute__((noinline, cold)) static void link_tick(core_link_counts *k, uint32_t tick)
+__attribute__((noinline, cold)) static void link_tick(const core_router *c, core_link *l, uint32_t tick)
 {
+    core_link_counts *k = &l->counts;
     for (uint32_t passed = tick - k->tick < RATE_SLOTS ? tick - k->tick : RATE_SLOTS; passed; passed--) {
         memmove(k->before + 1, k->before, sizeof k->before - sizeof k->before[0]);
         k->before[0] = k->settled;
         k->settled = 0;
     }
     k->tick = tick;
+    if (l->growth != CREDIT_FIXED) credit_poll(c, l);
 }
 
 /* Nanoseconds since a message came; -1: not known, and less than 0: it came later than this turn began. */
@@ -115,7 +117,7 @@ PRIVATE INLINED void link_count(const core_router *c, core_link *l, const core_i
 {
     core_link_counts *k = &l->counts;
     uint32_t tick = (uint32_t) (c->now >> RATE_SHIFT);
-    if (__builtin_expect(k->tick != tick, 0)) link_tick(k, tick);
+    if (__builtin_expect(k->tick != tick, 0)) link_tick(c, l, tick);
     k->settled++;
     if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
     if (__builtin_expect(delay > DELAYED_1, 0)) {

@@ -50,6 +50,9 @@ GLUE uint64_t link_rate(const core_link_counts *k, uint32_t tick);
 
 PRIVATE bool address_has_receiver(const core_address *a);
 PRIVATE bool address_leads(const core_address *a, const core_link *l);
+PRIVATE void credit_begin(core_link *l, int64_t granted);
+PRIVATE void credit_cycle(core_router *c, core_link *l);
+PRIVATE void credit_poll(const core_router *c, core_link *l);
 PRIVATE void credit_grant(core_router *c, core_link *l);
 PRIVATE void credit_grant_all(core_router *c, core_address *a);
 PRIVATE uint32_t credit_back(core_link *l);

@@ -195,6 +195,12 @@ typedef struct core_park {     /* park.c: records of a link that wait until an a
     bool asked;                /* the control plane was asked for the first one's address */
 } core_park;
 
+/* Whether the credit of an incoming link's sender may become more, and whether it is becoming less again (credit.c). */
+enum core_growth { CREDIT_FIXED = 0, CREDIT_GROWS = 1, CREDIT_EBBS = 2 };
+
+#define CREDIT_CYCLE 1024u             /* deliveries of a link, whose time tells how fast its sender is */
+#define CREDIT_SHIFT 16u               /* nanoseconds to the unit of such times: 66 us, which pass once in 78 hours */
+
 #define RATE_SLOTS 5u
 
 typedef struct {               /* what management is told of a link; deliveries are counted when they are over */
@@ -206,6 +212,7 @@ typedef struct {               /* what management is told of a link; deliveries 
     uint64_t dropped;          /* presettled ones that were not sent */
     uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
     uint32_t before[RATE_SLOTS];           /* settled in the ticks before, the last one first */
+    uint32_t cycle;            /* incoming: when its present CREDIT_CYCLE began, >> CREDIT_SHIFT */
 } core_link_counts;
 
 typedef struct core_link {     /* what each message reads or writes stands first, in two cache lines */
@@ -214,7 +221,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     core_address *address;     /* NULL: anonymous (incoming only) */
     /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
     int64_t granted;           /* credit the sender has */
-    uint32_t capacity;
+    uint32_t capacity;         /* incoming: it may grow (credit.c) */
     uint32_t count;            /* deliveries on this link: outgoing undelivered + unsettled, incoming outstanding */
     uint8_t worker;
     uint8_t kind;              /* enum core_link_kind */
@@ -232,6 +239,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     bool bounded;
     bool far;                  /* routed: at another router */
     bool by_peer;              /* incoming: its deliveries are in their worker's table of them (by_peer.c) */
+    uint8_t growth;            /* incoming: enum core_growth */
     union {                    /* by direction: deliveries on it, oldest first */
         struct { core_in *ins, *ins_tail; };
         struct { core_out *outs, *outs_tail; };

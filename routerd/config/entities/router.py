@@ -44,8 +44,8 @@ class Router(Entity, frozen=True, kw_only=True, tag="router"):
         "Whether the router asks for huge pages for the arenas; tuning.md says what the system must grant."
     )] = False  # fmt: skip
     link_capacity: Annotated[int, about(
-        "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True
-    )] = 250  # fmt: skip
+        "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True,
+        default="250, and up to 1000 for a fast sender")] | None = None  # fmt: skip
     allow_no_listener: Annotated[
         bool, about("Whether a reload may remove all listeners for clients; otherwise such a file is refused.")
     ] = False

@@ -99,7 +99,7 @@ class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
     annotations: Annotations = "auto"
     link_capacity: Annotated[int, about(
         "Credit of a sending client per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
-    )] = 0  # fmt: skip
+    )] | None = None  # fmt: skip
     multi_tenant: Annotated[bool, about("Whether the client's virtual host is put before addresses.")] = False
     failover_urls: Annotated[str, about(
         "Other routers that clients may fail over to, separated by commas.", old="failoverList"
@@ -168,9 +168,9 @@ class Connector(Entity, frozen=True, kw_only=True, tag="connector"):
     idle_timeout_seconds: IdleTimeout = 16
     strip_annotations: StripAnnotations = "both"
     annotations: Annotations = "auto"
-    link_capacity: Annotated[
-        int, about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router")
-    ] = 0
+    link_capacity: Annotated[int, about(
+        "Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
+    )] | None = None  # fmt: skip
     verify_hostname: Annotated[
         bool, about("Whether the peer's certificate must name the host.", old="verifyHostName")
     ] = True

@@ -161,7 +161,7 @@ def test_new_links_get_the_new_capacity(reloading: Reloading) -> None:
     connection.create_receiver("a.place")
     first = connection.create_sender("a.place")
     until_credit(connection, first.link, 250)
-    reloading.reload("Reload: router changed: linkCapacity from 250 to 17", router="linkCapacity: 17")
+    reloading.reload("Reload: router changed: linkCapacity from nothing to 17", router="linkCapacity: 17")
     until(lambda: capacity_of_another(connection) == 17, "the new capacity")  # its worker hears of it a moment later
     assert first.link.credit == 250
     connection.close()

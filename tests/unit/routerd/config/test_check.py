@@ -29,7 +29,7 @@ def test_default_configuration() -> None:
     (listener,) = config.listeners
     assert (listener.host, listener.port_number, listener.role) == ("127.0.0.1", 5672, "normal")
     assert (listener.sasl_mechanisms, listener.authenticate_peer) == ("ANONYMOUS", False)
-    assert listener.link_capacity == 250
+    assert listener.link_capacity is None
 
 
 def test_missing_singletons_are_added() -> None:

@@ -64,7 +64,7 @@ def test_a_listener_s_attributes_change_in_place() -> None:
     assert lines(config(), new) == (
         [
             "listener clients 127.0.0.1:5672 changed: idleTimeoutSeconds from 16 to 60, "
-            "linkCapacity from 250 to 10; for new connections and links"
+            "linkCapacity from nothing to 10; for new connections and links"
         ],
         [],
     )
@@ -74,8 +74,8 @@ def test_the_router_s_link_capacity_reaches_its_listeners() -> None:
     """Listeners that have none of their own follow."""
     applied, restart = lines(config(), config(router="linkCapacity: 99"))
     assert applied == [
-        "listener clients 127.0.0.1:5672 changed: linkCapacity from 250 to 99; for new connections and links",
-        "router changed: linkCapacity from 250 to 99",
+        "listener clients 127.0.0.1:5672 changed: linkCapacity from nothing to 99; for new connections and links",
+        "router changed: linkCapacity from nothing to 99",
     ]
     assert restart == []
 
