@@ -11,6 +11,7 @@
 #include "workers/amqp/amqp.h"
 
 #define PROGRESS_STEP (128u << 10) /* bytes of a stream after which a reader reports its progress to the core */
+#define STARVED_BRIEFLY 10000000u  /* nanoseconds without credit in which a receiver is not slow */
 #define SESSION_HIGH (128u << 10)  /* bytes of frames at which the worker writes no more deliveries of a session */
 
 static void out_queue(worker_link *k, out_delivery *o)
@@ -106,11 +107,18 @@ __attribute__((noinline, cold)) static void out_fail(pump *p, out_delivery *o)
     out_drop(p, o);
 }
 
-/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list.  Those of a receiver
- * that is only slower hold up their sender, so there are no more than it has credit. */
+/* Whether a receiver takes messages, but for a moment perhaps. */
+static bool out_moves(const pump *p, const worker_link *k)
+{
+    if (k->starved_since) return p->now_ns - k->starved_since < STARVED_BRIEFLY;
+    return k->seen_tag != k->tag || !k->queue_first || !k->queue_first->waits;
+}
+
+/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list.  A fast sender may
+ * have credit for more of them, which a receiver that takes them gets. */
 static void drop_presettled(pump *p, worker_link *k)
 {
-    if (k->grows && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && k->queue_first && !k->queue_first->waits) return;
+    if (k->grows && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && out_moves(p, k)) return;
     out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         out_delivery *next = o->next;

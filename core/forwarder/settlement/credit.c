@@ -9,12 +9,12 @@
  *
  * An anonymous link always has its credit: where its messages go is not known before they come.
  *
- * A link without a configured linkCapacity has little at first, which suits most senders.  One that is used up every few
- * milliseconds gets more, so that each process finds more to do when it wakes:
+ * A link without a configured linkCapacity has little at first, which suits most senders.  One that is used up every
+ * few milliseconds gets more, so that each process finds more to do when it wakes:
  *
  *   CREDIT_CYCLE deliveries in CREDIT_FAST or less    capacity becomes CREDIT_MOST; what is new is granted
- *   in more than CREDIT_SLOW                          capacity becomes CREDIT_FIRST by what comes back: outstanding, owed
- *                                                     or withheld -> gone
+ *   in more than CREDIT_SLOW                          capacity becomes CREDIT_FIRST by what comes back: outstanding,
+ *                                                     owed or withheld -> gone
  *
  * A cycle is longer than the most credit, so in each of them a sender uses credit that came back.  Where few deliveries
  * come the first settlement in a second looks whether the present cycle has been too slow already.
