@@ -14,7 +14,8 @@
 
 #define ARENA_NO_OFFSET UINT32_MAX
 
-enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
+/* STALLED: as RECEIVING, but its owner has no blocks for more until its readers have told what they have read. */
+enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2, CONTENT_STALLED = 3 };
 
 typedef struct {               /* the flow extract, valid if the message's record has F_EXTRACT; offset 0: absent */
     uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: there is none */

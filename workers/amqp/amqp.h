@@ -71,6 +71,16 @@ PRIVATE void message_log(pump *p, worker_link *k, const arena_view *v, uint32_t 
 /* credit.c */
 PRIVATE void credit_owed(pump *p, worker_link *k, uint32_t credit);
 
+/* streams.c */
+PRIVATE bool stream_fits(const pump *p, const worker_connection *c);
+PRIVATE uint64_t stream_room(const pump *p, const in_delivery *s);
+PRIVATE void stream_begin(pump *p, in_delivery *s);
+PRIVATE void stream_over(pump *p, in_delivery *s);
+PRIVATE void stream_stalled(pump *p, in_delivery *s);
+PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
+PRIVATE void intake_flush(pump *p);
+PRIVATE void intake_grown(pump *p, in_delivery *s);
+
 /* incoming.c */
 PRIVATE void in_delivery_link(worker_link *k, in_delivery *s);
 PRIVATE void in_delivery_free(pump *p, in_delivery *s);
@@ -120,12 +130,9 @@ PRIVATE enum scan_result route_streamed(pump *p, worker_link *k, in_delivery *s,
 PRIVATE int route_receive(pump *p, worker_link *k, in_delivery *s, size_t pending);
 
 /* intake.c */
-PRIVATE void intake_discard(in_delivery *s, bool refund);
+PRIVATE void intake_discard(pump *p, in_delivery *s, bool refund);
 PRIVATE void intake_finish(pump *p, worker_link *k, in_delivery *s);
 PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete);
-PRIVATE void post_continue(pump *p, in_delivery *s, uint8_t flags);
-PRIVATE void intake_flush(pump *p);
-PRIVATE void intake_grown(pump *p, in_delivery *s);
 PRIVATE void intake_resume(pump *p, worker_link *k);
 PRIVATE void intake_consumed(pump *p, in_delivery *s, uint64_t length);
 PRIVATE void intake_lost(pump *p, worker_link *k);

@@ -210,6 +210,15 @@ __attribute__((always_inline)) static inline bool egress_begin(pump *p, worker_l
     return false;
 }
 
+/* Tells the core how far a delivery is read, whose blocks its sender may use again. */
+static void egress_progress(pump *p, out_delivery *o)
+{
+    routerd_record *r = post_link(p, A_PROGRESS, o->link);
+    r->delivery = o->core;
+    r->peer = pool_handle(&p->outs, o);
+    r->length = o->reported = o->reader.position;
+}
+
 /* Writes one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * connection holds enough frames for now. */
 static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, worker_session *session)
@@ -238,15 +247,13 @@ static enum serve_result egress_write(pump *p, worker_link *k, out_delivery *o, 
         }
         link_lend(k, from, n);
         chain_advance(&o->reader, n);
-        if (o->streaming && o->reader.position - o->reported >= PROGRESS_STEP) {
-            routerd_record *r = post_link(p, A_PROGRESS, k);
-            r->delivery = o->core;
-            r->peer = pool_handle(&p->outs, o);
-            r->length = o->reported = o->reader.position;
-        }
+        if (o->streaming && o->reader.position - o->reported >= PROGRESS_STEP) egress_progress(p, o);
         if (o->reader.position < length && session_outgoing(session) >= SESSION_HIGH) return SERVE_BUSY;
     }
-    if (state != CONTENT_COMPLETE) return SERVE_BLOCKED;
+    if (state != CONTENT_COMPLETE) {
+        if (state == CONTENT_STALLED && o->reader.position > o->reported) egress_progress(p, o);
+        return SERVE_BLOCKED;
+    }
     egress_finish(p, k, o, false);
     return SERVE_EMPTY;
 }

@@ -24,6 +24,7 @@ PRIVATE inline void in_delivery_free(pump *p, in_delivery *s)
     else k->in_first = s->next;
     if (s->next) s->next->previous = s->previous;
     if (k->current == s) { k->current = NULL; k->held = false; }
+    stream_over(p, s);
     if (s->delivery) delivery_set_context(s->delivery, NULL);
     if (__builtin_expect(s->body != NULL, 0)) free(s->body);
     pool_give(&p->ins, s);

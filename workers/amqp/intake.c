@@ -59,8 +59,9 @@ static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
 
 /* Discards the rest of a message, which is still read so that the session window stays correct.
  * `refund`: the core does not know the delivery, so its credit is returned here. */
-PRIVATE inline void intake_discard(in_delivery *s, bool refund)
+PRIVATE inline void intake_discard(pump *p, in_delivery *s, bool refund)
 {
+    stream_over(p, s);
     s->discard = true;
     s->refund = refund;
     s->writer.head = ROUTERD_NIL;
@@ -84,6 +85,7 @@ PRIVATE void intake_finish(pump *p, worker_link *k, in_delivery *s)
     s->complete = true;
     k->current = NULL;
     k->held = false;
+    stream_over(p, s);
     if (s->refund) credit_owed(p, k, 1);
     if (settled) {
         if (s->outcome && !delivery_aborted(d)) delivery_update(d, s->outcome);
@@ -92,34 +94,6 @@ PRIVATE void intake_finish(pump *p, worker_link *k, in_delivery *s)
     } else {
         link_advance(k);
     }
-}
-
-PRIVATE inline void post_continue(pump *p, in_delivery *s, uint8_t flags)
-{
-    routerd_record *r = post_link(p, A_CONTINUE, s->link);
-    r->delivery = s->core;
-    r->peer = pool_handle(&p->ins, s);
-    r->length = s->writer.written;
-    r->flags = flags;
-    s->grown = false;
-}
-
-/* Tell the core what has grown, once for all that arrived in this turn. */
-PRIVATE inline void intake_flush(pump *p)
-{
-    for (uint32_t i = 0; i < p->grown_count; i++) {
-        in_delivery *s = (in_delivery *) pool_find(&p->ins, p->grown[i]);
-        if (s && s->grown) post_continue(p, s, 0);
-    }
-    p->grown_count = 0;
-}
-
-PRIVATE inline void intake_grown(pump *p, in_delivery *s)
-{
-    if (s->grown) return;
-    if (p->grown_count == GROWN_BATCH) intake_flush(p);
-    s->grown = true;
-    p->grown[p->grown_count++] = pool_handle(&p->ins, s);
 }
 
 /* Rejects a message larger than the policy allows and closes its link; Python closes the connection. */
@@ -154,7 +128,7 @@ static void intake_aborted(pump *p, worker_link *k, in_delivery *s)
         s->settled = true;             /* AMQP 2.7.5: aborted deliveries are settled; the core gives the credit back */
     } else if (!s->discard) {
         if (s->writer.head != ROUTERD_NIL) arena_free_chain(&p->arena, s->writer.head);
-        intake_discard(s, true);
+        intake_discard(p, s, true);
     }
     intake_finish(p, k, s);
 }
@@ -201,7 +175,7 @@ PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
     case SCAN_BAD:
         arena_free_chain(&p->arena, s->writer.head);
         intake_refuse(p, k, s->delivery, found.why, found.condition);
-        intake_discard(s, true);
+        intake_discard(p, s, true);
         return;
     case SCAN_DONE:
         content_header_fill(arena_content_of(&p->arena.view, s->writer.head), &found);
@@ -228,7 +202,7 @@ static void intake_unfit(pump *p, worker_link *k, in_delivery *s)
 {
     arena_free_chain(&p->arena, s->writer.head);
     intake_refuse(p, k, s->delivery, routed_unfit, NULL);
-    intake_discard(s, true);
+    intake_discard(p, s, true);
 }
 
 /* Ends a delivery whose payload, which a route worker opens, is malformed. */
@@ -244,7 +218,7 @@ static void intake_broken(pump *p, worker_link *k, in_delivery *s, delivery *d)
     }
     stats_add(p->stats, N_ROUTE_REFUSED_DECODE, 1);
     intake_refuse(p, k, d, route_broken, "amqp:decode-error");
-    intake_discard(s, !posted);
+    intake_discard(p, s, !posted);
 }
 
 /* The long way: receives all bytes that have arrived, unless blocks run out or the readers are too far behind. */
@@ -267,26 +241,25 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
             continue;
         }
         if (s->posted && s->writer.written - s->read_to >= hold_high(p)) { k->held = true; break; }
+        const uint64_t most = blocks_left(p) ? stream_room(p, s) : 0;
+        if (!most) { intake_stall(p, k); break; }
         if (__builtin_expect(s->body != NULL, 0)) {
-            if (!blocks_left(p)) { intake_stall(p, k); break; }
             int got = route_receive(p, k, s, pending);
             if (got < 0) intake_broken(p, k, s, d);
             if (!got) break;
             grew |= got > 0;
             continue;
         }
-        uint32_t room;
-        uint8_t *to = NULL;
-        if (blocks_left(p)) {
-            if (s->writer.head == ROUTERD_NIL) {
-                chain_begin(&p->arena, &s->writer, ARENA_LARGE);
-                note_delivery(p, d, s->writer.head);
-                if (k->routed && d->state_size > STATE_LONGEST) { intake_unfit(p, k, s); continue; }
-                if (k->routed && !routed_begin(p, s)) { intake_stall(p, k); break; }
-            }
-            to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
+        if (s->writer.head == ROUTERD_NIL) {
+            chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+            note_delivery(p, d, s->writer.head);
+            if (k->routed && d->state_size > STATE_LONGEST) { intake_unfit(p, k, s); continue; }
+            if (k->routed && !routed_begin(p, s)) { intake_stall(p, k); break; }
         }
+        uint32_t room;
+        uint8_t *to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
         if (!to) { intake_stall(p, k); break; }
+        if (room > most) room = (uint32_t) most;
         ssize_t n = link_recv(k, (uint8_t *) to, pending < room ? pending : room);
         if (n <= 0) break;
         chain_wrote(&s->writer, (uint32_t) n);
@@ -297,7 +270,7 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
     if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body))
         intake_broken(p, k, s, d);
     if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
-    if (k->stalled && s->posted && !complete && !s->discard) post_continue(p, s, F_STALLED);
+    if (k->stalled && s->posted && !complete && !s->discard) stream_stalled(p, s);
     if (complete) intake_finish(p, k, s);
 }
 
@@ -305,7 +278,7 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
 {
     in_delivery *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
-    if (k->held || k->stalled) return;
+    if ((k->held || k->stalled) && !(s && delivery_aborted(d))) return;
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
         if (delivery_unfit(d))
@@ -327,8 +300,9 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
             kept_change(p, k, before);
             return;
         }
-        if (!(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
+        if (!stream_fits(p, k->conn) || !(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
+        stream_begin(p, s);
     }
     intake_stream(p, k, s, d);
     kept_change(p, k, before);
@@ -388,7 +362,7 @@ PRIVATE inline void intake_consumed(pump *p, in_delivery *s, uint64_t length)
         return;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     s->read_to = length;
-    if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
+    if (chain_trim(&p->arena, &s->writer, length) || s->link->stalled) p->freed = true;
     kept_change(p, s->link, before);
     if (s->link->held && s->link->current == s && s->writer.written - s->read_to < hold_high(p) / 2) {
         s->link->held = false;

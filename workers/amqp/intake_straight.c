@@ -12,6 +12,9 @@ PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delive
     uint64_t ahead = s->writer.written - s->read_to, high = hold_high(p);
     if (ahead >= high) return 0;
     if (most > high - ahead) most = high - ahead;
+    const uint64_t room = stream_room(p, s);
+    if (most > room) most = room;
+    if (!most) return 0;
     return security_too_large(k->conn, s->writer.written - routed_before(p, s) + s->wasted + most) ? 0 : most;
 }
 

@@ -140,7 +140,7 @@ PRIVATE inline void framed_outcome(pump *p, in_delivery *s, const routerd_record
     if (!(r->flags & F_SETTLED)) return;
     mark_dirty(p, s->link->conn);
     if (s->complete) in_delivery_free(p, s);
-    else intake_discard(s, false);
+    else intake_discard(p, s, false);
 }
 
 PRIVATE inline void framed_flow(pump *p, worker_link *k, const routerd_record *r)
@@ -161,5 +161,5 @@ PRIVATE inline void framed_forgotten(pump *p, in_delivery *s)
     if (s->discard) return;
     stats_add(p->stats, s->link->conn->framed->speaks->undelivered, !s->outcome_sent);
     if (s->complete) in_delivery_free(p, s);
-    else intake_discard(s, false);
+    else intake_discard(p, s, false);
 }

@@ -33,7 +33,7 @@ static void detach_incoming(pump *p, in_delivery *s)
         delivery_settle(d);
     } else {
         s->grown = false;
-        intake_discard(s, true);
+        intake_discard(p, s, true);
     }
 }
 

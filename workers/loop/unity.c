@@ -38,6 +38,7 @@
 #include "workers/amqp/egress.c"
 #include "workers/amqp/egress_updates.c"
 #include "workers/amqp/flow_extract.c"
+#include "workers/amqp/streams.c"
 #include "workers/amqp/incoming.c"
 #include "workers/amqp/initial_state.c"
 #include "workers/amqp/intake.c"

@@ -54,7 +54,7 @@ static void work_update_in(pump *p, const routerd_record *r)
             delivery_settle(d);
         } else if (settled) {
             worker_link *k = s->link;
-            intake_discard(s, false);
+            intake_discard(p, s, false);
             intake_resume(p, k);
         }
     }
@@ -152,10 +152,18 @@ static void work_record(pump *p, const routerd_record *r)
     }
 }
 
+/* Whether a link that waits for blocks may have some now; `low`: few are left. */
+static bool link_goes_on(const pump *p, const worker_link *k, bool low)
+{
+    const in_delivery *s = k->current;
+    if (!s) return !over_share(p, k) && !(low && (k->kept[0] || k->kept[1]));
+    return !s->stream || delivery_aborted(s->delivery) || stream_room(p, s);
+}
+
 /* Whether links that wait for blocks are to be looked at. */
 PRIVATE inline bool work_unstalls(const pump *p)
 {
-    return p->stalled_first != ROUTERD_NIL && (p->freed || p->stalled_due);
+    return p->stalled_first != ROUTERD_NIL && (p->freed || p->stalled_due) && !p->detached;
 }
 
 /* Resumes links that wait for blocks, except those that keep too many; while blocks are few, those that keep any.  It
@@ -170,7 +178,7 @@ PRIVATE void work_unstall(pump *p)
         worker_link *k = (worker_link *) pool_at(&p->links, p->stalled_first);
         p->stalled_due--;
         intake_unstall(p, k);
-        if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) intake_stall(p, k);
+        if (!link_goes_on(p, k, low)) intake_stall(p, k);
         else if (k->engine || k->framed) intake_resume(p, k);
     }
 }

@@ -84,6 +84,7 @@ typedef struct in_delivery {
     bool outcome_sent;             /* its sender has the outcome and is to settle */
     bool passed;                   /* it has passed route workers */
     bool wants_whole;              /* a route worker needs the whole message */
+    bool stream;                   /* it is one of its connection's streams */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
 } in_delivery;
 

@@ -27,6 +27,8 @@
 #define MAX_DELIVERIES (1u << 22)
 #define MAX_LISTENERS 512u         /* places: listening sockets and connectors */
 #define READ_TURNS 4               /* reads from one socket before the others get their turn */
+#define STREAM_SURE (32u << 10)    /* bytes of a stream that may always be ahead of its readers */
+#define STREAM_BLOCKS 5u           /* large blocks for these, for its first bytes and for those being read */
 #define HOLD_LEAST (256u << 10)    /* hold_high's bounds, in bytes, and its part of the arena */
 #define HOLD_MOST (1024u << 10)
 #define HOLD_PART 64u
@@ -77,6 +79,7 @@ struct pump {
     bool crowded;                  /* something waits until the core has read some of them */
     uint32_t stalled_first, stalled_last;  /* links that wait for blocks, longest first */
     uint32_t stalled_count, stalled_due;   /* all of them; those to look at in this turn and the next ones */
+    uint32_t streams;              /* messages of which more is to come */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */

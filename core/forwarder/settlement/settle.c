@@ -192,15 +192,22 @@ static inline core_outcome in_take_merged(core_in *in)
 #define CONSUMED_FEW 16u               /* copies of which each step is told */
 #define CONSUMED_STEP 32768u           /* with more, those who have read so little more count as one */
 
+/* Whether there are no blocks for more of a message: then each octet counts that has been read. */
+PRIVATE bool in_stalled(const core_router *c, const core_in *in)
+{
+    return chain_state(arena_content_of(&c->arena[in->arena], in->block)) == CONTENT_STALLED;
+}
+
 /* The sender's worker may free what every reader has read.  The copies are searched for the slowest when all that were
  * so slow have moved on: with many copies, which are never at the same octet, once for each 32 KiB that all of them
  * have read. */
-static void in_slowest(core_router *c, core_in *in)
+PRIVATE void in_slowest(core_router *c, core_in *in)
 {
     uint64_t least = UINT64_MAX;
     for (const core_out *out = in->copies; out; out = out->sibling)
         if (out->progress < least) least = out->progress;
-    in->near = in->copy_count > CONSUMED_FEW && least < UINT64_MAX - CONSUMED_STEP ? least + CONSUMED_STEP : least;
+    const bool steps = in->copy_count > CONSUMED_FEW && !in_stalled(c, in) && least < UINT64_MAX - CONSUMED_STEP;
+    in->near = steps ? least + CONSUMED_STEP : least;
     in->ahead = 0;
     for (const core_out *out = in->copies; out; out = out->sibling) in->ahead += out->progress > in->near;
     if (!in->copies || least <= in->consumed || !in->link || !in->peer || (in->flags & IN_ABORTED)) return;

@@ -91,6 +91,8 @@ PRIVATE void in_forwarded(core_router *c, core_in *in);
 PRIVATE routerd_record *in_post(core_router *c, const core_in *in, uint8_t type);
 PRIVATE void out_post_continue(core_router *c, const core_out *out, uint8_t flags);
 PRIVATE void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags);
+PRIVATE bool in_stalled(const core_router *c, const core_in *in);
+PRIVATE void in_slowest(core_router *c, core_in *in);
 PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to);
 PRIVATE void in_fanned(core_router *c, core_in *in);
 PRIVATE void in_abort(core_router *c, core_in *in);

@@ -36,7 +36,8 @@ PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *
 {
     core_streams *s = (core_streams *) pool_find(&c->streams, streams);
     if (!s) return NULL;
-    return known || in->flags & IN_COMPLETE || in->length >= STREAM_LEAST ? stream_free_link(c, s) : s->growing;
+    known |= in->flags & IN_COMPLETE || in->length >= STREAM_LEAST || in_stalled(c, in);
+    return known ? stream_free_link(c, s) : s->growing;
 }
 
 /* Keeps what the W_SEND of a copy says, which may be posted later; `to`: its link if it is no stream. */

@@ -79,6 +79,7 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
     if (aborted) in_abort(c, in);
     else if (in->copy_count > MANY_COPIES) tell_more(c, in, r->flags & F_STALLED);
     else for (core_out *out = in->copies; out; out = out->sibling) tell_copy(c, out, r->flags & F_STALLED);
+    if (!aborted && r->flags & F_STALLED) in_slowest(c, in);
     /* its worker has forgotten it */
     if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;
     in_forwarded(c, in);

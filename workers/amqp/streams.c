@@ -1,0 +1,85 @@
+/* Streams: messages of which more is to come, the blocks that they may have, and what the core is told of them.
+ *
+ * They have three parts of the large blocks:
+ *
+ *   half        each may always be STREAM_SURE ahead of its readers: there may be so many streams
+ *   a quarter   none: these are for messages that are complete
+ *   the rest    and of the half what no stream can need: for those that are further ahead
+ *
+ * A connection has of streams, and of the rest, what it leaves to others.  A message that would be one stream too many
+ * waits before its beginning.  A stream without blocks for more is stalled: its readers report what they have read at
+ * once, and not only in large steps, so each goes on by the blocks that come back.
+ */
+#include "workers/amqp/amqp.h"
+
+/* Whether a connection may have one more stream. */
+PRIVATE bool stream_fits(const pump *p, const worker_connection *c)
+{
+    const uint32_t most = p->arena.view.large_count / 2 / STREAM_BLOCKS, part = c->trusted ? TRUSTED_PART : 1;
+    return p->streams < most && c->streams <= part * (most - p->streams - 1);
+}
+
+/* How many bytes a stream may take now, as far as blocks are concerned; 0: none. */
+PRIVATE uint64_t stream_room(const pump *p, const in_delivery *s)
+{
+    const worker_connection *c = s->link->conn;
+    const uint32_t *left = p->arena.free_count, part = c->trusted ? TRUSTED_PART : 1;
+    const uint32_t others = p->arena.view.large_count / 4 + STREAM_BLOCKS * p->streams;
+    if (left[ARENA_LARGE] > others && c->kept[ARENA_LARGE] <= part * (left[ARENA_LARGE] - others)) return UINT64_MAX;
+    const uint64_t ahead = s->writer.written - (s->posted ? s->read_to : 0);
+    if (ahead >= STREAM_SURE) return 0;
+    return left[ARENA_LARGE] || left[ARENA_SMALL] > p->arena.view.small_count / 2 ? STREAM_SURE - ahead : 0;
+}
+
+PRIVATE void stream_begin(pump *p, in_delivery *s)
+{
+    s->stream = true;
+    s->link->conn->streams++;
+    p->streams++;
+}
+
+/* No more of a message is to come, or nobody needs it: another one may be a stream. */
+PRIVATE inline void stream_over(pump *p, in_delivery *s)
+{
+    if (!s->stream) return;
+    s->stream = false;
+    s->link->conn->streams--;
+    p->streams--;
+    p->freed = true;
+}
+
+PRIVATE inline void post_continue(pump *p, in_delivery *s, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_CONTINUE, s->link);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->length = s->writer.written;
+    r->flags = flags;
+    s->grown = false;
+}
+
+/* Tell the core what has grown, once for all that arrived in this turn. */
+PRIVATE inline void intake_flush(pump *p)
+{
+    for (uint32_t i = 0; i < p->grown_count; i++) {
+        in_delivery *s = (in_delivery *) pool_find(&p->ins, p->grown[i]);
+        if (s && s->grown) post_continue(p, s, 0);
+    }
+    p->grown_count = 0;
+}
+
+PRIVATE inline void intake_grown(pump *p, in_delivery *s)
+{
+    if (s->grown) return;
+    if (p->grown_count == GROWN_BATCH) intake_flush(p);
+    s->grown = true;
+    p->grown[p->grown_count++] = pool_handle(&p->ins, s);
+}
+
+/* Tells the core, and those who read it, that a message has no blocks for more: what they have read is told at once. */
+PRIVATE void stream_stalled(pump *p, in_delivery *s)
+{
+    if (chain_state(arena_content_of(&p->arena.view, s->writer.head)) == CONTENT_STALLED) return;
+    chain_publish(&p->arena, &s->writer, CONTENT_STALLED);
+    post_continue(p, s, F_STALLED);
+}
