@@ -123,11 +123,16 @@ class Configuration:
         return f"router {{\n id: {router_id}\n {self.router}\n}}\nlistener {{\n {self.listener}\n}}\n{self.sections}\n"
 
 
+def router_id(folder: Path) -> str:
+    """The id of the router that a test of this process runs in a folder."""
+    return f"system-{os.getpid()}-{folder.name}"
+
+
 class RunningRouter:
     """A router process and its children; ``stop`` insists on a clean end."""
 
     def __init__(self, folder: Path, configuration: Configuration, program: Path = PROGRAM) -> None:
-        self.id = f"system-{os.getpid()}-{folder.name}"
+        self.id = router_id(folder)
         self.output_file, self.log_file = folder / "out", folder / "log"
         self.expected = configuration.expected
         self.config = config = folder / "router.conf"

@@ -16,7 +16,7 @@ WRAP = 2**32
 
 # The names that tests use for the fields of each performative, in their order.
 FIELDS = {
-    OPEN: "container hostname max_frame channel_max idle",
+    OPEN: "container hostname max_frame channel_max idle locales in_locales offered desired properties",
     BEGIN: "remote_channel next_out in_window out_window handle_max",
     ATTACH: "name handle receiver snd_mode rcv_mode source target unsettled incomplete count max_message",
     FLOW: "next_in in_window next_out out_window handle count credit available drain echo properties",

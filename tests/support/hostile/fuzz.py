@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tests.support.clients import websocket
-from tests.support.hostile import conversations
+from tests.support.hostile import conversations, routers
 from tests.support.hostile.mutations import hostile, mutated
 from tests.support.hostile.target import Target
 
 AT_ONCE = 8  # conversations
+PAUSE = 0.1  # seconds for which a client listens where its conversation has a part without octets
 LINGER = 0.3  # seconds, at most, that a client stays behind its last word
 CLIENT_HELLO = bytes.fromhex("16030100520100004e0303") + bytes(range(71))
 Conversation = Callable[[random.Random], list[bytes]]
+Meeting = Callable[[random.Random, str], list[bytes]]
 Say = Callable[[random.Random, list[bytes]], list[bytes]]
 
 
@@ -43,8 +45,14 @@ def in_web_frames(chance: random.Random, parts: list[bytes]) -> list[bytes]:
 class Way:
     """One way into the router: where, what is said there, and how it is wrapped."""
 
-    def __init__(self, port: str, *said: Conversation, say: Say = plain, tls: bool = False) -> None:
-        self.port, self.said, self.say, self.tls = port, said, say, tls
+    def __init__(
+        self, port: str, *said: Conversation, say: Say = plain, tls: bool = False, meets: Meeting | None = None
+    ) -> None:
+        self.port, self.said, self.say, self.tls, self.meets = port, said, say, tls, meets
+
+    def conversation(self, chance: random.Random, target: Target) -> list[bytes]:
+        """What is said; a router's neighbour knows the id of the router that it meets."""
+        return self.meets(chance, target.router) if self.meets else chance.choice(self.said)(chance)
 
 
 WAYS = {
@@ -55,6 +63,8 @@ WAYS = {
     "rmr": Way("rmr", conversations.rmr),
     "ockam": Way("ockam", conversations.ockam),
     "http": Way("http", conversations.http),
+    "neighbour": Way("neighbour", meets=routers.neighbour),
+    "edge": Way("edge", routers.edge),
 }
 
 
@@ -65,6 +75,7 @@ class Conversant:
         self.socket, self.parts, self.chance = sock, parts, chance
         self.rest = b""
         self.awaits = False  # an answer, before it goes on
+        self.listens = 0.0  # until when
         self.deaf = chance.random() < 0.05
         self.until: float | None = None  # when it goes
         sock.setblocking(False)
@@ -74,12 +85,15 @@ class Conversant:
         if self.until is not None:
             self.hear()
             return time.monotonic() < self.until
-        if self.awaits:
+        if self.awaits or time.monotonic() < self.listens:
             return self.hear()
         if not self.rest:
             part = next(self.parts, None)
             if part is None:
                 self.until = time.monotonic() + LINGER * self.chance.random()
+                return True
+            if not part:
+                self.listens = time.monotonic() + PAUSE
                 return True
             counted["writes"] += 1
             self.rest = part
@@ -152,7 +166,7 @@ class Fuzzer:
     def begin(self) -> Conversant:
         """A connection, with all that will be said on it."""
         chance = self.chance
-        parts = self.way.say(chance, hostile(chance, chance.choice(self.way.said)(chance)))
+        parts = self.way.say(chance, hostile(chance, self.way.conversation(chance, self.target)))
         sock = socket.create_connection(("127.0.0.1", getattr(self.target, self.way.port)), timeout=10)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.way.tls and chance.random() < 0.2:

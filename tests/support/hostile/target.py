@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.certificates import Authority
-from tests.support.running import Configuration, free_port
+from tests.support.running import Configuration, free_port, router_id
 
 PATIENCE = 5  # seconds that silent clients have
 
@@ -15,18 +15,21 @@ class Target:
     """The ports of a router on this machine, and its configuration."""
 
     folder: Path
+    router: str  # its id
     amqp: int
     tls: int
     http: int
     rmr: int
     ockam: int
+    neighbour: int
+    edge: int
 
     @classmethod
     def made(cls, folder: Path) -> "Target":
         """One with certificates and a route table in the folder."""
         Authority(folder).issue("server", "/CN=localhost")
         (folder / "table").write_text("newrt|start\nmse|1004|-1|127.0.0.1:1\nnewrt|end|1\n")
-        return cls(folder, *(free_port() for _ in range(5)))
+        return cls(folder, router_id(folder), *(free_port() for _ in range(7)))
 
     def listener(self, port: int, more: str) -> str:
         patience = f"initialHandshakeTimeoutSeconds: {PATIENCE}\n idleTimeoutSeconds: {2 * PATIENCE}"
@@ -46,12 +49,14 @@ class Target:
             f"routeTable {{\n name: rt\n seed: {self.folder}/table\n connect: no\n}}\n",
             self.listener(self.rmr, "protocol: rmr\n table: rt"),
             self.listener(self.ockam, ockam),
+            self.listener(self.neighbour, "role: inter-router\n authenticatePeer: no"),
+            self.listener(self.edge, "role: edge\n authenticatePeer: no"),
             "routeWorker {\n kind: forward\n address: hop\n allow: local, uplink:today, worker:hop\n}\n",
             "routeWorker {\n kind: static\n address: loop\n route: loop\n allow: uplink:today, worker:loop\n}\n",
             "address {\n prefix: hostile.mc\n distribution: multicast\n}\n",
         ]
         amqp = self.listener(self.amqp, "authenticatePeer: no").partition("{")[2].rpartition("}")[0]
-        return Configuration(router="workers: 2", listener=amqp, sections="".join(sections))
+        return Configuration(router="mode: interior\n workers: 2", listener=amqp, sections="".join(sections))
 
     @property
     def trusting(self) -> ssl.SSLContext:
