@@ -66,11 +66,13 @@ class Target:
         return files
 
     def pack(self, folder: Path) -> None:
-        """Make the corpus of the files in a folder, but for the longest if together they are too long."""
-        inputs = sorted({file.read_bytes() for file in folder.iterdir()}, key=lambda octets: (len(octets), octets))
-        lines = [f"{base64.b64encode(octets).decode()}\n" for octets in inputs]
-        sizes = accumulate(map(len, lines))
-        self.corpus.write_text("".join(sorted(line for line, size in zip(lines, sizes, strict=True) if size <= MOST)))
+        """Make the corpus of the files in a folder. If they are too long, it keeps its own, and gets the shortest."""
+        lines = {f"{base64.b64encode(file.read_bytes()).decode()}\n" for file in folder.iterdir()}
+        if sum(map(len, lines)) > MOST:
+            old = {f"{base64.b64encode(octets).decode()}\n" for octets in self.inputs}
+            ordered = [*old, *sorted(lines - old, key=len)]
+            lines = {line for line, size in zip(ordered, accumulate(map(len, ordered)), strict=True) if size <= MOST}
+        self.corpus.write_text("".join(sorted(lines)))
 
     def prepare(self, folder: Path) -> dict[str, str]:
         """Write what the target needs, and return the environment that names it."""
