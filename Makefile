@@ -4,7 +4,8 @@
 # make test    build, then run the linters and all tests; installs PySpark, which takes 500 MB
 # make wheel   build, then make a wheel in dist, with the engine built in
 # make deb     build, then make Debian packages in dist for the distribution's python3; VERSION=x names another version
-# make image   make Debian packages and a Containerfile in dist, then the image, if podman, buildah or docker is there
+# make image   make Debian packages and a Containerfile in dist, then the image, if podman, buildah or docker answers;
+#              BASE=x names another image to build it on
 # make test-packages  build, then test the packages: in a Debian of its own, under load, by the commands of the page
 # make bench   build, then measure; ARGS="…" go to the runner
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
@@ -66,7 +67,7 @@ image: deb
 	rm -rf dist/image && mkdir dist/image
 	cp package/Containerfile package/image.conf dist/image
 	cp "$$(ls -t dist/routerd_*.deb | head -n 1)" dist/image/routerd.deb
-	@if [ -n "$(BUILDER)" ]; then $(BUILDER) build -t routerd -f dist/image/Containerfile dist/image; \
+	@if [ -n "$(BUILDER)" ]; then $(BUILDER) build -t routerd $(if $(BASE),--build-arg BASE="$(BASE)") -f dist/image/Containerfile dist/image; \
 	    else echo "there is no podman, buildah or docker that answers; make the image of dist/image elsewhere"; fi
 
 test-packages: build

@@ -1,6 +1,6 @@
 """Make Debian packages of what `make build` has installed: routerd, and routerd-flowlog with pyarrow.
 
-    .venv/bin/python package/deb.py --wheel FILE [--version V] [--compress zstd] [--only routerd] FOLDER
+    .venv/bin/python package/deb.py --wheel FILE [--version V] [--compress xz] [--only routerd] FOLDER
 
 /opt/routerd becomes a virtual environment of the distribution's python3: the wheel with the engine built in, and the
 installed distributions that the wheel requires, file by file. Nothing is fetched. DEBFULLNAME and DEBEMAIL of the
@@ -92,7 +92,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--wheel", type=Path, required=True)
     options.add_argument("--version", default=made_version())
-    options.add_argument("--compress", default="zstd", choices=["zstd", "xz", "none"])
+    options.add_argument("--compress", default="gzip", choices=["gzip", "xz", "none"])
     options.add_argument("--only", choices=list(DESCRIBED))
     options.add_argument("folder", type=Path)
     given = options.parse_args()
