@@ -29,6 +29,7 @@
 #define LANE_SHORT_HEAD 64u            /* octets in front of a payload: those of more TRANSFERs than one may be alike */
 #define LANE_TAG_MAX 32u               /* AMQP 1.0 part 2.8.7 */
 #define LANE_TRANSFER_MAX 80u          /* octets in front of a TRANSFER's payload, and its state besides */
+#define LANE_DETACH_MAX 24u            /* octets of a DETACH without an error */
 #define LANE_FLOW_MAX 64u              /* octets of a FLOW */
 #define LANE_DISPOSITION_MAX 40u       /* octets of a DISPOSITION, and its state besides */
 #define LANE_STATE_MERGED 24u          /* longer states have a DISPOSITION for each delivery */
@@ -141,6 +142,7 @@ typedef struct {                       /* how a link's deliveries of one TRANSFE
 PRIVATE void lane_head_begin(lane_head *h, uint16_t channel, uint32_t handle);
 PRIVATE uint8_t *lane_put_head(uint8_t *to, const lane_head *h, uint32_t id, const uint8_t *tag, bool settled);
 PRIVATE uint8_t *lane_put_transfer(uint8_t *to, uint16_t channel, const lane_transfer *t);
+PRIVATE uint32_t lane_put_detach(uint8_t *to, uint16_t channel, uint32_t handle);
 PRIVATE uint32_t lane_put_flow(uint8_t *to, uint16_t channel, const lane_flow *flow);
 PRIVATE uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, const lane_disposition *d);
 PRIVATE uint32_t lane_put_size(uint8_t *frame, const uint8_t *end);
@@ -172,6 +174,7 @@ typedef struct {
 PRIVATE bool lane_map_put(lane_map *m, uint32_t key, uint64_t value);
 PRIVATE uint64_t lane_map_get(lane_map *m, uint32_t key);
 PRIVATE uint64_t lane_map_take(lane_map *m, uint32_t key);
+PRIVATE uint32_t lane_map_some(const lane_map *m);
 PRIVATE uint64_t lane_map_next(lane_map *m, uint32_t *key, uint32_t last);
 PRIVATE void lane_map_rest(lane_map *m);
 PRIVATE void lane_map_end(lane_map *m);

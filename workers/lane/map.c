@@ -125,6 +125,14 @@ PRIVATE inline uint64_t lane_map_take(lane_map *m, uint32_t key)
     return value;
 }
 
+/* A number that has a value; there has to be one. */
+PRIVATE uint32_t lane_map_some(const lane_map *m)
+{
+    uint32_t i = 0;
+    while (!m->first->value[i]) i++;
+    return m->first->number * LANE_PAGE + i;
+}
+
 /* The first page at that number or behind it. */
 static lane_page *page_from(lane_map *m, uint32_t number)
 {

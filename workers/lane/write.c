@@ -150,6 +150,15 @@ PRIVATE inline uint32_t lane_put_flow(uint8_t *to, uint16_t channel, const lane_
     return lane_put_size(to, list_end(to, &w, false));
 }
 
+/* A DETACH that closes, without an error; its size. */
+PRIVATE uint32_t lane_put_detach(uint8_t *to, uint16_t channel, uint32_t handle)
+{
+    list_writer w = list_begin(to, channel, LANE_DETACH, false);
+    list_uint(&w, handle);
+    list_boolean(&w, true);
+    return lane_put_size(to, list_end(to, &w, false));
+}
+
 /* A DISPOSITION; its size. */
 PRIVATE inline uint32_t lane_put_disposition(uint8_t *to, uint16_t channel, const lane_disposition *d)
 {

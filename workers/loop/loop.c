@@ -66,9 +66,10 @@ GLUE void link_lost(pump *p, worker_link *k, int event)
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
 {
     uint64_t began = turn_begin(s->connection);
-    for (uint32_t n = 1; s->links; n++) {
-        link_lost(p, s->links, EV_LINK_LOST);
-        if (!all && !(n % PORTION) && (!turn_lasts(s->connection, began) || core_crowded(p))) return !s->links;
+    for (uint32_t n = 1; s->links || (!all && session_crowded(s)); n++) {
+        if (!all && session_crowded(s)) session_thin(s);
+        else link_lost(p, s->links, EV_LINK_LOST);
+        if (!all && !(n % PORTION) && (!turn_lasts(s->connection, began) || core_crowded(p))) return false;
     }
     return true;
 }
@@ -299,8 +300,9 @@ static int turn_timeout(pump *p, int64_t until)
 {
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
-    if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->behind_first || work_unstalls(p)
-        || at <= p->now_ms) return 0;
+    if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->rest_first || p->behind_first
+        || work_unstalls(p) || at <= p->now_ms)
+        return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 

@@ -51,7 +51,7 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     enum lane_fault fault = lane_transfer_read(f, &t);
     if (fault) { fault_raise(l, NULL, NULL, fault); return; }
     uint64_t there = lane_map_get(&s->handles, t.handle);
-    worker_link *k = there > HANDLE_IGNORED ? (worker_link *) (uintptr_t) there : NULL;
+    worker_link *k = HANDLE_LINK(there);
     if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
     if ((fault = lane_receive(&s->lane, k ? &k->lane : NULL, &t, &piece))) { fault_raise(l, s, k, fault); return; }
     if (s->lane.tell) session_due(s);
@@ -94,9 +94,9 @@ PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const la
     lane_flow flow;
     enum lane_fault fault = lane_flow_read(f, &flow);
     if (fault) { fault_raise(l, NULL, NULL, fault); return; }
-    uint64_t there = flow.has_handle ? lane_map_get(&s->handles, flow.handle) : HANDLE_IGNORED;
+    uint64_t there = flow.has_handle ? lane_map_get(&s->handles, flow.handle) : HANDLE_IGNORED(0);
     if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
-    worker_link *k = there > HANDLE_IGNORED ? (worker_link *) (uintptr_t) there : NULL;
+    worker_link *k = HANDLE_LINK(there);
     uint64_t began = 0;
     if (__builtin_expect(s->queue_first != NULL, 0)) {         /* all that wait are looked at */
         if (!turn_work(l, 0)) return;

@@ -5,6 +5,8 @@
 #include "workers/session/session.h"
 
 enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
+enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
+enum { CROWD = 256 };                  /* handles of a session that has many */
 enum {                                 /* what may wait of a connection before it is read no more: the larger of both */
     HELD_OCTETS = 128 << 20, HELD_SESSIONS = 8                 /* octets; sessions whose windows are used up */
 };
@@ -29,6 +31,7 @@ PRIVATE void session_free(worker_session *s)
     else l->sessions = s->next;
     if (s->next) s->next->previous = s->previous;
     if (s->due) session_undue(s);
+    if (l->failing == s) l->failing = NULL;
     if (s->engine) pn_session_set_context(s->engine, NULL);
     for (worker_link *k = s->links; k; k = k->session_next) k->session = NULL;
     for (attach_due *a = s->attach_first, *next; a; a = next) { next = a->next; free(a); }
@@ -36,6 +39,7 @@ PRIVATE void session_free(worker_session *s)
     lane_session_end(&s->lane);
     lane_map_end(&s->handles);
     l->handle_count -= s->handle_count;
+    l->attach_octets -= s->attach_octets;
     l->session_count--;
     free(s);
 }
@@ -90,19 +94,34 @@ static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
     return true;
 }
 
-static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f)
+static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f, uint32_t size)
 {
     lane_attach a;
     enum lane_fault fault = lane_attach_read(f, &a);
     if (!fault && lane_map_get(&s->handles, a.handle)) fault = LANE_IN_USE;
-    if (!fault && l->handle_count >= MOST_HANDLES) fault = LANE_MANY;
+    if (!fault && (l->handle_count >= MOST_HANDLES || l->attach_octets + size > ATTACH_OCTETS)) fault = LANE_MANY;
     if (fault) { fault_raise(l, s, NULL, fault); return false; }
     l->attaching.session = s;
     l->attaching.attach = a;
-    lane_map_put(&s->handles, a.handle, HANDLE_IGNORED);
+    lane_map_put(&s->handles, a.handle, HANDLE_IGNORED(size));
     s->handle_count++;
     l->handle_count++;
+    s->attach_octets += size;
+    l->attach_octets += size;
+    l->attaching.octets = size;
     return true;
+}
+
+/* Forgets a handle, which had this value. */
+static void handle_leave(worker_session *s, uint64_t value)
+{
+    worker_link *k = HANDLE_LINK(value);
+    size_t octets = k ? k->attach_octets : value >> 1;
+    if (k) k->remote_attached = false;
+    s->handle_count--;
+    s->connection->handle_count--;
+    s->attach_octets -= octets;
+    s->connection->attach_octets -= octets;
 }
 
 static bool detach_in(lane_connection *l, worker_session *s, const lane_frame *f)
@@ -112,14 +131,29 @@ static bool detach_in(lane_connection *l, worker_session *s, const lane_frame *f
     uint64_t there = fault ? 0 : lane_map_take(&s->handles, handle);
     if (!fault && !there) fault = LANE_UNATTACHED;
     if (fault) { fault_raise(l, s, NULL, fault); return false; }
-    if (there > HANDLE_IGNORED) ((worker_link *) (uintptr_t) there)->remote_attached = false;
-    s->handle_count--;
-    l->handle_count--;
+    handle_leave(s, there);
     return true;
 }
 
+/* Whether a session has so many handles that their links go one by one before it ends: what the engine frees with a
+ * session, it frees at once, and each link moves all others in a list. */
+PRIVATE bool session_crowded(const worker_session *s) { return s->engine && s->handle_count > CROWD; }
+
+/* Ends a link of such a session, and lets the engine read a DETACH of it. */
+PRIVATE void session_thin(worker_session *s)
+{
+    lane_connection *l = s->connection;
+    uint8_t detach[LANE_DETACH_MAX];
+    uint32_t handle = lane_map_some(&s->handles);
+    worker_link *k = HANDLE_LINK(lane_map_get(&s->handles, handle));
+    if (k) link_lost(l->p, k, EV_LINK_LOST);
+    handle_leave(s, lane_map_take(&s->handles, handle));
+    layers_give(l, detach, lane_put_detach(detach, s->remote, handle));
+    events_drain(l->p);
+}
+
 /* Learns from a frame before the engine reads it.  False: the engine must not see it. */
-PRIVATE bool control_in(lane_connection *l, const lane_frame *f)
+PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size)
 {
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
     uint8_t what = f->performative;
@@ -138,7 +172,7 @@ PRIVATE bool control_in(lane_connection *l, const lane_frame *f)
         return true;
     }
     if (s->closed_here) return false;
-    return what == LANE_ATTACH ? attach_in(l, s, f) : detach_in(l, s, f);
+    return what == LANE_ATTACH ? attach_in(l, s, f, (uint32_t) size) : detach_in(l, s, f);
 }
 
 /* ---- links whose ATTACH the engine has not written ---- */
@@ -209,6 +243,7 @@ static void link_bind(lane_connection *l, worker_link *k)
     session_adds(s, k);
     k->remote_handle = l->attaching.attach.handle;
     k->remote_attached = true;
+    k->attach_octets = l->attaching.octets;
     if (!k->outgoing) k->lane.count = l->attaching.attach.count;
     lane_map_put(&s->handles, k->remote_handle, value_of(k));
 }
@@ -239,7 +274,7 @@ PRIVATE void lane_link_free(worker_link *k)
     if (!s) return;
     lane_connection *l = s->connection;
     if (l->open && l->open->link == k) frame_close(l, true);
-    if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED);
+    if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
     if (k->attach_due) k->attach_due->link = NULL;
     tell_remove(k);
     session_removes(s, k);

@@ -12,6 +12,22 @@ static void condition_say(pn_condition_t *condition, const struct lane_fault_ter
     pn_condition_set_description(condition, f->description);
 }
 
+/* Ends the links of a session that a violation ends, and then the session.  False: there are more links than this turn
+ * has time for.  The connection is behind, and reads nothing else before they are gone. */
+PRIVATE bool fault_go_on(lane_connection *l)
+{
+    worker_session *s = l->failing;
+    if (!s) return true;
+    uint64_t began = turn_begin(l);
+    l->behind = s->engine && !session_lost(l->p, s, false);
+    turn_count(l, began);
+    if (l->behind) return false;
+    l->failing = NULL;
+    if (s->engine) lane_session_close(l->c, s->engine);
+    mark_dirty(l->p, l->c);
+    return true;
+}
+
 PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault)
 {
     const struct lane_fault_terms *f = &lane_faults[fault];
@@ -24,8 +40,9 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
         pn_link_close(engine);
     } else if (f->scope == LANE_SESSION && s && s->engine && l->session_faults++ < SESSION_FAULTS) {
         condition_say(pn_session_condition(s->engine), f);
-        (void) session_lost(l->p, s, true);
-        lane_session_close(l->c, s->engine);
+        s->closed_here = true;
+        l->failing = s;
+        if (!fault_go_on(l)) turn_await(l);
     } else {
         l->closed_in = true;
         layers_fail(l, f->condition, f->description);

@@ -139,7 +139,7 @@ static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t
         return;
     }
     if (f->performative == LANE_END) frames_due(l);           /* our BEGIN names the channel that this frees */
-    if (f->performative && !control_in(l, f)) { turn_count(l, began); return; }
+    if (f->performative && !control_in(l, f, size)) { turn_count(l, began); return; }
     if (layers_give(l, octets, size) < 0) {
         if (!l->closed_in && !pn_condition_is_set(pn_transport_condition(l->transport)))
             fault_raise(l, NULL, NULL, LANE_DECODE);
@@ -167,13 +167,14 @@ static void frame_arrives(lane_connection *l, const uint8_t *octets, size_t size
     enum lane_fault fault = lane_frame_read(octets, size, &f);
     bool ours = f.performative >= LANE_FLOW && f.performative <= LANE_DISPOSITION;
     if (!fault && !ours && f.performative && !turn_allows(l)) return;
-    if (__builtin_expect(l->c->tracer != NULL, 0) && !l->halfway) trace_octets(l->c, false, octets, size);
+    if (__builtin_expect(l->c->tracer != NULL, 0) && !l->shown) trace_octets(l->c, false, octets, size);
     if (fault) fault_raise(l, NULL, NULL, fault);
     else if (ours) transport_frame(l, &f);
     else if (f.type) fault_raise(l, NULL, NULL, LANE_FRAMING);
     else if (f.performative && (f.performative < LANE_OPEN || f.performative > LANE_CLOSE))
         fault_raise(l, NULL, NULL, LANE_DECODE);
     else control_frame(l, &f, octets, size);
+    l->shown = l->behind;
 }
 
 /* Reads whole frames, unless they leave the connection behind.  Returns the octets read; others come again, those of an
@@ -337,6 +338,7 @@ PRIVATE ssize_t lane_given(lane_connection *l, const uint8_t *octets, size_t siz
 PRIVATE void lane_go_on(lane_connection *l)
 {
     l->behind = false;
+    if (!fault_go_on(l)) { turn_await(l); return; }
     l->heard |= l->bare;
     rest_left(l, l->rest, l->rest_size, lane_read(l, l->rest, l->rest_size));
     if (!l->behind && !l->bare) pn_transport_process(l->transport, 0);         /* the end of its input has come */

@@ -69,7 +69,7 @@ PRIVATE bool straight_begin(lane_connection *l, const uint8_t *octets, size_t th
         return false;
     worker_session *s = session_of(lane_map_get(&l->by_remote, f.channel));
     uint64_t value = s && !s->closed_here ? lane_map_get(&s->handles, t.handle) : 0;
-    worker_link *k = value > HANDLE_IGNORED ? (worker_link *) (uintptr_t) value : NULL;
+    worker_link *k = HANDLE_LINK(value);
     delivery *d = k ? k->arriving : NULL;
     if (!d || d->aborted || !s->lane.in_window || !intake_straight(l->p, k, d, 1)) return false;
     bool last = false;

@@ -74,6 +74,7 @@ struct pump {
     uint64_t turn, spent;          /* turns so far; what control frames have taken of this one, in nanoseconds */
     uint64_t begun;                /* the same of connections that begin (sockets.c) */
     uint32_t ending_first, ending_last;    /* connections that end, longest first (loop.c) */
+    struct engine_rest *rest_first, *rest_last;    /* engine's connections that are being freed (ends.c) */
     uint64_t told[TOLD_MOST];      /* where the last control messages to the core end in the ring */
     uint32_t told_count;           /* of those so far */
     bool crowded;                  /* something waits until the core has read some of them */

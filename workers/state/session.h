@@ -34,6 +34,7 @@ typedef struct worker_session {
     lane_session lane;
     lane_map handles;              /* the peer's handles: a worker_link, or HANDLE_IGNORED */
     uint32_t handle_count;
+    size_t attach_octets;          /* of the ATTACHs that have them */
     attach_due *attach_first, *attach_last;
     struct delivery *queue_first, *queue_last; /* deliveries whose octets wait for the peer's window */
     size_t queued;                 /* octets of them */
@@ -45,7 +46,9 @@ static inline worker_session *session_here(pn_session_t *session)
     return (worker_session *) pn_session_get_context(session);
 }
 
-#define HANDLE_IGNORED 1u              /* a link that was refused or closed here: its frames count, no more */
+/* The value of a handle whose link was refused or closed here: its frames count, no more; and its ATTACH's octets. */
+#define HANDLE_IGNORED(octets) ((uint64_t) (octets) << 1 | 1u)
+#define HANDLE_LINK(value) ((value) & 1 ? NULL : (struct worker_link *) (uintptr_t) (value))
 
 #define READ_AT_ONCE 65536u            /* octets of a socket */
 
@@ -87,6 +90,7 @@ typedef struct lane_connection {
     bool behind, choked;           /* frames that came wait: for its turn; for its output, of which too much waits */
     bool open_out;                 /* our OPEN has been written */
     bool full;                     /* it is behind until fewer of its deliveries' states are on their way */
+    bool shown;                    /* the trace has the first frame of `rest` */
     bool halfway;                  /* the first frame of `rest` is a DISPOSITION that goes on at these delivery-ids */
     uint32_t halfway_first, halfway_last;
     uint32_t session_faults;       /* sessions that were ended for their peer's violation */
@@ -114,8 +118,11 @@ typedef struct lane_connection {
     struct { worker_session *first, *last; } opening;  /* begun by the peer; the engine's event has not come */
     struct { worker_session *first, *last; } beginning;    /* whose BEGIN the engine writes, in this order */
     uint32_t session_count, handle_count;  /* sessions; handles of the peer in all of them */
+    size_t attach_octets;          /* of the ATTACHs that have them */
+    worker_session *failing;       /* one that ends for its peer's violation, as soon as its links have; NULL: none */
     worker_session *due_first;     /* sessions that have something to say */
-    struct { worker_session *session; lane_attach attach; } attaching;   /* the ATTACH that the engine is reading */
+    /* the ATTACH that the engine is reading */
+    struct { worker_session *session; lane_attach attach; uint32_t octets; } attaching;
     struct worker_link *tell_first;    /* links of which a FLOW is due */
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     long_state *last_said, *last_heard;    /* long states, of ours and the peer's, for others that have the same */

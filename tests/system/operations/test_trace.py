@@ -6,6 +6,8 @@ import struct
 import pytest
 from proton import Message
 
+from tests.support.clients import octets
+from tests.support.clients.frame_client import FrameClient
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
@@ -23,6 +25,7 @@ from tests.support.running import Configuration, RunningRouter, roles, until
 
 NAMES = {"open": OPEN, "begin": BEGIN, "attach": ATTACH, "flow": FLOW, "transfer": TRANSFER, "disposition": DISPOSITION}
 SASL_HEADER = b"AMQP\3\1\0\0"
+CROWD = 400  # links
 HOLLOW = bytes.fromhex("d000000001ffffffff")  # a list that has fewer octets than its head
 OPENING = AMQP_HEADER + frame(0, described(OPEN, "traced"))
 
@@ -51,6 +54,19 @@ def test_frames_of_all_kinds_are_told_both_ways(router: RunningRouter, net: Net)
         assert any("handle=0x0" in line and "payload in words" in line for line in told("transfer", way))
         assert any("state=@accepted(36) []" in line for line in told("disposition", way))
         assert any("link-credit=" in line for line in told("flow", way))
+
+
+def test_a_frame_that_waits_for_its_turn_is_told_once(router: RunningRouter) -> None:
+    """An END whose session has hundreds of links comes again and again, until they have gone."""
+    with FrameClient(router.address) as client:
+        client.begin()
+        client.write(*(client.attaching("traced.crowd", n, receiver=True) for n in range(CROWD)))
+        for _ in range(CROWD):
+            client.expect(octets.ATTACH, 0)
+        client.write(octets.said(octets.END))
+        client.expect(octets.END, 0)
+    until(lambda: "-> @end(" in router.log, "its answer")
+    assert router.log.count("<- @end(") == 1
 
 
 def test_a_heartbeat_is_told(router: RunningRouter) -> None:
