@@ -20,7 +20,7 @@ from bench.run import raise_descriptor_limit
 from bench.targets import ROUTERD, BenchError, Running, free_port, started
 
 HTTP: Final = "listener {{\n    host: 127.0.0.1\n    port: {port}\n    http: yes\n}}\n"
-PATHS: Final = ("/metrics", "/metrics?connections=1", "/status.json")
+PATHS: Final = ("/metrics", "/metrics?connections=1", "/status.json", "/history.json?span=hour")
 
 
 class Cost(NamedTuple):

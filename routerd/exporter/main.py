@@ -10,7 +10,8 @@ from itertools import islice
 
 from routerd.exporter.collector import Identity
 from routerd.exporter.gate import Gate
-from routerd.exporter.observer import TICK_SECONDS, Observer
+from routerd.exporter.history import TICK_SECONDS
+from routerd.exporter.observer import Observer
 from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
 from routerd.exporter.tls import Secured

@@ -1,4 +1,4 @@
-"""The observer: the exporter's view of the router, with figures of this moment and of the last minutes.
+"""The observer: the exporter's view of the router, with figures of this moment, the last minutes and the last hour.
 
 ``tick`` runs once a second and records heartbeats and the growth of counters.
 """
@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 import psutil
 
+from routerd.exporter.history import History, Tick
 from shm.contract.roles import Role, is_worker
 from shm.memory.observer import Page, SharedView
 from shm.statistics.board import Board
 
-TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # an idle loop turns once a second
 MISSING_SECONDS: Final = 5.0  # a killed child is back much sooner, and a replaced one has drained
-HISTORY: Final = 120  # ticks
+TICKS: Final = 120
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -55,16 +55,6 @@ def _descriptors(pid: int) -> tuple[int | None, int | None]:
     return None, None
 
 
-class Tick(msgspec.Struct, frozen=True):
-    """Sums over all processes at one time."""
-
-    time: float
-    counters: dict[str, int]
-    cpu: dict[str, float]
-    generations: dict[str, int]
-    addresses: dict[str, int]
-
-
 class Pulse(msgspec.Struct):
     """When a process was last alive, and when its heartbeat last moved."""
 
@@ -96,7 +86,8 @@ class Observer:
         self._pulses: dict[str, Pulse] = {}
         self._processes: dict[int, psutil.Process] = {}
         self._born: dict[int, float] = {}  # seconds since 1970 by pid, kept when the time of day is set
-        self.history: deque[Tick] = deque(maxlen=HISTORY)
+        self._ticks: deque[Tick] = deque(maxlen=TICKS)
+        self.history = History()
         self.stopping = False
         self._accepted = clock()  # when a live worker last accepted connections
 
@@ -112,7 +103,9 @@ class Observer:
         cpu = {process: figures.cpu for process, figures in found.items() if figures}
         addresses = {row.address: row.deliveries for row in self.view.board().addresses}
         generations = {state.page.process: state.page.generation for state in states}
-        self.history.append(Tick(self._clock(), counters, cpu, generations, addresses))
+        tick = Tick(self._clock(), counters, cpu, generations, addresses)
+        self._ticks.append(tick)
+        self.history.add(tick, self.view.histogram(Role.CORE, "delivery_latency_ns").counts)
         living = {state.page.pid for state in states}
         living.add(os.getpid())
         self._processes = {pid: process for pid, process in self._processes.items() if pid in living}
@@ -141,6 +134,10 @@ class Observer:
 
     def board(self) -> Board:
         return self.view.board()
+
+    def ago(self, moment: float) -> float:
+        """Return the seconds since a time of this observer's clock."""
+        return self._clock() - moment
 
     def _state(self, page: Page, now: float) -> State:
         pulse = self._pulses.setdefault(page.process, Pulse(lived=now, moved=now))
@@ -193,8 +190,8 @@ class Observer:
 
     def _span(self, seconds: float) -> tuple[Tick, Tick]:
         """Return the first tick of the last so many seconds, and the last one."""
-        last = self.history[-1] if self.history else Tick(0, {}, {}, {}, {})
-        return next((tick for tick in self.history if tick.time >= last.time - seconds), last), last
+        last = self._ticks[-1] if self._ticks else Tick(0, {}, {}, {}, {})
+        return next((tick for tick in self._ticks if tick.time >= last.time - seconds), last), last
 
     def _growth(self, seconds: float, value: Callable[[Tick], float]) -> float:
         before, last = self._span(seconds)

@@ -1,9 +1,11 @@
 """The paths of an HTTP listener and their answers."""
 
 import logging
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -16,18 +18,31 @@ from routerd.exporter.collector import Collector, Identity
 from routerd.exporter.folder import file_answer
 from routerd.exporter.observer import Observer, unhealthy
 from routerd.exporter.server import Answer, Request, Site
-from routerd.exporter.status import status
+from routerd.exporter.status import past, status
 from shm.memory.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
 
+
+def _part(name: str) -> str:
+    return files("routerd.exporter").joinpath(name).read_text("utf-8")
+
+
+def _source(content: str) -> str:
+    """Return the CSP source that allows an inline element with this content and no other (CSP Level 3, 2.3.1)."""
+    return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
+
+
+STYLE: Final = _part("page.css")
+SCRIPT: Final = _part("page.js")
+# The page is one file, so that a browser never has parts of two versions, and a file below httpRootDir replaces none.
+PAGE: Final = _part("page.html").replace("/* page.css */", STYLE).replace("/* page.js */", SCRIPT).encode()
 PAGE_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "Content-Security-Policy": f"default-src 'none'; script-src {_source(SCRIPT)}; style-src {_source(STYLE)}; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-PAGE: Final = files("routerd.exporter").joinpath("page.html").read_bytes()
-NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, /status.json\n"
+NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, /status.json, /history.json\n"
 
 
 @dataclass
@@ -41,7 +56,11 @@ class Pages:
 
     def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
         """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
-        paths: dict[str, Callable[[Request], Answer]] = {"/": self.page, "/status.json": self.status}
+        paths: dict[str, Callable[[Request], Answer]] = {
+            "/": self.page,
+            "/status.json": self.status,
+            "/history.json": self.history,
+        }
         if metrics:
             paths["/metrics"] = self.metrics
         if healthz:
@@ -84,6 +103,14 @@ class Pages:
     def status(self, request: Request) -> Answer:
         """Answer with the data of the live page."""
         return Answer(msgspec.json.encode(status(self.observer, self.identity)), "application/json")
+
+    def history(self, request: Request) -> Answer:
+        """Answer with what the charts of the live page show; `span` is `minutes` or `hour`."""
+        spans = self.observer.history.spans
+        span = spans.get(request.parameters.get("span", ["minutes"])[-1])
+        if span is None:
+            return Answer(f"span is one of {', '.join(spans)}\n".encode(), status=400)
+        return Answer(msgspec.json.encode(past(self.observer, span)), "application/json")
 
     def page(self, request: Request) -> Answer:
         """Answer with the live page."""

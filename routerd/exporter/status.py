@@ -1,16 +1,16 @@
-"""The data of the live page as one structure: /status.json."""
+"""The data of the live page: /status.json is the present, /history.json the past."""
 
 import time
-from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from routerd.exporter.collector import Identity
+from routerd.exporter.history import Point, Span
 from routerd.exporter.observer import Observer, State, unhealthy
 from shm.contract.roles import Role, is_worker
 from shm.native import RING_CAPACITY, arena_split
-from shm.statistics.board import ConnectionRow
+from shm.statistics.board import ConnectionRow, ConnectorRow, RouterRow
 
 LOW: Final = 0.1  # the free part of an arena's blocks below which it is low
 FULL: Final = 0.8  # the fill of a ring from which it is full
@@ -62,7 +62,7 @@ class Address(msgspec.Struct, rename="camel"):
 
 
 class Status(msgspec.Struct, rename="camel"):
-    """The router at one time; ``rates`` are per second, ``history`` holds deliveries in and out per tick."""
+    """The router at one time; ``rates`` are per second."""
 
     router: str
     version: str
@@ -73,13 +73,28 @@ class Status(msgspec.Struct, rename="camel"):
     alarms: list[str]
     processes: list[Process]
     rates: dict[str, float]
-    history: list[tuple[int, ...]]
     addresses: list[Address]
     other_deliveries: int
     address_count: int
     open_connections: int
     links: int
     connections: list[ConnectionRow]
+    connectors: list[ConnectorRow]
+    routers: list[RouterRow]
+
+
+class Past(msgspec.Struct, rename="camel"):
+    """A span of the history: ``points`` have the values of ``names``; ``ages`` are their ends in seconds before now.
+
+    ``time`` is now in seconds since 1970, ``step`` the seconds of a point, ``most`` the number of points kept.
+    """
+
+    time: float
+    step: float
+    most: int
+    names: list[str]
+    ages: list[float]
+    points: list[tuple[float | None, ...]]
 
 
 def status(observer: Observer, identity: Identity) -> Status:
@@ -100,7 +115,6 @@ def status(observer: Observer, identity: Identity) -> Status:
         alarms=alarms(observer, states, processes),
         processes=processes,
         rates={name: round(observer.rate(name), 1) for name in _RATES},
-        history=_history(observer),
         addresses=[
             Address(**msgspec.structs.asdict(row), rate=round(observer.address_rate(row.address), 1))
             for row in board.addresses
@@ -110,7 +124,26 @@ def status(observer: Observer, identity: Identity) -> Status:
         open_connections=sum(page.counters["connections"] for page in workers),
         links=sum(page.counters["links"] for page in workers),
         connections=board.connections,
+        connectors=board.connectors,
+        routers=board.routers,
     )
+
+
+def past(observer: Observer, span: Span) -> Past:
+    """Return a span of the observer's history."""
+    return Past(
+        time=time.time(),
+        step=span.step,
+        most=span.points.maxlen or 0,
+        names=[_camel(name) for name in Point._fields[1:]],
+        ages=[round(observer.ago(point.time), 1) for point in span.points],
+        points=[point[1:] for point in span.points],
+    )
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def _processes(observer: Observer, states: list[State]) -> list[Process]:
@@ -142,12 +175,6 @@ def _processes(observer: Observer, states: list[State]) -> list[Process]:
             process.ring_fill = round(fullest[page.process] / RING_CAPACITY, 4)
         processes.append(process)
     return processes
-
-
-def _history(observer: Observer) -> list[tuple[int, ...]]:
-    names = ("deliveries_in", "deliveries_out")
-    ticks = [tick.counters for tick in observer.history]
-    return [tuple(max(0, after[name] - before[name]) for name in names) for before, after in pairwise(ticks)]
 
 
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:

@@ -1,64 +1,143 @@
-"""The live page in a real browser."""
+"""The live page in a real browser, as its user sees it."""
 
+import json
 import os
-import shutil
-import subprocess
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from proton import Message
 
+from tests.support.clients.browser import Browser
 from tests.support.clients.web import get, site
 from tests.support.peer import Net
-from tests.support.running import LONG, Configuration, RunningRouter, until
+from tests.support.running import Configuration, RunningRouter, roles, until
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
+CONNECTOR = "connector {\n name: nobody\n host: 127.0.0.1\n port: 1\n role: route-container\n}\n"
+ADDRESSES = "#addresses tbody td:first-child"
 
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
-    return Configuration(router="workers: 2", sections=HTTP)
+    return Configuration(router="workers: 2", sections=HTTP + CONNECTOR, expected="nobody|127.0.0.1:1|worker.1")
 
 
 @pytest.fixture
-def browser() -> str:
-    """A Chromium; skips where there is none."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    pytest.skip("install chromium to test the live page in a browser")
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    browser = Browser(tmp_path / "profile")
+    yield browser
+    browser.close()
 
 
-def dom(browser: str, url: str, folder: Path) -> str:
-    """The page as it stands after three seconds of the browser's own time."""
-    command = [
-        browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}",
-        *(["--no-sandbox"] if os.getuid() == 0 else []),
-        "--virtual-time-budget=3000", "--timeout=60000", "--dump-dom", url,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * LONG, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_it_shows_the_router(router: RunningRouter, net: Net, browser: str, tmp_path: Path) -> None:
-    """Processes, addresses and connections; what clients chose is text and nothing else."""
+def pass_to(net: Net, *addresses: str) -> None:
+    """Pass messages to each address, one more than to the one before."""
     peer = net.peer()
-    for address in ("orders", HOSTILE):
-        receiver, sender = peer.receiver(address, credit=1), peer.ready_sender(address)
-        sent = net.send(sender, Message(body=b"x"))
-        peer.take(receiver)[0].settle()
-        net.settled(sent)
+    for number, address in enumerate(addresses, 1):
+        receiver, sender = peer.receiver(address, credit=number), peer.ready_sender(address)
+        for _ in range(number):
+            sent = net.send(sender, Message(body=b"x"))
+            peer.take(receiver)[-1].settle()
+            net.settled(sent)
+
+
+def test_it_shows_the_router(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Processes, addresses, connections, connectors; what clients chose is text and nothing else."""
+    pass_to(net, "orders", HOSTILE)
     until(lambda: "onerror" in get(site(router) + "/status.json").body, "the address's row")
-    page = dom(browser, site(router), tmp_path)
-    assert f'<h1 id="router">{router.id}</h1>' in page
-    assert '<span id="live" class="badge good">live</span>' in page
-    assert '<span id="ready" class="badge good">ready</span>' in page
-    for shown in ("worker-0", "worker-1", "core", "supervisor", "orders", "&lt;img src=x onerror=alert(1)&gt;"):
-        assert f">{shown}</td>" in page, shown
-    assert "<img" not in page
-    assert page.count('class="good">works</td>') == 4
-    assert "(1 of 1)" in page
-    assert '<section id="alarms" hidden="">' in page
-    assert 'points="' in page
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#addresses tbody tr').length")
+    assert browser.text("#router") == router.id
+    assert (browser.text("#live"), browser.text("#ready")) == ("live", "ready")
+    assert browser.texts("#processes tbody td:first-child") == ["worker-0", "worker-1", "core", "supervisor"]
+    assert browser.texts("#processes tbody td:nth-child(2)") == ["works"] * 4
+    assert {"orders", HOSTILE} <= set(browser.texts(ADDRESSES))
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.text("#connections-count") == "(1 of 1)"
+    assert browser.run("document.querySelector('#alarms').hidden") == (browser.texts("#alarms li") == [])
+    assert browser.texts("#connectors tbody td")[:2] == ["nobody", "down"]
+    browser.until("document.querySelector('#connectors tbody td.whole').innerText.includes('refused')")
+    assert browser.run("document.querySelector('#network').hidden")
+    assert browser.complaints == []
+
+
+def test_addresses_are_searched_and_sorted_by_keyboard(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """A second press of a column's button turns the order; internal addresses are shown when they are asked for."""
+    pass_to(net, "plum", "apple", "pear")
+    until(lambda: "pear" in get(site(router) + "/status.json").body, "the address's row")
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#addresses tbody tr').length > 2")
+    assert not [address for address in browser.texts(ADDRESSES) if address.startswith(("_", "$"))]
+    browser.focus("#addresses-search")
+    browser.press("p", "L")
+    assert set(browser.texts(ADDRESSES)) == {"apple", "plum"}
+    browser.focus("#addresses th:nth-child(1) button")
+    browser.press("Enter")
+    assert browser.texts(ADDRESSES) == ["apple", "plum"]
+    browser.press("Enter")
+    assert browser.texts(ADDRESSES) == ["plum", "apple"]
+    assert browser.run("document.querySelector('#addresses th').ariaSort") == "descending"
+    browser.focus("#addresses th:nth-child(3) button")
+    browser.press("Enter")
+    assert browser.texts(ADDRESSES) == ["apple", "plum"]  # most deliveries first
+    browser.run("document.querySelector('#addresses-search').value = ''")
+    browser.focus("#internal")
+    browser.press(" ")
+    assert [address for address in browser.texts(ADDRESSES) if address.startswith("_")]
+    assert browser.complaints == []
+
+
+def test_charts_have_a_span_and_a_readout(router: RunningRouter, browser: Browser) -> None:
+    """The span is switched by keyboard; arrow keys and the pointer read out earlier values."""
+    until(lambda: len(json.loads(get(site(router) + "/history.json").body)["points"]) > 3, "points")
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('.plot[d*=L]').length")
+    assert "out" in browser.text("#charts figcaption")
+    assert len(browser.texts("#charts figure")) == 6
+    newest = browser.text("#moment")
+    browser.focus("#charts figure > svg")
+    browser.press("Home")
+    assert browser.text("#moment") < newest
+    said = browser.run("document.querySelector('#charts figure > svg').getAttribute('aria-valuetext')")
+    assert said.startswith(browser.text("#moment") + ": in ")
+    browser.press("Escape")
+    assert browser.text("#moment") >= newest
+    assert browser.run("document.querySelectorAll('.cursor').length") == 0
+    browser.focus("input[value=minutes]")
+    browser.press("ArrowRight")
+    browser.until("past.step === 10")
+    assert browser.complaints == []
+
+
+def test_it_fits_a_phone(router: RunningRouter, browser: Browser) -> None:
+    """Tables scroll inside their sections; the page itself does not."""
+    browser.size(390, 800)
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#processes tbody tr').length")
+    assert browser.run("document.documentElement.scrollWidth") == 390
+
+
+def test_a_killed_worker_is_an_alarm(router: RunningRouter, browser: Browser) -> None:
+    """The page says that the worker was started again, and the title counts alarms."""
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#processes tbody tr').length")
+    os.kill(roles(router.process.pid)["worker 1"].pid, signal.SIGKILL)
+    browser.until("document.querySelector('#alarms').innerText.includes('worker-1: started again')")
+    assert browser.run("document.title").startswith("(")
+
+
+def test_a_dead_router_says_so(browser: Browser, tmp_path: Path) -> None:
+    """What was known stays, marked as old."""
+    router = RunningRouter(tmp_path, Configuration(sections=HTTP))
+    try:
+        browser.open(site(router))
+        browser.until("document.querySelectorAll('#processes tbody tr').length")
+        router.process.kill()
+        browser.until("!document.querySelector('#gone').hidden")
+    finally:
+        router.kill()
+    assert browser.text("#live") == "no answer"
+    assert "What follows is from" in browser.text("#gone")
+    assert {"worker-0", "core", "supervisor"} <= set(browser.texts("#processes tbody td:first-child"))
