@@ -364,7 +364,8 @@ const wantedSpan = () => document.querySelector("input[name=span]:checked").valu
 async function askPast() {
   const name = wantedSpan(), found = await ask("history.json?span=" + name);
   if (name === wantedSpan()) {
-    past = found;
+    const first = found.ages.findIndex(age => age < found.step * found.most); // slow ticks make points before the axis
+    past = { ...found, ages: found.ages.slice(Math.max(0, first)), points: found.points.slice(Math.max(0, first)) };
     showCharts();
   }
 }
