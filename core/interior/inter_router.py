@@ -220,9 +220,7 @@ class InterRouters(Plane):
             return FORBIDDEN
         return inter_router
 
-    def add_link(
-        self, inter_router: InterRouter, attach: Attach, kind: int, credit: Credit
-    ) -> tuple[int, int] | None:
+    def add_link(self, inter_router: InterRouter, attach: Attach, kind: int, credit: Credit) -> tuple[int, int] | None:
         """Enter a link in the forwarder's table.
 
         Return its kind and priority, or None if the table is full.

@@ -121,7 +121,7 @@ static void straight_room(lane_connection *l, straight_read *r, size_t most)
     size_t frame = (size_t) coming->head + coming->payload;
     pieces_of_blocks(l->p, r, most < coming->left ? most : coming->left);
     if (most < coming->left) return;
-    for (size_t size = frame; coming->head && size <= READ_AT_ONCE && coming->left + size <= most
+    for (size_t size = frame; coming->head && !l->c->tracer && size <= READ_AT_ONCE && coming->left + size <= most
          && r->frames < FOLLOWING && r->pieces + PIECES_FRAME <= PIECES; size += frame) {
         part_add(r, r->heads[r->frames++], coming->head);
         pieces_of_blocks(l->p, r, coming->payload);

@@ -2,12 +2,14 @@
 
 import socket
 import struct
+import time
 
 import pytest
 from proton import Message
 
+from routerd.cli.client import Client, Place
 from tests.support.clients import octets
-from tests.support.clients.frame_client import FrameClient
+from tests.support.clients.frame_client import FrameClient, transfer
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
@@ -23,6 +25,7 @@ from tests.support.clients.wire import (
 from tests.support.peer import ACCEPTED, Net
 from tests.support.running import Configuration, RunningRouter, roles, until
 
+HELD_S = 0.3  # the router has read what was written by then
 NAMES = {"open": OPEN, "begin": BEGIN, "attach": ATTACH, "flow": FLOW, "transfer": TRANSFER, "disposition": DISPOSITION}
 SASL_HEADER = b"AMQP\3\1\0\0"
 CROWD = 400  # links
@@ -106,3 +109,34 @@ def test_malformed_frames_have_lines_without_their_content(router: RunningRouter
         connection.sendall(octets)
         until(lambda: router.log.count("(MALFORMED FRAME of ") == lines + 1, "its line")
     assert {role: process.pid for role, process in roles(router.process.pid).items()} == before
+
+
+def test_a_trace_may_begin_in_the_middle_of_a_long_message(router: RunningRouter) -> None:
+    """The TRANSFERs that begin from then on are told, of the same message, too."""
+    message = b"\0\x53\x75\xb0" + struct.pack(">I", 400_000) + bytes(400_000)
+    parts = [message[at : at + 16_000] for at in range(0, len(message), 16_000)]
+    said = [transfer(None if n else 0, part, more=n + 1 < len(parts)) for n, part in enumerate(parts)]
+    with (
+        FrameClient(router.address, "receives") as at,
+        FrameClient(router.address, "sends") as to,
+        Client(Place(router.url)) as manager,
+    ):
+        for client in (at, to):
+            client.begin(0)
+        at.receiver("traced.middle", credit=1)
+        to.sender("traced.middle")
+        (row,) = (one for one in manager.query("connection") if one["container"] == "sends")
+        connection = {"type": "connection", "identity": row["identity"]}
+        manager.call("UPDATE", {"enableProtocolTrace": False}, **connection)
+        to.write(*said[:10], said[10][:9000])
+        time.sleep(HELD_S)
+        manager.call("UPDATE", {"enableProtocolTrace": True}, **connection)
+        before = len(router.log)
+        to.write(said[10][9000:], *said[11:])
+        assert at.take(1)[0].payload == message
+        whose = f"[C{row['identity']}]"
+
+        def told() -> list[str]:
+            return [one for one in router.log[before:].splitlines() if whose in one and "<- @transfer" in one]
+
+        until(lambda: len(told()) >= len(said) - 11, "lines of those that began later")
