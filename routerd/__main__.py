@@ -15,6 +15,7 @@ from routerd.config import default_config
 from routerd.machine.version import installed
 from shm.memory.journal import LEVELS
 
+MOST_TTL = (2**32 - 1) // 1000  # seconds: a ttl is an unsigned number of milliseconds (AMQP 1.0 part 3.2.1)
 STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
 
@@ -230,7 +231,7 @@ def log(place: Place, **options: Any) -> None:
 @click.argument("bodies", nargs=-1)
 @click.option("--count", type=COUNT, default=1, show_default=True, help="Send each message this many times.")
 @click.option("--durable", is_flag=True, help="Mark the messages as durable.")
-@click.option("--ttl", type=SECONDS, help="How long the messages are of use.")
+@click.option("--ttl", type=click.IntRange(1, MOST_TTL), help="Seconds for which the messages are of use.")
 @click.option("--subject", metavar="TEXT", help="The messages' subject.")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="An application property.")
 @AS_JSON

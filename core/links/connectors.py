@@ -12,7 +12,6 @@ from shm.statistics.board import CONNECTORS, Board, ConnectorRow, short
 
 _NUMBER = re.compile(r"^\[C[0-9]+\] ")  # of the attempt: a label of a metric must not change with each
 UP, GONE = "SUCCESS", "GONE"
-LOST = "the worker that owned the connection died"
 
 
 class Connectors(Plane):
@@ -51,10 +50,8 @@ class Connectors(Plane):
         ]
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Show the connectors of a dead worker as connecting."""
-        for name, (owner, state) in self._states.items():
-            if owner == worker:
-                self._states[name] = owner, ConnectorState(name, "CONNECTING", LOST, state.hosts)
+        """Forget the connectors of a dead worker: whoever has them next tells their states at once."""
+        self._states = {name: (owner, state) for name, (owner, state) in self._states.items() if owner != worker}
 
 
 def _has_failed(state: ConnectorState) -> bool:

@@ -9,6 +9,7 @@ from core.links.link import Edges
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
+from shm.contract.numbers import whole
 from shm.contract.payloads import Close, ConnectionOpened, Error, Trace
 from shm.memory.journal import TRACE
 
@@ -111,7 +112,8 @@ class Connections(Table):
         """Return the connection with this number, or those of this host."""
         if identity is None:
             return [entry for entry in self.rows() if name is not None and name.endswith(_host(entry[1]))]
-        entry = self._view.core.connections.numbered(int(identity)) if identity.isdecimal() else None
+        number = whole(identity)
+        entry = None if number is None else self._view.core.connections.numbered(number)
         return [] if entry is None or _name(entry[0], entry[1]) in self._closing else [entry]
 
     def row(self, entry: Entry) -> ConnectionRow:

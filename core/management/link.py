@@ -9,6 +9,7 @@ from core.links.link import Link
 from core.management.entity_type import Column, Table, constant, counted, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
+from shm.contract.numbers import whole
 from shm.contract.payloads import Detach, Error
 
 LOGGER = logging.getLogger("AGENT")
@@ -120,7 +121,8 @@ class Links(Table):
         """Return the link with this number, or those of this name."""
         if identity is None:
             return [link for link in self.rows() if link.name == name]
-        link = self._view.core.links.identified(int(identity)) if identity.isdecimal() else None
+        number = whole(identity)
+        link = None if number is None else self._view.core.links.identified(number)
         return [] if link is None else [link]
 
     def prepare(self, page: list[Link], names: list[str]) -> None:

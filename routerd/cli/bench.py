@@ -20,7 +20,7 @@ from routerd.cli.connection_options import security
 from routerd.cli.printed import print_json
 
 SAMPLE: Final = 16  # one message of so many carries the time of its sending
-ATTACH_S: Final = 15.0  # for clients to start and attach
+ATTACH_S: Final = 30.0  # for clients to start and attach
 LAST_S: Final = 1.0  # for messages on their way when the senders stop
 
 
@@ -118,7 +118,8 @@ def run(place: Place, load: Load, as_json: bool) -> None:
                 there.close()
                 clients.append((process, here))
             for _, pipe in clients:
-                _next(pipe, ATTACH_S)
+                if (ended := _next(pipe, ATTACH_S)) is not None:
+                    raise ClientError(f"a client cannot attach to {load.address}: {ended.trouble}")
             results = [_next(pipe, load.seconds + ATTACH_S) for _, pipe in clients]
             after = _cpu(agent)
         finally:
@@ -127,7 +128,7 @@ def run(place: Place, load: Load, as_json: bool) -> None:
     received = sum(result.messages for result in results[: load.receivers])
     if not received:
         raise ClientError(f"no message has arrived at {load.address}: {'; '.join(one.trouble for one in results)}")
-    latencies = sorted(one for result in results for one in result.latencies)
+    latencies = sorted(one for result in results for one in result.latencies) or [float("nan")]
     found = {
         "messages": received,
         "messagesPerSecond": round(received / load.seconds),

@@ -66,7 +66,7 @@ def unreachable(place: Place, error: Exception) -> ClientError:
     else:
         text = words(error)
         advice = next((advice for sign, advice in ADVICE if sign in text), ADVICE[0][1])
-    return ClientError(f"cannot reach the management agent at {place.shown} ({text}); {advice}")
+    return ClientError(f"cannot reach the router at {place.shown} ({text}); {advice}")
 
 
 def words(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from routerd.cli.client import NODE, Client, ClientError, Place, plain
 from routerd.cli.connection_options import connect, words
 from routerd.cli.printed import print_json, printable
 
-CREDIT = 10  # messages that a receiver asks for ahead of those it has printed
+PREFETCH = 1000  # credit for round trips, so that few of them wait for more
 SHOWN = ("id", "address", "subject", "reply_to", "correlation_id", "properties", "body")
 OUTCOMES = {Delivery.REJECTED: "rejected", Delivery.RELEASED: "released", Delivery.MODIFIED: "modified"}
 
@@ -26,7 +26,7 @@ class Sending(msgspec.Struct, frozen=True):
     bodies: Iterable[str]
     count: int = 1
     durable: bool = False
-    ttl: float | None = None  # seconds
+    ttl: int | None = None  # seconds
     subject: str | None = None
     properties: dict[str, str] = {}
     as_json: bool = False
@@ -113,12 +113,12 @@ def receive(place: Place, address: str, receiving: Receiving) -> int:
     came = 0
     with suppress(KeyboardInterrupt), _connected(place, address) as connection:
         try:
-            receiver: Any = connection.create_receiver(address, credit=min(CREDIT, receiving.count or CREDIT))
+            receiver: Any = connection.create_receiver(address, credit=1)  # it takes no message that it does not print
         except Timeout as error:
             raise _late(place, f"the link from {address}") from error
         while receiving.count is None or came < receiving.count:
             try:
-                message = receiver.receive(timeout=receiving.wait if receiving.wait is not None else False)
+                message = receiver.receive(timeout=receiving.wait)  # None: for ever
             except Timeout:
                 break
             _show(message, receiving.as_json)
@@ -176,7 +176,7 @@ def ping(place: Place, count: int, interval: float, as_json: bool) -> None:
 
 def _round(connection: BlockingConnection, timeout: float) -> Callable[[], None]:
     """Return a function that sends one message and waits until it has come back and is accepted."""
-    receiver: Any = connection.create_receiver(None, dynamic=True, credit=CREDIT)
+    receiver: Any = connection.create_receiver(None, dynamic=True, credit=PREFETCH)
     sender: Any = connection.create_sender(receiver.link.remote_source.address)
     message = Message(body="ping")
 

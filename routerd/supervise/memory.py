@@ -75,10 +75,10 @@ class SharedMemory:
     def configuration_read(self, taken: bool) -> None:
         """Publish whether the configuration that was just read is in use."""
         page, reads = self._segments.supervisor_stats(), COUNTERS["config_reads"].place
-        page.set(reads, page.get(reads) + 1)
         page.set(COUNTERS["config_taken"].place, int(taken))
         if taken:
             page.set(COUNTERS["config_time"].place, int(time.monotonic()))
+        page.set(reads, page.get(reads) + 1)  # last: `routerd reload` waits for it
 
     def set_workers(self, count: int) -> None:
         """Publish the number of workers."""

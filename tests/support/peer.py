@@ -365,7 +365,7 @@ class Net:
         try:
             if kind is None:
                 wrong = [e for p in self.peers if not p.expect_error for e in errors_of(p)]
-                assert not wrong
+                assert not wrong, wrong
                 for peer in self.peers:
                     peer.deaf = peer.deaf and peer.closed
                     peer.connection.close()

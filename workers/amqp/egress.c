@@ -114,11 +114,12 @@ static bool out_moves(const pump *p, const worker_link *k)
     return k->seen_tag != k->tag || !k->queue_first || !k->queue_first->waits;
 }
 
-/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list.  A fast sender may
- * have credit for more of them, which a receiver that takes them gets. */
+/* Drops all queued presettled messages of a slow receiver but the first, once they fill its list.  A fast sender on
+ * another listener may have credit for more of them, which a receiver that takes them gets. */
 static void drop_presettled(pump *p, worker_link *k)
 {
-    if (k->grows && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && out_moves(p, k)) return;
+    const bool reads = k->grows || !k->starved_since;
+    if (reads && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && out_moves(p, k)) return;
     out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         out_delivery *next = o->next;

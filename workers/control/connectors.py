@@ -93,11 +93,16 @@ class Connectors:
         self._clock = clock
         self._look_up = look_up
         self._connectors: dict[int, Connector] = {}
+        self._refused: dict[int, ConnectorSetup] = {}  # those that make no connection
         self._stopped = False
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
         """Replace the connectors. A changed connector reconnects, unless only its cost has changed."""
         setups = {one.number: one for one in wanted}
+        refused, self._refused = self._refused, {}
+        for number, setup in refused.items():
+            if number not in setups:
+                self._owner.connector_state(ConnectorState(setup.name, GONE))
         for number, connector in list(self._connectors.items()):
             wanted_now = setups.get(number)
             if wanted_now is not None and _same_but_cost(wanted_now, connector.setup):
@@ -124,6 +129,7 @@ class Connectors:
         except ValueError as error:
             SERVER.error("connector %s makes no connection: %s", setup.name, error)
             self._owner.connector_state(ConnectorState(setup.name, FAILED, str(error), setup.hosts))
+            self._refused[setup.number] = setup
             return
         connector = self._connectors[setup.number] = Connector(setup, place, self._clock())
         try:

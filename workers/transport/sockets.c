@@ -16,6 +16,7 @@
 #include "workers/framed/framed.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
+#define LAST_WORD_MS 10000             /* for links to go and our CLOSE to be read, of a peer that has ended */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than a connection needs, because others allocate, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 #define ACCEPT_PAUSE_MS 1              /* so many connections come that their share of a turn is used up */
@@ -246,6 +247,13 @@ GLUE void conn_broken(pump *p, worker_connection *c)
     mark_dirty(p, c);
 }
 
+/* A peer that writes nothing after its CLOSE may still read ours, which waits until its links are gone. */
+__attribute__((noinline, cold)) static void conn_last_word(pump *p, worker_connection *c)
+{
+    conn_pause(p, c);
+    c->deadline = p->now_ms + LAST_WORD_MS;
+}
+
 /* Reads once; true if there may be more. */
 PRIVATE inline bool conn_read(pump *p, worker_connection *c)
 {
@@ -254,7 +262,8 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
         char nothing[256];
         ssize_t n = read(c->fd, nothing, sizeof nothing);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
+        if (n == 0 && c->leaving && c->reading) conn_last_word(p, c);
+        else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
         return n > 0;
     }
     ssize_t n;

@@ -31,6 +31,18 @@ def test_the_tool_sends_and_receives(router: RunningRouter) -> None:
     assert (loaded["messages"] > 0, set(loaded["cpuMicroseconds"])) == (True, {"core", "worker-0", "worker-1"})
 
 
+def test_a_receiver_waits_for_ever(router: RunningRouter) -> None:
+    """Longer than for any answer; and it takes no message that it does not print."""
+    waiting = begun(router, "receive", "tool.waits", "--count", "1", "--timeout", "0.3")
+    until(lambda: "tool.waits" in tool(router, "stat", "--addresses").stdout, "the receiver")
+    time.sleep(1)
+    assert waiting.poll() is None
+    assert tool(router, "send", "tool.waits", "x").returncode == 0
+    assert waiting.communicate(timeout=LONG)[0] == "x\n"
+    late = tool(router, "send", "tool.waits", "y", "--timeout", "0.5")
+    assert late.returncode == 1
+
+
 def test_the_tool_follows_the_log(router: RunningRouter) -> None:
     """Old lines, then new ones; each once."""
     following = begun(router, "log", "--follow", "--limit", "1")

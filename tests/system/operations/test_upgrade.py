@@ -104,7 +104,7 @@ def test_who_is_no_router_is_left_alone(code: Path) -> None:
         for arguments, why in (
             (["--pid", str(other.pid)], "is not the supervisor of a router"),
             (["--pid-file", str(code / "none")], "cannot be read"),
-            (["--bus", "amqp://127.0.0.1:1"], "cannot reach the management agent"),
+            (["--bus", "amqp://127.0.0.1:1"], "cannot reach the router"),
         ):
             done = restart(*arguments)
             assert done.returncode == 1

@@ -132,14 +132,14 @@ def test_advice_fits_the_reason(condition: str, advice: str) -> None:
     """And the password in a URL is told to nobody."""
     error = ConnectionException(f"Connection amqp://ann:secret@a disconnected: Condition{condition}")
     text = str(unreachable(Place("amqp://ann:secret@a"), error))
-    assert text.startswith("cannot reach the management agent at amqp://a (")
+    assert text.startswith("cannot reach the router at amqp://a (")
     assert advice in text
     assert "secret" not in text
 
 
 def test_silence_is_told_with_its_length() -> None:
     text = str(unreachable(Place("ann:secret@a", timeout=3.0), Timeout("Connection ann:secret@a timed out")))
-    assert text.startswith("cannot reach the management agent at a (no answer within 3 s); ")
+    assert text.startswith("cannot reach the router at a (no answer within 3 s); ")
 
 
 def test_errors_of_the_pipeline_are_one_sentence() -> None:
