@@ -154,6 +154,13 @@ static worker_connection *conn_new(pump *p, int fd, uint16_t listener)
     return c;
 }
 
+/* Looks at no listening socket for so long, or for as long as has been said before. */
+static void accept_rest(pump *p, int64_t ms)
+{
+    if (p->accept_retry < p->now_ms + ms) p->accept_retry = p->now_ms + ms;
+    listeners_arm(p, false);
+}
+
 /* Whether there is memory for a new connection: the engine does not survive a lack of it. */
 static bool memory_left(void)
 {
@@ -191,8 +198,7 @@ PRIVATE bool begin_allowed(pump *p) { return p->begun < BEGUN_MOST && !core_crow
 static void accept_pause(pump *p, const worker_listener *l)
 {
     p->accept_first = (uint32_t) (l - p->listeners) + 1;
-    p->accept_retry = p->now_ms + ACCEPT_PAUSE_MS;
-    listeners_arm(p, false);
+    accept_rest(p, ACCEPT_PAUSE_MS);
 }
 
 PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
@@ -202,8 +208,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
         if (!my_turn(p)) {
             if (!p->accept_waiting) {
                 p->accept_waiting = true;
-                p->accept_retry = p->now_ms + ACCEPT_LOOK_AWAY_MS;
-                listeners_arm(p, false);
+                accept_rest(p, ACCEPT_LOOK_AWAY_MS);
                 return;
             }
         }
@@ -214,8 +219,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
                  : accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
-                listeners_arm(p, false);
+                accept_rest(p, ACCEPT_FAILED_MS);
                 accept_able(p, false);
                 p->on_event(p->self, EV_ACCEPT_FAILED, NULL, NULL, l, NULL);
             }
