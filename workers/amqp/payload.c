@@ -85,7 +85,8 @@ GLUE bool control_post(pump *p, const routerd_record *said, const void *bytes, s
         r.length = (uintptr_t) kept;
     }
     *(stored ? outbox_post(&p->actions) : outbox_queue(&p->actions)) = r;
-    p->told[p->told_count++ % TOLD_MOST] = p->actions.ring.next + p->actions.waiting;
+    told_add(&p->told, p->actions.ring.next + p->actions.waiting);
+    told_add(&p->told_by[p->teller], p->actions.ring.next + p->actions.waiting);
     return true;
 }
 

@@ -129,12 +129,14 @@ static void conn_end(pump *p, worker_connection *c)
 PRIVATE void ending_serve(pump *p)
 {
     uint64_t began = clock_ns();
+    p->teller = TELLER_ENDING;
     rests_serve(p, began + ENDED_MOST / 2);
     while (p->ending_first != ROUTERD_NIL && !p->actions.waiting && !core_crowded(p)) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, p->ending_first);
         p->ending_first = c->dirty_next;
         c->dirty = false;
         conn_end(p, c);
-        if (clock_ns() - began > ENDED_MOST) return;
+        if (clock_ns() - began > ENDED_MOST) break;
     }
+    p->teller = TELLER_FRAMES;
 }

@@ -61,7 +61,6 @@ GLUE void link_lost(pump *p, worker_link *k, int event)
     link_free(p, k);
 }
 
-
 /* Ends the links of a session: all, or as many as there is time for.  True: all are gone. */
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
 {
@@ -259,11 +258,14 @@ static void conns_sweep(pump *p)
 /* Reads of a connection that is not open: TLS costs up to milliseconds, and OPEN what Python has to do for it. */
 static void handshake_event(pump *p, worker_connection *c)
 {
-    if (!begin_allowed(p)) return;
-    uint64_t began = clock_ns();
-    for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
-    events_drain(p);
-    p->begun += clock_ns() - began;
+    p->teller = TELLER_BEGINNING;
+    if (begin_allowed(p)) {
+        uint64_t began = clock_ns();
+        for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
+        events_drain(p);
+        p->begun += clock_ns() - began;
+    }
+    p->teller = TELLER_FRAMES;
 }
 
 static void socket_event(pump *p, const struct epoll_event *e)
@@ -276,7 +278,9 @@ static void socket_event(pump *p, const struct epoll_event *e)
         p->woken = true;
         return;
     case EPOLL_LISTENER:
+        p->teller = TELLER_BEGINNING;
         sockets_accept(p, &p->listeners[name & 0xffff]);
+        p->teller = TELLER_FRAMES;
         return;
     default: {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, (uint32_t) name);

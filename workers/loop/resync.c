@@ -103,8 +103,8 @@ GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
         || !ring_consume(&p->work, work))
         return false;
-    memset(p->told, 0, sizeof p->told);
-    p->told_count = 0;
+    memset(&p->told, 0, sizeof p->told);
+    memset(p->told_by, 0, sizeof p->told_by);
     p->detached = false;
     return true;
 }

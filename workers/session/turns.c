@@ -5,7 +5,7 @@
  * Behind its share, or behind more output than its peer takes, a connection stops before its next such frame; what has
  * been read of its socket stays, and no more is read.  Those that are behind read on in the order in which they have
  * stopped.  Most of these frames make a message to the core.  While the core has TOLD_MOST of them to read, they wait,
- * too: others' messages would wait behind them.
+ * too: others' messages would wait behind them.  What is behind when its socket breaks is never read.
  *
  *   a connection      --its share is used up-->              behind, one of those that wait for a turn
  *                     --too much of its output waits-->      behind and choked; its socket is not read
@@ -53,16 +53,21 @@ PRIVATE void turn_await(lane_connection *l)
     else conn_pause(l->p, l->c);
 }
 
+static void turn_go_on(pump *p, lane_connection *l)
+{
+    lane_go_on(l);
+    uint64_t began = turn_begin(l);
+    events_drain(p);
+    turn_count(l, began);
+}
+
 /* Reads on of connections that wait for a turn, as long as there is time for that. */
 PRIVATE void turns_serve(pump *p)
 {
-    if (p->actions.waiting || core_crowded(p)) return;         /* the core is to catch up */
     for (lane_connection *last = p->behind_last, *l; last && (l = p->behind_first) && p->spent < TURN_OF_ALL;) {
+        if (p->actions.waiting || core_crowded(p)) return;     /* the core is to catch up; the first one stays first */
         turn_forget(l);
-        lane_go_on(l);
-        uint64_t began = turn_begin(l);
-        events_drain(p);
-        turn_count(l, began);
+        if (!pn_transport_closed(l->transport)) turn_go_on(p, l);
         if (l == last) return;
     }
 }

@@ -35,6 +35,7 @@
 #define GROWN_BATCH 256
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
+#define TOLD_SURE 2u               /* the same of one kind of work, however many the others have */
 #define CONTROL_RESERVE 64u        /* the minimum of blocks reserved for outcomes and control payloads */
 
 enum pump_event {                  /* the events that Python handles */
@@ -44,6 +45,17 @@ enum pump_event {                  /* the events that Python handles */
     EV_FRAMED_OPEN,
     EV_ROUTE_SENDER, EV_RELAY
 };
+
+/* The kinds of work that make control messages; they have their turns in this order. */
+enum teller {
+    TELLER_FRAMES,                 /* frames of connections that are open, and whatever is neither of the others */
+    TELLER_BEGINNING,              /* connections that are accepted, and their handshakes */
+    TELLER_ENDING,                 /* connections that end, and their links */
+    TELLERS
+};
+
+/* Where the last control messages to the core end in the ring, and how many there have been. */
+typedef struct { uint64_t ends[TOLD_MOST]; uint32_t count; } told_record;
 
 typedef struct pump pump;
 typedef struct worker_connection worker_connection;
@@ -75,8 +87,8 @@ struct pump {
     uint64_t begun;                /* the same of connections that begin (sockets.c) */
     uint32_t ending_first, ending_last;    /* connections that end, longest first (loop.c) */
     struct engine_rest *rest_first, *rest_last;    /* engine's connections that are being freed (ends.c) */
-    uint64_t told[TOLD_MOST];      /* where the last control messages to the core end in the ring */
-    uint32_t told_count;           /* of those so far */
+    told_record told, told_by[TELLERS];    /* all control messages to the core, and those of each kind of work */
+    enum teller teller;            /* the kind of work that is being done */
     bool crowded;                  /* something waits until the core has read some of them */
     uint32_t stalled_first, stalled_last;  /* links that wait for blocks, longest first */
     uint32_t stalled_count, stalled_due;   /* all of them; those to look at in this turn and the next ones */
@@ -139,13 +151,22 @@ static inline void publish_actions(pump *p)
     if (fresh && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
 }
 
+static inline void told_add(told_record *told, uint64_t end) { told->ends[told->count++ % TOLD_MOST] = end; }
+
+/* Whether the core has so many of these control messages before it, or more. */
+static inline bool told_unread(const told_record *told, uint32_t number, uint64_t tail)
+{
+    return (int64_t) (told->ends[(told->count - number) % TOLD_MOST] - tail) > 0;
+}
+
 /* Whether the core has as many control messages before it as it may: messages wait behind them.  Whoever would cause
- * another waits, and tries again in the next turn. */
+ * another waits, and tries again in the next turn.  A kind of work of which the core has read nearly all goes on even
+ * then: the others, which may have their turns before it, would take each place that becomes free. */
 static inline bool core_crowded(pump *p)
 {
-    if (p->detached || !p->told_count) return false;
+    if (p->detached || !p->told.count) return false;
     uint64_t tail = atomic_load_explicit(&p->actions.ring.ring->tail, memory_order_relaxed);
-    if ((int64_t) (p->told[p->told_count % TOLD_MOST] - tail) <= 0) return false;
+    if (!told_unread(&p->told, TOLD_MOST, tail) || !told_unread(&p->told_by[p->teller], TOLD_SURE, tail)) return false;
     return p->crowded = true;
 }
 

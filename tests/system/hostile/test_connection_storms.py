@@ -1,16 +1,21 @@
-"""Thousands of connections a second that begin and end at once: all others keep their time, and the log is short."""
+"""Thousands of connections a second that begin and end at once: all others keep their time, and the log is short.
+
+The same of links, on a few connections: whoever connects, or closes, is answered.
+"""
 
 import random
 import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Thread
 
 import pytest
 
-from tests.support.clients.octets import AMQP_HEADER, CLOSE, OPEN, said
+from tests.support.clients.frame_client import FrameClient
+from tests.support.clients.octets import AMQP_HEADER, CLOSE, DETACH, OPEN, said
 from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import RunningRouter
@@ -83,3 +88,68 @@ def test_a_storm_of_connections(attacked: RunningRouter, target: Target, attack:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             ATTACKS[attack](target)
+
+
+# ---- links ----
+
+STORMS = 8  # connections, several for each worker
+LINKS = 50  # of each
+ANSWERED = 3.0  # seconds from a newcomer's connect, or its CLOSE, to the answer
+
+
+def pouring(storm: FrameClient, frames: bytes) -> None:
+    with suppress(OSError):
+        while True:
+            storm.write(frames)
+
+
+def swallowing(storm: FrameClient) -> None:
+    with suppress(OSError):
+        while storm.socket.recv(1 << 18):
+            pass
+
+
+@contextmanager
+def storm_of_links(address: tuple[str, int]) -> Iterator[None]:
+    """Connections that attach and detach without end, and read the answers."""
+    with ExitStack() as stack:
+        storms = [stack.enter_context(FrameClient(address, f"storm-{number}")) for number in range(STORMS)]
+        for number, storm in enumerate(storms):
+            storm.begin()
+            links = (
+                storm.attaching(f"storm.{number}.{n}", n, True) + said(DETACH, handle=n, closed=True)
+                for n in range(LINKS)
+            )
+            for thread in (
+                Thread(target=pouring, args=(storm, b"".join(links))),
+                Thread(target=swallowing, args=(storm,)),
+            ):
+                thread.start()
+                stack.callback(thread.join)
+        for storm in storms:
+            stack.callback(storm.socket.shutdown, socket.SHUT_RDWR)
+        yield
+
+
+def test_a_storm_of_links(attacked: RunningRouter, target: Target) -> None:
+    """A newcomer is let in, has its link and is let go; so are connections from before the storm."""
+    address = ("127.0.0.1", target.amqp)
+    with Verdict(attacked, BOUNDS), ExitStack() as stack:
+        early = [stack.enter_context(FrameClient(address, f"early-{number}")) for number in range(4)]
+        for client in early:
+            client.begin()
+            client.receiver("early")
+        with storm_of_links(address):
+            time.sleep(1)
+            end = time.monotonic() + SECONDS
+            while early or time.monotonic() < end:
+                began = time.monotonic()
+                with FrameClient(address, "newcomer") as newcomer:
+                    newcomer.begin()
+                    newcomer.receiver("newcomer")
+                    served = time.monotonic()
+                    assert served - began < ANSWERED
+                    newcomer.close()
+                    if early:
+                        early.pop().close()
+                    assert time.monotonic() - served < ANSWERED
