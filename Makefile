@@ -67,7 +67,7 @@ image: deb
 	rm -rf dist/image && mkdir dist/image
 	cp package/Containerfile package/image.conf dist/image
 	cp "$$(ls -t dist/routerd_*.deb | head -n 1)" dist/image/routerd.deb
-	@if [ -n "$(BUILDER)" ]; then $(BUILDER) build -t routerd $(if $(BASE),--build-arg BASE="$(BASE)") -f dist/image/Containerfile dist/image; \
+	@if [ -n "$(BUILDER)" ]; then DOCKER_BUILDKIT=1 $(BUILDER) build -t routerd $(if $(BASE),--build-arg BASE="$(BASE)") -f dist/image/Containerfile dist/image; \
 	    else echo "there is no podman, buildah or docker that answers; make the image of dist/image elsewhere"; fi
 
 test-packages: build

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from email.utils import formatdate
 from hashlib import md5
 from importlib.metadata import Distribution, distribution
@@ -105,8 +105,8 @@ def main() -> None:
             if name == "routerd":
                 fill(tree, given.wheel, needed.values())
             else:
-                for one in closure(["pyarrow"]).items() - needed.items():
-                    copy(one[1], tree / SITE)
+                for one in besides(["pyarrow"], needed):
+                    copy(one, tree / SITE)
             print(pack(tree, name, given))
 
 
@@ -132,6 +132,11 @@ def closure(names: list[str]) -> dict[str, Distribution]:
             names += [each.name for each in wanted if each.marker is None or each.marker.evaluate({"extra": ""})]
     found.pop("routerd", None)
     return found
+
+
+def besides(names: list[str], needed: Container[str]) -> list[Distribution]:
+    """Return the installed distributions that these require, themselves included, but for those needed anyway."""
+    return [one for name, one in closure(names).items() if name not in needed]
 
 
 def fill(tree: Path, wheel: Path, needed: Iterable[Distribution]) -> None:

@@ -121,6 +121,11 @@ def serving() -> set[str]:
     return set(run("pgrep -f 'routerd[.]process' || true").split())
 
 
+def active() -> list[str]:
+    """The states of the package's units."""
+    return run("systemctl is-active routerd.socket routerd.service || true").split()
+
+
 def files() -> set[str]:
     """Whatever stands where packages and services leave something."""
     found = set()
@@ -172,6 +177,13 @@ def all_steps(page: dict[str, str], done: dict[str, object]) -> None:
     done["remove"] = run(first)
     done["stopped"] = not serving()
     done["kept after removal"] = [path for path in ("/etc/routerd/routerd.conf", "/opt/routerd") if Path(path).exists()]
+    run(page["Roll back"])
+    done["installed again"] = active()
+    run("systemctl disable routerd.socket routerd.service")
+    run(first)
+    run(page["Roll back"])
+    done["disabled"] = active()
+    run(first)
     Path("/etc/routerd/of-the-administrator.pem").write_text("")
     done["purge"] = run(second)
     done["left"] = left(before)

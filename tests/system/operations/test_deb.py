@@ -4,6 +4,7 @@ test_deb_service.py installs it in a Debian of its own.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,16 @@ from tests.support.tree import ROOT
 
 FOLDERS = ("etc/logrotate.d", "etc/routerd", "opt/routerd", "usr/bin", "usr/lib/systemd", "usr/lib/sysusers.d",
            "usr/lib/tmpfiles.d", "usr/share")  # fmt: skip
-SCRIPTS = ("postinst", "postrm", "prerm")
+SCRIPTS = ("postinst", "postrm", "preinst", "prerm")
+UNITS = ("routerd.socket", "routerd.service")
+INSTANCE = "routerd@a.service"
+# A tool of the system that notes its command line; for `list-units`, the service runs.
+STUB = """#!/bin/sh
+echo "${0##*/} $*" >>"$NOTED"
+[ "$1" != list-units ] || echo routerd.service loaded active running Router
+"""
+TOOLS = ("chgrp", "deb-systemd-helper", "deb-systemd-invoke", "getent", "systemctl", "systemd-sysusers",
+         "systemd-tmpfiles", "userdel")  # fmt: skip
 # The folders as installed, with nothing of this machine's Python in the environment.
 THERE = """
 set -e
@@ -94,8 +104,95 @@ def test_each_command_has_a_page_and_completion(tree: Path) -> None:
 
 
 def test_the_scripts_are_shell(tree: Path) -> None:
+    assert sorted(file.name for file in (tree / "DEBIAN").iterdir() if file.stat().st_mode & 0o100) == sorted(SCRIPTS)
     for script in SCRIPTS:
         output("sh", "-n", tree / "DEBIAN" / script)
+
+
+class Machine:
+    """A machine under systemd, of which the package's scripts see files below a folder, and tools that note calls."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.noted = root / "noted"
+        for folder in ("bin", "etc/routerd", "etc/systemd/system/multi-user.target.wants", "run/systemd/system",
+                       "opt/routerd/bin"):  # fmt: skip
+            (root / folder).mkdir(parents=True)
+        for tool in (*(f"bin/{name}" for name in TOOLS), "opt/routerd/bin/routerd"):
+            (root / tool).write_text(STUB)
+            (root / tool).chmod(0o755)
+        self.configuration = root / "etc/routerd/routerd.conf"
+        self.configuration.touch()
+
+    def run(self, script: str, *given: str) -> list[str]:
+        """What a script of the package calls, with these arguments of dpkg."""
+        self.noted.write_text("")
+        text = (ROOT / "package/debian" / script).read_text()
+        text = re.sub(r"(?<![\w.}*])/(?=etc/|opt/|run/|srv/|usr/|var/)", f"{self.root}/", text)
+        environment = os.environ | {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "NOTED": str(self.noted)}
+        command = ["/bin/sh", "-c", text, script, *given]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        return self.noted.read_text().splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def started(calls: list[str]) -> list[str]:
+    return [call.split()[2] for call in calls if call.startswith("deb-systemd-invoke start ")]
+
+
+def test_first_installation_starts_the_router(machine: Machine) -> None:
+    machine.run("preinst", "install")
+    calls = machine.run("postinst", "configure", "")
+    assert started(calls) == list(UNITS)
+    assert f"chgrp routerd {machine.configuration}" in calls
+
+
+def test_upgrade_restarts_what_runs_and_starts_nothing(machine: Machine) -> None:
+    machine.run("preinst", "upgrade", "0.1.0")
+    calls = machine.run("postinst", "configure", "0.1.0")
+    assert started(calls) == []
+    assert "deb-systemd-invoke restart routerd.service" in calls
+
+
+def test_installation_after_a_removal_starts_the_router_once(machine: Machine) -> None:
+    """dpkg names the version of before, as in an upgrade. `deb-systemd-invoke start` leaves alone what is disabled."""
+    (machine.root / "etc/systemd/system/multi-user.target.wants" / INSTANCE).symlink_to("/nonexistent")
+    machine.run("preinst", "install", "0.1.0")
+    assert started(machine.run("postinst", "configure", "0.1.0")) == [*UNITS, INSTANCE]
+    machine.run("preinst", "upgrade", "0.2.0")
+    assert started(machine.run("postinst", "configure", "0.2.0")) == []
+
+
+def test_scripts_need_no_configuration(machine: Machine) -> None:
+    """The administrator may have deleted it, and dpkg does not bring it back."""
+    machine.configuration.unlink()
+    machine.run("preinst", "upgrade", "0.1.0")
+    calls = machine.run("postinst", "configure", "0.1.0")
+    assert not [call for call in calls if call.startswith("chgrp")]
+    assert "deb-systemd-invoke restart routerd.service" in calls
+
+
+def test_a_purge_leaves_nothing_of_an_installation_that_was_not_completed(machine: Machine) -> None:
+    before = {*(machine.root / "run").rglob("*")}
+    machine.run("preinst", "install", "0.1.0")
+    assert "userdel routerd" in machine.run("postrm", "purge")
+    assert {*(machine.root / "run").rglob("*")} == before
+
+
+def test_flow_log_package_has_only_what_the_other_package_lacks() -> None:
+    """dpkg refuses two packages with one file."""
+    code = "import deb; print(*(one.name for one in deb.besides(['pyarrow', 'click'], deb.closure(['routerd']))))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "package", capture_output=True, text=True, check=False
+    )
+    if "PackageNotFoundError" in done.stderr:
+        pytest.skip("install pyarrow to test the package of the flow log")
+    assert done.stdout.split() == ["pyarrow"], done.stderr
 
 
 @pytest.mark.skipif(not ASKED, reason="it takes half a minute: make test-packages runs it")

@@ -83,8 +83,11 @@ def check_upgrades(done: dict[str, Any]) -> None:
 
 
 def check_removed(done: dict[str, object]) -> None:
-    """A removal keeps the configuration; a purge leaves what the administrator made."""
+    """A removal keeps the configuration, and an installation after it starts what is enabled; a purge leaves what the
+    administrator made."""
     assert done["stopped"]
+    assert done["installed again"] == ["active", "active"]
+    assert done["disabled"] == ["inactive", "inactive"]
     assert done["kept after removal"] == ["/etc/routerd/routerd.conf"]
     mine = ("/etc/routerd/of-the-administrator.pem", "/etc/systemd/system/routerd.socket.d/override.conf")
     assert done["left"] == sorted([*mine, *(str(Path(one).parent) for one in mine)])
