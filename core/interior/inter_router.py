@@ -18,6 +18,7 @@ from core.links.link import Link
 from core.links.plane import Plane
 from core.links.streams import Streams
 from core.links.terminus import INTER_ROUTER, Credit
+from shm.contract.complaints import bursts
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class InterRouters(Plane):
         self._by_place: dict[int, InterRouter] = {}
         self._by_request: dict[int, tuple[InterRouter, int]] = {}  # with the kind of link
         self._number = 0
+        self._lines = bursts()
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
         """Whether a connection already has a control link."""
@@ -163,7 +165,7 @@ class InterRouters(Plane):
             return
         inter_router.opened = opened
         if inter_router.up:
-            LOGGER.info("router connection to %s now has cost %d at this end", inter_router.opened.peer, opened.cost)
+            self._say("router connection to %s now has cost %d at this end", inter_router.opened.peer, opened.cost)
             self._network().neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
@@ -263,14 +265,18 @@ class InterRouters(Plane):
             return
         inter_router.up = True
         cost, reported = inter_router.opened.cost, reported_cost(inter_router.opened)
-        LOGGER.info("router connection to %s is up, cost %d", inter_router.opened.peer, max(cost, reported))
+        self._say("router connection to %s is up, cost %d", inter_router.opened.peer, max(cost, reported))
         self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), reported)
 
     def _lost(self, inter_router: InterRouter) -> None:
         if inter_router.up:
             inter_router.up = False
-            LOGGER.info("router connection to %s is lost", inter_router.opened.peer)
+            self._say("router connection to %s is lost", inter_router.opened.peer)
             self._network().neighbour_lost(inter_router.number)
+
+    def _say(self, text: str, *what: object) -> None:
+        """Log a line that a neighbour can cause as often as it connects."""
+        self._lines.tell(self._base.forwarder.now / 1e9, LOGGER, logging.INFO, text, *what)
 
     # ---- time ----
 

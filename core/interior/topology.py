@@ -13,7 +13,7 @@ from core.interior.linkstate import LinkStateUpdate
 from core.interior.neighbours import Neighbour
 from core.interior.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes
 from core.interior.port import Port
-from shm.contract.complaints import Complaints
+from shm.contract.complaints import Complaints, bursts
 from shm.contract.routing import NetworkSetup
 
 LOGGER = logging.getLogger("ROUTER_LS")
@@ -35,6 +35,7 @@ class Topology:
         self._settings = settings
         self._port = port
         self._complaints = complaints
+        self._lines = bursts()
         self.nodes = Nodes(port)
         self.ls_seq = 0
         self.peers: dict[str, int] = {}
@@ -92,7 +93,7 @@ class Topology:
         self.wanted.add(node.router)
         self._change(f"router {node.router} restarted")
         self.on_flush(node)
-        LOGGER.info("router %s restarted", node.router)
+        self._lines.tell(now, LOGGER, logging.INFO, "router %s restarted", node.router)
 
     def _change(self, reason: str) -> None:
         self._changed = True
@@ -156,7 +157,7 @@ class Topology:
             self.ls_seq += 1
             names = (name if cost == 1 else f"{name} at cost {cost}" for name, cost in sorted(self.peers.items()))
             what = f"neighbours are now {', '.join(names) or 'none'}"
-            LOGGER.info(what)
+            self._lines.tell(now, LOGGER, logging.INFO, "%s", what, key="neighbours")
             self._reasons[what] = None
         if own or self._changed or self._in_flux:
             self.last_change = round(now)
@@ -213,7 +214,7 @@ class Topology:
             if self._set_path(node, path, valid, now):
                 changed.append(node)
         if changed:
-            _log_paths(changed, list(self._reasons))
+            self._lines.tell(now, LOGGER, logging.INFO, "%s", _paths(changed, list(self._reasons)), key="paths")
 
     def _set_path(self, node: Node, path: paths.Route | None, origins: frozenset[str], now: float) -> bool:
         """Set the path to a router. Return True if its next hop or cost has changed."""
@@ -236,12 +237,12 @@ class Topology:
         return other
 
 
-def _log_paths(changed: list[Node], reasons: list[str]) -> None:
-    """Log changed paths in one line, with the reasons."""
+def _paths(changed: list[Node], reasons: list[str]) -> str:
+    """Return changed paths as one line, with the reasons."""
     lines = [
         f"{node.router} by {node.next_hop} at cost {node.cost}" if node.reachable else f"{node.router} not at all"
         for node in changed[:MOST_SAID]
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
     why = "; ".join(reasons[:MOST_REASONS]) + (" and more" if len(reasons) > MOST_REASONS else "")
-    LOGGER.info("paths changed: %s%s (%s)", ", ".join(lines), more, why)
+    return f"paths changed: {', '.join(lines)}{more} ({why})"

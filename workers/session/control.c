@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "workers/session/session.h"
+#include "workers/transport/transport.h"
 
 enum { MOST_HANDLES = 65536 };         /* of a peer, in all sessions of a connection */
 enum { ATTACH_OCTETS = 64 << 20 };     /* of the ATTACHs of these: names, addresses and properties stay in memory */
