@@ -3,10 +3,9 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from fnmatch import fnmatchcase
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -66,7 +65,7 @@ def run(place: Place, options: Options) -> None:
     check(view, options)
     with suppress(KeyboardInterrupt):
         if options.watch is None:
-            with Network(place) as network:
+            with closing(Network(place)) as network:
                 show(console, options, _look(network, view, options))
         else:
             _watch(frames(place, view, options), view, options, console)
@@ -149,14 +148,6 @@ class Network:
         """Close all connections."""
         for client in (self._first, *self._clients.values()):
             client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _look(network: Network, view: View, options: Options) -> Rows:
