@@ -3,61 +3,76 @@
 A connection is a conversation: a generator that yields the events that its socket waits for.
 
     accepted --first byte--> shaking hands --done--> reading      with TLS; without it, reading at once
-    reading --whole head--> answering --all sent--> closing --peer closes, or time--> gone
+    reading --whole head--> asking --its turn--> answering --all sent--> closing --peer closes, or time--> gone
     reading --deadline, bad or long head--> answering (an error) or gone
 
 Every connection gets one answer and is closed, unless it asks for AMQP over WebSockets (websocket.py).
+
+A turn accepts and serves a bounded number of clients, and makes a bounded number of pages: between two turns the
+caller does what is due, however many clients come. All who asked for a page before it is made get the same one.
+
 Prohibited: waiting for a peer. A slow client has a place in a table until its deadline, or until the table is
-full and the oldest must go.
+full: then those go first that have not asked yet, in the order in which they came.
 """
 
 import contextlib
 import logging
-import re
 import selectors
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from routerd.exporter import websocket
+from routerd.exporter.conversation import (
+    HEAD_BYTES,
+    READ,
+    Waiting,
+    has_gone,
+    malformed,
+    read_head,
+    send,
+    shake_hands,
+    when_ready,
+)  # fmt: skip
 from routerd.exporter.gate import Gate, ShutError
-from routerd.exporter.tls import TLS_RECORD, Secured
+from routerd.exporter.tls import Secured
 from shm.contract.complaints import Complaints
 from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("HTTP")
 
 MOST = 128  # open connections
-AT_ONCE = 16  # connections accepted in one turn
-HEAD_BYTES = 8192
-_END = re.compile(rb"\r\n\r\n|\n\n")  # of a head
+# In one turn:
+ACCEPTED_MOST = 64  # connections
+SERVED_MOST = 64  # conversations that go on
+MADE_MOST = 4  # pages, each of which takes some milliseconds
+CROWD = 16  # clients that ask: from so many on, nothing is made for one that has closed its side
+SMALL_BYTES = 64 * 1024  # of a body: a larger one is not copied for each client
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
-CROWDED_SECONDS = 1.0  # when the table is full, a connection of this age makes room
+CROWDED_SECONDS = 1.0  # when the table is full of clients that have asked, one of this age makes room
 TELL_SECONDS = 1.0  # between two log lines about clients
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-
-Result = TypeVar("Result")
-Waiting = Generator[int, None, Result]  # yields events, returns a result
+ASKING: Final = 0  # in place of events: the conversation goes on when its page may be made
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request: ``parameters`` are those of the query, ``accept`` is the header of that name."""
+    """A request: ``parameters`` are those of the query, ``accept`` and ``accept_encoding`` the headers of that name."""
 
     path: str
     parameters: dict[str, list[str]] = {}
     accept: str = ""
+    accept_encoding: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -68,8 +83,8 @@ class Answer(msgspec.Struct, frozen=True):
     status: int = 200
     headers: dict[str, str] = {}
 
-    def octets(self, with_body: bool) -> bytes:
-        """Return the answer as it is sent."""
+    def octets(self, with_body: bool) -> tuple[bytes, bytes]:
+        """Return head and body as they are sent; a small body stands behind its head, to go with it."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
             f"Content-Type: {self.content_type}",
@@ -80,7 +95,8 @@ class Answer(msgspec.Struct, frozen=True):
             *(f"{name}: {value}" for name, value in self.headers.items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
-        return head + (self.body if with_body else b"")
+        body = self.body if with_body else b""
+        return (head + body, b"") if len(body) <= SMALL_BYTES else (head, body)
 
 
 Site = Callable[[Request], Answer]
@@ -102,14 +118,10 @@ class _Head(BaseHTTPRequestHandler):
         self.rfile = BytesIO(head)
         self.raw_requestline = self.rfile.readline()
         if not self.parse_request():
-            raise _malformed(HTTPStatus.BAD_REQUEST)
+            raise malformed(HTTPStatus.BAD_REQUEST)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        raise _malformed(code)
-
-
-def _malformed(status: int) -> ShutError:
-    return ShutError(HTTPStatus(status), "malformed", HTTPStatus(status).phrase)
+        raise malformed(code)
 
 
 class Connection:
@@ -121,6 +133,7 @@ class Connection:
         self.door = door
         self.born = now
         self.deadline = now + HEAD_SECONDS
+        self.events = 0  # that the selector waits for; 0: none yet
         self.closing = False
 
 
@@ -130,6 +143,10 @@ class Server:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()  # the data of a descriptor: what to do when it is ready
         self._connections: dict[Connection, Waiting[None]] = {}  # and their conversations, oldest first
+        self._reading: dict[Connection, None] = {}  # those whose head is not complete, oldest first
+        self._asking: dict[Connection, None] = {}  # those that wait for their page, in their order
+        self._made: dict[tuple[Site, str, str, str], Answer] = {}  # pages of this turn
+        self._due = float("inf")  # no deadline is earlier
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
@@ -162,11 +179,12 @@ class Server:
         """Serve clients that are ready; wait at most `seconds` if none is."""
         self._now = now
         self._expire()
-        due = min((c.deadline for c in self._connections), default=now + seconds)
-        wait = min(seconds, max(0.0, due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
-        for key, _ in self._selector.select(wait):
+        wait = min(seconds, max(0.0, self._due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
+        ready = self._selector.select(0.0 if self._asking else wait)
+        for key, _ in ready[:SERVED_MOST]:  # the selector names the others first in the next turn
             if key.data is not None:
                 key.data()
+        self._answer_all()
 
     def close(self) -> None:
         """Drop all connections and stop listening."""
@@ -187,22 +205,29 @@ class Server:
                 self._selector.unregister(sock)
 
     def _accept(self, listening: socket.socket, door: Door) -> None:
-        for _ in range(AT_ONCE):
-            if len(self._connections) >= MOST:
+        for _ in range(ACCEPTED_MOST):
+            full = len(self._connections) >= MOST
+            if full and not self._reading:
                 self._accept_from_all(False)
                 return
             try:
                 sock, address = listening.accept()
             except OSError:  # none left, or it is gone already, or there are no descriptors: the next turn tells
                 return
+            if full:
+                self._drop(next(iter(self._reading)), "crowded")
             sock.setblocking(False)
             connection = Connection(sock, f"{address[0]}:{address[1]}", door, self._now)
             self._connections[connection] = self._converse(connection)
-            self._selector.register(sock, READ, partial(self._serve, connection))
+            self._reading[connection] = None
+            self._due = min(self._due, connection.deadline)
+            self._serve(connection)  # most have asked, or have gone, by now
 
     def _expire(self) -> None:
-        for connection in [c for c in self._connections if self._now >= c.deadline]:
-            self._drop(connection, "slow")
+        if self._now >= self._due:
+            for connection in [c for c in self._connections if self._now >= c.deadline]:
+                self._drop(connection, "slow")
+            self._due = min((c.deadline for c in self._connections), default=float("inf"))
         if not self._accepting and len(self._connections) >= MOST:
             oldest = next(iter(self._connections))
             if self._now - oldest.born >= CROWDED_SECONDS:
@@ -210,11 +235,37 @@ class Server:
         if len(self._connections) < MOST:
             self._accept_from_all(True)
 
+    def _answer_all(self) -> None:
+        """Let clients have the pages that they ask for, until `MADE_MOST` have been made."""
+        crowd = len(self._asking) > CROWD
+        while self._asking and len(self._made) < MADE_MOST:
+            connection = next(iter(self._asking))
+            del self._asking[connection]
+            if crowd and has_gone(connection.sock):
+                self._drop(connection, "reset")
+            else:
+                self._serve(connection)
+        self._made.clear()
+
+    def _wait(self, connection: Connection, deadline: float) -> None:
+        connection.deadline = deadline
+        self._due = min(self._due, deadline)
+
     def _serve(self, connection: Connection) -> None:
         """Continue a connection's conversation until it waits again."""
+        conversation = self._connections.get(connection)
+        if conversation is None or connection in self._asking:
+            return  # it has just made room for another; or it says more than its request: its page comes first
         try:
-            events = next(self._connections[connection])
-            self._selector.modify(connection.sock, events, partial(self._serve, connection))
+            events = next(conversation)
+            if events == ASKING:
+                self._asking[connection] = None
+            elif not connection.events:
+                self._selector.register(connection.sock, events, partial(self._serve, connection))
+                connection.events = events
+            elif connection.events != events:
+                self._selector.modify(connection.sock, events, partial(self._serve, connection))
+                connection.events = events
         except StopIteration:
             self._drop(connection)
         except ssl.SSLError as error:
@@ -230,10 +281,13 @@ class Server:
         with_body = True
         try:
             if connection.door.tls is not None:
-                yield from _shake_hands(connection, connection.door.tls)
-            request = yield from _read(connection)
+                yield from shake_hands(connection, connection.door.tls)
+            request = yield from read_head(connection.sock)
             if request is None:
                 return
+            self._reading.pop(connection, None)
+            self._wait(connection, self._now + ANSWER_SECONDS)
+            yield ASKING
             octets, behind = request
             head = _Head(octets)
             with_body = head.command != "HEAD"
@@ -242,29 +296,38 @@ class Server:
                 connection.door.gate.page(head.headers, host, isinstance(connection.sock, ssl.SSLSocket))
                 self._upgrade(connection, connection.door.workers, head, behind)
                 return
-            answer = self._answer(connection.door.site, head)
+            answer = self._page(connection.door.site, head)
         except ShutError as shut:
             if shut.counter:
                 self._refused(connection, shut.counter, str(shut))
+            self._reading.pop(connection, None)
             answer = Answer(f"{shut}\n".encode(), status=shut.status)
         self.answered[answer.status] += 1
-        connection.deadline = self._now + ANSWER_SECONDS
-        yield from _send(connection.sock, answer.octets(with_body))
+        self._wait(connection, self._now + ANSWER_SECONDS)
+        yield from send(connection.sock, *answer.octets(with_body))
         connection.closing = True
-        connection.deadline = self._now + CLOSING_SECONDS
-        while (yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES), READ)):
+        self._wait(connection, self._now + CLOSING_SECONDS)
+        while (yield from when_ready(partial(connection.sock.recv, HEAD_BYTES), READ)):
             yield READ
 
-    def _answer(self, site: Site, head: _Head) -> Answer:
-        """Return a page, or status 500 if making it fails; other pages stay available. Raises ShutError."""
+    def _page(self, site: Site, head: _Head) -> Answer:
+        """Return the page that a head asks for: the one of this turn, if another client has asked for the same."""
+        accept, encoding = (head.headers.get(name, "") for name in ("Accept", "Accept-Encoding"))
         if head.command not in ("GET", "HEAD"):
             return Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})
+        key = (site, head.path, accept, encoding)
+        if key not in self._made:
+            self._made[key] = self._answer(*key)
+        return self._made[key]
+
+    def _answer(self, site: Site, path: str, accept: str, encoding: str) -> Answer:
+        """Return a page, or status 500 if making it fails; other pages stay available. Raises ShutError."""
         try:
-            url = urlsplit(head.path)
+            url = urlsplit(path)
         except ValueError:
-            raise _malformed(HTTPStatus.BAD_REQUEST) from None
+            raise malformed(HTTPStatus.BAD_REQUEST) from None
         try:
-            return site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
+            return site(Request(url.path, parse_qs(url.query), accept, encoding))
         except Exception as error:
             text = "the page %s could not be made; its client gets status 500"
             self._pages.tell(self._now, LOGGER, logging.ERROR, text, url.path, error=error)
@@ -279,7 +342,8 @@ class Server:
         sock.send(answer)  # the first write has room for all of it
         self.answered[HTTPStatus.SWITCHING_PROTOCOLS] += 1
         if isinstance(sock, ssl.SSLSocket):
-            self._selector.unregister(sock)
+            if connection.events:
+                self._selector.unregister(sock)
             taken = self._relays.begin(sock, workers, peer)
             if taken:
                 del self._connections[connection]
@@ -295,62 +359,13 @@ class Server:
         self._clients.tell(self._now, LOGGER, logging.INFO, text, connection.peer, said)
 
     def _drop(self, connection: Connection, why: str | None = None, detail: str = "") -> None:
+        self._reading.pop(connection, None)
+        self._asking.pop(connection, None)
         if self._connections.pop(connection, None) is None:
             return  # a relay has its socket
         if why is not None and not connection.closing:
             self._refused(connection, why, detail)
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection.sock)
+        if connection.events:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(connection.sock)
         connection.sock.close()
-
-
-def _when_ready(call: Callable[[], Result], events: int) -> Waiting[Result]:
-    """Make a call on a socket that does not block; yield what it waits for, `events` without TLS."""
-    while True:
-        try:
-            return call()
-        except ssl.SSLWantReadError:
-            yield READ
-        except ssl.SSLWantWriteError:
-            yield WRITE
-        except BlockingIOError:
-            yield events
-
-
-def _shake_hands(connection: Connection, tls: Secured) -> Waiting[None]:
-    """Shake hands for TLS; go on in clear text if the listener allows it. Raises ShutError."""
-    first = yield from _when_ready(partial(connection.sock.recv, 1, socket.MSG_PEEK), READ)
-    if first == TLS_RECORD:
-        connection.sock = tls.accept(connection.sock)
-        yield from _when_ready(connection.sock.do_handshake, READ)
-    elif first and tls.required:
-        raise ssl.SSLError(0, "no TLS")
-
-
-def _read(connection: Connection) -> Waiting[tuple[bytes, bytes] | None]:
-    """Return a request's head and the octets that came behind it; None if the peer closes instead. Raises ShutError.
-
-    Both together have at most `HEAD_BYTES`.
-    """
-    octets = b""
-    while (end := _END.search(octets)) is None:
-        if len(octets) == HEAD_BYTES:
-            raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        part = yield from _when_ready(partial(connection.sock.recv, HEAD_BYTES - len(octets)), READ)
-        if not part and octets:
-            raise ConnectionResetError
-        if not part:
-            return None
-        octets += part
-    return octets[: end.end()], octets[end.end() :]
-
-
-def _send(sock: socket.socket, octets: bytes) -> Waiting[None]:
-    """Send all octets, and then the end; a turn sends what the socket takes at once."""
-    rest = memoryview(octets)
-    while rest := rest[(yield from _when_ready(partial(sock.send, rest), WRITE)) :]:
-        yield WRITE
-    if isinstance(sock, ssl.SSLSocket):
-        with contextlib.suppress(ssl.SSLError):  # do not wait for the peer's close_notify
-            sock.unwrap()
-    sock.shutdown(socket.SHUT_WR)  # closing with unread bytes would reset the connection

@@ -5,7 +5,8 @@ exporter, which may not write there, reports to the supervisor once a second.
 
 A serving child whose heartbeat stands still for `HUNG_SECONDS` is killed, so that a hang has the consequences
 of a death. Only time in which the supervisor ran counts, so a suspended machine or supervisor kills nobody. A
-recorder may wait for its disk as long as that takes; it is killed only if a signal or debugger has stopped it.
+recorder may wait for its disk as long as that takes; it is killed only if a signal or debugger has stopped it. The
+exporter gets only the CPU time that the router leaves: time in which it waited for a CPU does not count.
 """
 
 import contextlib
@@ -30,15 +31,22 @@ class _Pulse:
         self.generation = generation
         self.beat = beat
         self.still = 0.0  # seconds without progress
+        self.waited = 0.0  # seconds for which it had waited for a CPU at the last poll
         self.progressed = False  # since the watchdog was last fed
 
 
 class Watch:
     """Polls the children's heartbeats. Time is an argument; nothing here blocks."""
 
-    def __init__(self, memory: SharedMemory, state: Callable[[int], str] | None = None) -> None:
+    def __init__(
+        self,
+        memory: SharedMemory,
+        state: Callable[[int], str] | None = None,
+        waited: Callable[[int], float] | None = None,
+    ) -> None:
         self._memory = memory
         self._state = state or process_state
+        self._waited = waited or seconds_waited
         self._pulses: dict[str, _Pulse] = {}  # by the place's name
         self._polled: float | None = None
 
@@ -78,13 +86,19 @@ class Watch:
         beat = self._beat(place)
         pulse = self._pulses.get(place.name)
         if pulse is None or pulse.generation != place.generation:
-            self._pulses[place.name] = _Pulse(place.generation, beat)
-            return 0.0
+            pulse = self._pulses[place.name] = _Pulse(place.generation, beat)
+            passed = 0.0
+        waited, pulse.waited = pulse.waited, self._has_waited(place)
         if beat != pulse.beat:
             pulse.beat, pulse.still, pulse.progressed = beat, 0.0, True
         else:
-            pulse.still += passed
+            pulse.still += max(0.0, passed - (pulse.waited - waited))
         return pulse.still
+
+    def _has_waited(self, place: Place) -> float:
+        if place.role != Role.EXPORTER or place.child is None:
+            return 0.0
+        return self._waited(place.child.pid)
 
     def _beat(self, place: Place) -> int:
         if place.role == Role.EXPORTER:
@@ -100,3 +114,10 @@ def process_state(pid: int) -> str:
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return _STATES.get(letter, letter)
     return "gone"
+
+
+def seconds_waited(pid: int) -> float:
+    """Return for how long a process has waited for a CPU; 0 where the kernel does not say (sched-stats.rst)."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    return 0.0

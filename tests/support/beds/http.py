@@ -7,11 +7,12 @@ from routerd.exporter.server import Answer, Door, Request, Server, Site
 
 GATE = Gate(["router", "*.inside.example"], ["https://app.example"])
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
+LARGE_BODY = b"x" * LARGE  # one for all
 
 
 def site(request: Request) -> Answer:
     if request.path == "/large":
-        return Answer(b"x" * LARGE)
+        return Answer(LARGE_BODY)
     if request.path == "/broken":
         raise FileNotFoundError("/proc/stat")
     return Answer(f"{request.path} {request.parameters} {request.accept}".encode(), headers={"X-Own": "1"})

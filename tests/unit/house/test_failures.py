@@ -338,6 +338,7 @@ def test_a_page_that_fails_ends_one_http_connection() -> None:
         server._connections[connection] = server._converse(connection)
         there.sendall(b"GET / HTTP/1.0\r\n\r\n")
         server._serve(connection)
+        server._answer_all()
         assert there.recv(1) == b""
     assert failures.number == before + 1
     assert len(server) == 0

@@ -204,10 +204,10 @@ def http(octets: bytes, _: Path) -> None:
             here.setblocking(False)
             connection = Connection(here, "peer:1", door, 0.0)
             server._connections[connection] = server._converse(connection)
-            server._selector.register(here, 1)
             there.sendall(head.replace(b"%b", line) + b"\r\n\r\n")
             before = failures.number
             server._serve(connection)
+            server._answer_all()
             assert failures.number == before
             server.close()
 

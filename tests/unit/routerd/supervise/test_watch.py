@@ -5,7 +5,7 @@ import os
 import pytest
 
 from routerd.supervise.child import Place
-from routerd.supervise.watch import HUNG_SECONDS, POLL_SECONDS, Watch, process_state
+from routerd.supervise.watch import HUNG_SECONDS, POLL_SECONDS, Watch, process_state, seconds_waited
 
 
 class FakeChild:
@@ -25,10 +25,11 @@ class Home:
     def __init__(self) -> None:
         self.beats = {0: 1, 1: 1, 2: 1}
         self.states: dict[int, str] = {}
+        self.waited = 0.0  # seconds, by everybody, for a CPU
         self.places = [Place("core", 2, []), Place("worker", 0, []), Place("worker", 1, [])]
         for place in self.places:
             place.child, place.generation = FakeChild(), 1  # type: ignore[assignment]  # as far as a watch needs it
-        self.watch = Watch(self, lambda pid: self.states.get(pid, "running"))
+        self.watch = Watch(self, lambda pid: self.states.get(pid, "running"), lambda pid: self.waited)
         self.now = 0.0
 
     def heartbeat(self, slot: int) -> int:
@@ -160,6 +161,29 @@ def test_an_exporter_beats_by_what_it_says(home: Home) -> None:
     for _ in range(int(HUNG_SECONDS / POLL_SECONDS)):
         home.poll(0, 1, 2)
     assert list(home.killed()) == ["exporter"]
+
+
+def test_an_exporter_that_waits_for_a_cpu_does_not_hang(home: Home) -> None:
+    """It runs with a low priority. A worker that waits so long is no use, whatever keeps it."""
+    exporter = Place("exporter", 0, [])
+    exporter.child, exporter.generation = FakeChild(), 1  # type: ignore[assignment]  # as far as a watch needs it
+    home.places.append(exporter)
+    home.waited = 1000.0  # before it is looked at
+    home.poll(0, 1, 2)
+    for _ in range(10):
+        home.waited += 0.75 * POLL_SECONDS
+        home.poll(0, 1, 2)
+    assert home.killed() == {}
+    for _ in range(10):
+        home.waited += 0.75 * POLL_SECONDS
+        home.poll(1, 2)
+    assert set(home.killed()) == {"worker 0", "exporter"}
+
+
+def test_how_long_a_process_has_waited_for_a_cpu_is_told() -> None:
+    """Of this one, and of one that does not exist."""
+    assert 0.0 <= seconds_waited(os.getpid()) < 3600.0
+    assert seconds_waited(2**22 + 1) == 0.0
 
 
 def test_a_recorder_may_wait_for_its_disk_but_not_be_stopped(home: Home) -> None:
