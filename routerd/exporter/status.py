@@ -25,7 +25,7 @@ _WORRIES: Final = {
     "dropped_slow": "presettled deliveries were dropped because a receiver was slow",
     "dropped_behind": "presettled deliveries had a receiver that was far behind",
     "decode_errors": "malformed messages were rejected",
-    "connections_failed": "connections ended by garbage, a protocol error or a timeout",
+    "connections_failed": "connections that came in ended by garbage, a protocol error or a timeout",
     "bad_records": "records in shared memory made no sense",
     "pauses": "times reading stopped because blocks ran low",
 }

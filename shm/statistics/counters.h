@@ -19,7 +19,8 @@
     /* workers: connections and deliveries */ \
     X(CONNECTIONS, 8, GAUGE, WORKER, "Open connections") \
     X(CONNECTIONS_ACCEPTED, 9, COUNTER, WORKER, "Connections accepted") \
-    X(CONNECTIONS_FAILED, 10, COUNTER, WORKER, "Connections ended by garbage, a protocol error or a timeout") \
+    X(CONNECTIONS_FAILED, 10, COUNTER, WORKER, \
+      "Connections that came in and ended by garbage, a protocol error or a timeout") \
     X(LINKS, 11, GAUGE, WORKER, "Attached links") \
     X(BYTES_IN, 12, COUNTER, WORKER, "Bytes read from connections") \
     X(BYTES_OUT, 13, COUNTER, WORKER, "Bytes written to connections") \

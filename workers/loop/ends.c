@@ -82,7 +82,7 @@ static void rests_serve(pump *p, uint64_t until)
 /* Tells Python of the end of a connection whose links are gone, and frees it. */
 static void conn_free(pump *p, worker_connection *c)
 {
-    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport)))
+    if (!c->dialled && (!c->opened || pn_condition_is_set(pn_transport_condition(c->transport))))
         stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     bool few = c->lane->handle_count <= FEW && c->lane->session_count <= FEW;

@@ -56,6 +56,18 @@ def test_every_path_is_served(router: RunningRouter) -> None:
     assert [get(site(router, 1) + path).status for path in paths] == [200, 404, 404, 404]
 
 
+def test_an_attempt_of_a_connector_is_no_connection_that_failed(router: RunningRouter) -> None:
+    """It counts for the connector, whose row says why; the alarm is about those that came in."""
+
+    def failures() -> float:
+        shown = series(get(site(router) + "/metrics").body)
+        return shown.get('routerd_connector_failures_total{connector="nowhere"}', 0)
+
+    before, failed = failures(), router.counted("connections_failed")
+    until(lambda: failures() >= before + 2, "two more attempts")
+    assert router.counted("connections_failed") == failed
+
+
 def test_openmetrics_by_accept(router: RunningRouter) -> None:
     """What a Prometheus asks for; the strict parser takes it."""
     got = get(site(router) + "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
