@@ -11,7 +11,7 @@
 #include "workers/amqp/amqp.h"
 
 #define PROGRESS_STEP (128u << 10) /* bytes of a stream after which a reader reports its progress to the core */
-#define STARVED_BRIEFLY 10000000u  /* nanoseconds without credit in which a receiver is not slow */
+#define STARVED_BRIEFLY 100000000u /* nanoseconds without credit in which a receiver is not slow */
 #define SESSION_HIGH (128u << 10)  /* bytes of frames at which the worker writes no more deliveries of a session */
 
 static void out_queue(worker_link *k, out_delivery *o)
@@ -118,8 +118,7 @@ static bool out_moves(const pump *p, const worker_link *k)
  * another listener may have credit for more of them, which a receiver that takes them gets. */
 static void drop_presettled(pump *p, worker_link *k)
 {
-    const bool reads = k->grows || !k->starved_since;
-    if (reads && k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && out_moves(p, k)) return;
+    if (k->queued_settled <= ROUTERD_LINK_CREDIT_MOST && out_moves(p, k)) return;
     out_delivery *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         out_delivery *next = o->next;
@@ -275,8 +274,8 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
     while (k->queue_first) {
         out_delivery *o = k->queue_first;
         if (!o->delivery && link_credit(k) <= 0) {
-            if (k->queued_settled) out_waits(p, k);
             if (!k->starved_since) k->starved_since = p->now_ns;
+            if (k->queued_settled && !out_moves(p, k)) out_waits(p, k);
             result = SERVE_BLOCKED;
             break;
         }

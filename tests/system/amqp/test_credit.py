@@ -1,6 +1,7 @@
 """Credit and drain: what senders are granted, when, and what becomes of it (AMQP 1.0 part 2.6.7)."""
 
 import socket
+import time
 
 import pytest
 from proton import Message, Receiver, Sender
@@ -9,6 +10,7 @@ from tests.support.peer import ACCEPTED, CREDIT, RELEASED, Net, Peer
 from tests.support.running import Configuration, RunningRouter
 
 SMALL = 5
+MOMENT = 0.03  # seconds without credit
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,31 @@ def test_a_receiver_without_credit_does_not_hold_up_presettled_messages(
     bodies = [got.body for got in at.take(receiver, waiting)]
     assert bodies[0] == 2, "the first that waits is kept"
     assert bodies[1:] == list(range(4 * SMALL - len(bodies) + 1, 4 * SMALL)), "and the latest"
+
+
+def test_a_receiver_without_credit_for_moments_loses_no_presettled_message(
+    net: Net, router: RunningRouter, name: str
+) -> None:
+    """It holds up its sender instead, whose next messages would make too many: another process had the CPU."""
+    at, to = small(net, router), small(net, router)
+    receiver = at.receiver(name, SMALL)
+    sender = to.ready_sender(name)
+    dropped = router.core["dropped_slow"]
+    sent: list[int] = []
+    got: list[object] = []
+    for _ in range(10):
+        pause = time.monotonic() + MOMENT
+        while time.monotonic() < pause:
+            while sender.credit > 0:
+                net.send(sender, Message(body=len(sent)), settled=True)
+                sent.append(len(sent))
+            net.turn(0.001)
+        receiver.flow(SMALL)
+        got += [message.body for message in at.take(receiver, len(at.inbox(receiver)))]
+    receiver.flow(10 * SMALL)
+    got += [message.body for message in at.take(receiver, len(sent) - len(got))]
+    assert got == sent
+    assert router.core["dropped_slow"] == dropped
 
 
 def test_a_receiver_that_reads_nothing_does_not_hold_up_presettled_messages(
