@@ -7,6 +7,7 @@
 # make image   make Debian packages and a Containerfile in dist, then the image, if podman, buildah or docker answers;
 #              BASE=x names another image to build it on
 # make test-packages  build, then test the packages: in a Debian of its own, under load, by the commands of the page
+# make docs    build, then make a site of the pages in dist/site; a dead link fails
 # make bench   build, then measure; ARGS="…" go to the runner
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
@@ -32,8 +33,9 @@ COMPILED := $(VENV)/.compiled
 NODE := $(VENV)/.node-$(subst $(eval ) ,-,$(RHEA))
 SPARK := $(VENV)/.spark
 FUZZ := $(VENV)/.fuzz
+SITE := $(VENV)/.site
 
-.PHONY: build run lint test test-packages wheel deb image chaos bench fuzz clean clean-all
+.PHONY: build run lint test test-packages wheel deb image docs chaos bench fuzz clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -78,6 +80,9 @@ test-packages: build
 chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
 
+docs: build $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
 
@@ -118,6 +123,11 @@ $(SPARK): $(PACKAGES)
 $(FUZZ): $(PACKAGES)
 	.ci/system-packages fuzz $(PYTHON)
 	$(PIP) install -q -c constraints.txt atheris
+	@touch $@
+
+# What makes the site, and nothing else needs it. mkdocs-material is maintained until May 2027.
+$(SITE): $(PACKAGES)
+	$(PIP) install -q -c constraints.txt mkdocs-material
 	@touch $@
 
 # A client with another AMQP engine, for system tests.

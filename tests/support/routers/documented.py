@@ -9,6 +9,7 @@ is for this module:
 ``sh long: WHY``        commands that are run only with ROUTERD_TEST_LONG_PAGES=1 in the environment
 ``console``             commands behind `$ ` with what they print: its words, not numbers, are printed soon
 ``python``              a program; what may stand behind ``sh`` may stand here
+``python FILE.py``      the content of that file
 ``LANGUAGE FILE``       with any other language: the content of that file
 ``text`` and others     not run
 
@@ -75,6 +76,7 @@ prints() {
 }
 routerd() { if [ "$1" = run ]; then background command routerd "$@"; else command routerd "$@"; fi; }
 make() { if [ "$1" = run ]; then background command make "$@"; else command make "$@"; fi; }
+npm() { ln -sfn "$CHECKOUT/.venv/node/node_modules" node_modules; } # `make test` has installed the client
 """
 
 
@@ -116,7 +118,7 @@ def _step(block: Block) -> str:
         return f"{said}\n{stop}{block.text}"
     if block.language == "console":
         return f"{said}\n{_session(block)}"
-    if block.language == "python":
+    if block.language == "python" and not block.more.endswith(".py"):
         return f"{said}\npython - <<'END OF FILE'\n{block.text}END OF FILE"
     return f"cat >{block.more} <<'END OF FILE'\n{block.text}END OF FILE" if block.more else ""
 

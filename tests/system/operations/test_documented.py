@@ -8,7 +8,7 @@ import pytest
 from tests.support.routers.documented import PAGES, ROOT, blocks, program, run
 
 # What a block that is no program may be.
-SHOWN = {"text", "conf", "json", "toml", "yaml", "promql", "c"}
+SHOWN = {"text", "conf", "json", "toml", "yaml", "promql", "c", "js"}
 PROGRAMS = r"routerd(?! \d)|make|pip|python3?|systemctl|curl|spark-submit|qdstat|qdmanage|qdrouterd"
 COMMANDS = re.compile(rf"(?m)^(?:\$ )?(?:[\w./$]*/)?(?:{PROGRAMS}) ")
 

@@ -1,0 +1,84 @@
+"""Hooks of mkdocs that make a site of these pages as they stand: `make docs` (mkdocs.yml has the rest).
+
+The pages are written for whoever reads them in the repository. So links lead from file to file, README.md and others
+stand above docs/, and a word behind the fence of a block says what the tests do with it.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # mkdocs is installed by `make docs` alone
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).parents[1]
+ABOVE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "SECURITY.md": "SECURITY.md"}
+LINK: Final = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)")
+FENCE: Final = re.compile(r"(?m)^```(\w+) +(.+)$")
+FOR_TESTS: Final = ("elsewhere:", "long:")
+EXTERNAL: Final = re.compile(
+    r"<(?:script|img|iframe|link|source|video|audio|object|embed)\b[^>]*?\b(?:src|href|data)=[\"']?(?:https?:)?//[^\s>]+"
+)
+LOADED: Final = re.compile(r"(?:url\([\"']?|@import [\"'])(?:https?:)?//[^\s)]+")
+
+
+def place(page: str) -> str:
+    """Where a page of the site stands in the repository, such as docs/core.md."""
+    above = {made: origin for origin, made in ABOVE.items()}
+    return above.get(page, f"docs/{page}")
+
+
+def target(page: str, link: str) -> str:
+    """The path in the site to which a link of the page's file leads, relative to the page."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(place(page)), link))
+    if path == "LICENSE":
+        made = path
+    elif path in ABOVE:
+        made = ABOVE[path]
+    elif path.startswith("docs/"):
+        made = path.removeprefix("docs/") + ("/README.md" if link.endswith("/") else "")
+    else:
+        return link  # it leads out of the site: mkdocs reports it
+    return posixpath.relpath(made, posixpath.dirname(page) or ".")
+
+
+def site_page(page: str, text: str) -> str:
+    """The text of a page with links as the site has them, and with the names of files above their blocks."""
+    linked = LINK.sub(lambda link: link[1] + target(page, link[2]), text)
+    return FENCE.sub(lambda fence: f"```{fence[1]}{_title(fence[2])}", linked)
+
+
+def _title(more: str) -> str:
+    return "" if more.startswith(FOR_TESTS) else f' title="{more}"'
+
+
+def loads(text: str) -> list[str]:
+    """What a page or a style sheet loads from elsewhere."""
+    return [found[0] for pattern in (EXTERNAL, LOADED) for found in pattern.finditer(text)]
+
+
+def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
+    """Take in what stands above docs/."""
+    from mkdocs.structure.files import File  # noqa: PLC0415  only `make docs` installs it
+
+    for origin, made in {**ABOVE, "LICENSE": "LICENSE"}.items():
+        files.append(File.generated(config, made, content=(ROOT / origin).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: "Page", **_: object) -> str:
+    """Give mkdocs the page as the site has it."""
+    return site_page(page.file.src_uri, markdown)
+
+
+def on_post_build(*, config: "MkDocsConfig") -> None:
+    """Refuse a site whose pages load anything from elsewhere: it is read where there is no way out, too."""
+    from mkdocs.exceptions import PluginError  # noqa: PLC0415  only `make docs` installs it
+
+    made = [file for file in Path(config.site_dir).rglob("*") if file.suffix in (".html", ".css")]
+    found = [f"{file}: {one}" for file in made for one in loads(file.read_text(encoding="utf-8"))]
+    if found:
+        raise PluginError("pages load from elsewhere:\n" + "\n".join(found))

@@ -1,0 +1,64 @@
+"""The site of the pages has all of them, and no link of theirs leads out of it. `make docs` builds it."""
+
+import posixpath
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.site import ABOVE, LINK, loads, place, site_page, target
+
+ROOT = Path(__file__).parents[3]
+CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+PAGES = sorted([*ABOVE.values(), *(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))])
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    """A page that is missing there is one that nobody finds."""
+    named = re.findall(r"(?m)^ +- (?:[^:\n]+: )?(\S+\.md)$", CONFIGURATION.partition("\nnav:\n")[2])
+    assert sorted(named) == PAGES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_something_in_the_site(page: str) -> None:
+    """Also those that lead above docs/ in the repository."""
+    text = (ROOT / place(page)).read_text(encoding="utf-8")
+    made = {*PAGES, "LICENSE", *(str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.*"))}
+    links = [link[2] for link in LINK.finditer(re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", text))]
+    found = [posixpath.normpath(posixpath.join(posixpath.dirname(page), target(page, link))) for link in links]
+    assert sorted(set(found) - made) == []
+
+
+def test_links_and_blocks_are_those_of_the_site() -> None:
+    assert site_page("index.md", "[a](docs/decisions/) ![b](docs/processes.svg)") == (
+        "[a](decisions/README.md) ![b](processes.svg)"
+    )
+    assert site_page("tasks/clients.md", "[a](../core.md#credit) [b](#here) [c](../../README.md)") == (
+        "[a](../core.md#credit) [b](#here) [c](../index.md)"
+    )
+    assert site_page("core.md", "[a](../shm/memory) [b](https://example.com/x)") == (
+        "[a](../shm/memory) [b](https://example.com/x)"
+    )
+    assert site_page("core.md", "```conf a.conf\n```\n```sh elsewhere: it is long\n```\n") == (
+        '```conf title="a.conf"\n```\n```sh\n```\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script src="https://example.com/a.js">',
+        '<link rel="preconnect" href="//fonts.example.com">',
+        "<img alt='x' src='http://example.com/a.png'>",
+        '@import "https://example.com/a.css";',
+        "body { background: url(https://example.com/a.png) }",
+    ],
+)
+def test_what_loads_from_elsewhere_is_found(text: str) -> None:
+    """The site is read where there is no way out, too; a link that somebody clicks is no load."""
+    assert loads(text)
+
+
+def test_what_loads_nothing_is_left_alone() -> None:
+    assert not loads('<a href="https://example.com/">a</a><script src="assets/a.js"></script><img src="a.png">')
+    assert not loads("body { background: url(data:image/svg+xml;base64,AA==) }")
