@@ -11,6 +11,7 @@ from core.addresses.addresses import Identity
 from core.interior.network_adapter import NetworkAdapter
 from core.management.service import Service
 from core.process.display import Display
+from core.process.memory import Memory
 from core.process.router import Core
 from core.process.stall import Stalls
 from shm.contract.channel import Channel
@@ -78,7 +79,7 @@ def serve(
 ) -> None:
     """Forward, keep the board and statistics up to date and obey the supervisor, until it says Exit."""
     pause = 0
-    stalls = Stalls(core.forwarder)
+    stalls, memory = Stalls(core.forwarder), Memory(core.forwarder)
     while True:
         for _ in range(CONTROLS):
             if not core.run(0 if core.restless else min(pause, IDLE_NS), busy) or core.restless:
@@ -87,7 +88,7 @@ def serve(
             errand()
         now = clock()
         core.tick(now)
-        pause = min(display.step(now), stalls.step(now))
+        pause = min(display.step(now), stalls.step(now), memory.step(now))
         # A process that is told of a new configuration may rely on it, so changes apply one after the other.
         while not core.addresses.unsettled and (message := channel.receive()) is not None:
             if isinstance(message, Exit):

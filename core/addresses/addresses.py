@@ -16,6 +16,7 @@ from core.addresses.agent_address import is_agent
 from core.addresses.patterns import WILD, Patterns
 from core.forwarder.forward import PHASES, Forwarder
 from shm.contract.control import AddressSetup
+from shm.contract.sparse import thinned
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -383,6 +384,7 @@ class Addresses:
             return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
+            self._by_key, self._by_handle = thinned(self._by_key), thinned(self._by_handle)
             LOGGER.debug("address %s removed", address.key)
             for watch in self.watchers:
                 watch(address, False)

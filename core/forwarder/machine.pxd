@@ -201,7 +201,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         core_network network
     void *pool_take(core_pool *)
     void ranks_settle(core_address *)
-    uint32_t pool_size(const core_pool *)
+    uint32_t pool_room(const core_pool *)
     void *pool_find(const core_pool *, uint64_t)
     uint64_t pool_handle(const void *)
     bint address_idle(const core_address *)
@@ -263,6 +263,7 @@ cdef extern from "core/forwarder/changes/changes.h" nogil:
 
 cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     bint stall_step(core_router *)
+    uint64_t memory_step(core_router *)
     core_stalled stall_of(const core_router *, const core_link *)
 
 cdef extern from "core/forwarder/turns/turns.h" nogil:

@@ -9,6 +9,7 @@ from core.links.admission import Admissions, Guarded
 from core.links.link import TYPES, Link
 from core.links.plane import Plane, each
 from shm.contract.payloads import Attach, Detach
+from shm.contract.sparse import thinned
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -111,6 +112,7 @@ class Links:
 
     def _remove(self, link: Link) -> None:
         del self._links[link.worker, link.link], self._by_identity[link.identity]
+        self._links, self._by_identity = thinned(self._links), thinned(self._by_identity)
         of_connection = self._by_connection[link.worker, link.connection]
         del of_connection[link.link]
         if not of_connection:

@@ -27,6 +27,9 @@ PRIVATE void dial_done(worker_connection *c, pn_session_t *session);
 GLUE void poll_all_links(pump *p, uint64_t now);
 GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen);
 
+/* memory.c */
+PRIVATE void memory_poll(pump *p);
+
 /* work.c */
 PRIVATE bool work_unstalls(const pump *p);
 PRIVATE void work_unstall(pump *p);

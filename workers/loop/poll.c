@@ -28,7 +28,7 @@ static void poll_for_standstill(pump *p, worker_link *k)
     k->seen_tag = k->tag;
 }
 
-/* Polls every link, and counts the blocked ones. */
+/* Polls every link, counts the blocked ones, and gives memory back. */
 GLUE void poll_all_links(pump *p, uint64_t now)
 {
     uint64_t blocked = 0;
@@ -40,6 +40,7 @@ GLUE void poll_all_links(pump *p, uint64_t now)
         blocked += k->dry_since && now > k->dry_since + POLL_BLOCKED_NS;
     }
     stats_set(p->stats, N_LINKS_BLOCKED, blocked);
+    memory_poll(p);
     publish_actions(p);
 }
 

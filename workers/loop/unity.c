@@ -77,6 +77,7 @@
 #include "workers/loop/dial.c"
 #include "workers/loop/ends.c"
 #include "workers/loop/loop.c"
+#include "workers/loop/memory.c"
 #include "workers/loop/poll.c"
 #include "workers/loop/resync.c"
 #include "workers/loop/wait.c"

@@ -2,7 +2,8 @@
  *
  * Objects never move (the engine keeps pointers to them as contexts) and are named by handles: index and generation.
  * The address range is reserved once and touched only as far as it is used; a freed object is the next one taken.
- * Every object starts with a slot_head.
+ * Every object starts with a slot_head.  Chunks of the range give their memory back once the pool has been nearly empty
+ * for a while (loop/memory.c); they are all zero then, so no handle names one of their objects.
  *
  * These are not the core's pools (core/forwarder/tables/pool.h), on purpose. A worker knows its limits, so one range
  * holds all objects and finding one takes 13 instructions instead of 20; and an out_delivery, which each message needs,
@@ -12,6 +13,7 @@
 #define ROUTERD_WORKERS_POOL_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -30,14 +32,32 @@ typedef struct {
     uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: a multiplication divides without remainder */
     uint32_t shift;            /* `item` is its odd part times 2^shift */
     uint32_t limit, high, free_first, used;
+    uint32_t floor;            /* the generation of objects in new memory */
+    uint32_t bare;             /* chunks below `high` without memory */
+    int32_t slack;             /* polls in a row that found few objects used; below 0: before they count */
+    uint32_t *bare_at;         /* their numbers */
+    struct pool_sweep *sweep;  /* NULL: none */
 } pool;
+
+#define POOL_CHUNK 512u        /* objects: with a size that 8 divides they fill whole pages */
+#define POOL_BARE UINT32_MAX   /* the count of a chunk without memory */
+
+/* A pool that gives memory back: its free objects are sorted by their chunks, which are decided on from the last one
+ * on (loop/memory.c). */
+typedef struct pool_sweep {
+    uint32_t rest;             /* objects that are still to be sorted: the first of their list */
+    uint32_t next;             /* chunks from here on are decided on, or newer than the sweep */
+    uint32_t room;             /* objects that had memory before */
+    struct { uint32_t free, count; } chunk[];
+} pool_sweep;
 
 static inline bool pool_open(pool *p, size_t item, uint32_t limit)
 {
     void *base =
         mmap(NULL, item * (size_t) limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
-    *p = (pool) { .base = (uint8_t *) base, .item = item, .limit = limit, .free_first = ROUTERD_NIL };
+    *p = (pool) { .base = (uint8_t *) base, .item = item, .limit = limit, .free_first = ROUTERD_NIL,
+                   .floor = 1 };
     p->shift = (uint32_t) __builtin_ctzll(item);
     uint64_t odd = item >> p->shift;
     p->inverse = odd;                                 /* right in the last three bits; each step doubles their number */
@@ -48,6 +68,8 @@ static inline bool pool_open(pool *p, size_t item, uint32_t limit)
 static inline void pool_close(pool *p)
 {
     if (p->base) munmap(p->base, p->item * (size_t) p->limit);
+    free(p->bare_at);
+    free(p->sweep);
     memset(p, 0, sizeof *p);
 }
 
@@ -57,19 +79,76 @@ static inline uint32_t pool_index(const pool *p, const void *object)
     return (uint32_t) (((uint64_t) ((const uint8_t *) object - p->base) >> p->shift) * p->inverse);
 }
 
+/* Puts objects from `first` to `end`, downwards, before the free ones. */
+static inline void pool_begin(pool *p, uint32_t first, uint32_t end)
+{
+    while (end-- > first) {
+        *(slot_head *) pool_at(p, end) = (slot_head) { .next_free = p->free_first, .generation = p->floor };
+        p->free_first = end;
+    }
+}
+
+/* Gives the memory of a chunk without used objects back.  Objects that it has later begin with generations that no
+ * handle has seen. */
+static inline void chunk_give(pool *p, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const slot_head *s = (const slot_head *) pool_at(p, i);
+        if (s->generation > p->floor) p->floor = s->generation;
+    }
+    madvise(pool_at(p, first), p->item * (end - first), MADV_DONTNEED);
+}
+
+/* Decides on the next chunk: its memory goes back, or its objects are free again. */
+static inline void pool_decide(pool *p)
+{
+    pool_sweep *w = p->sweep;
+    const uint32_t chunk = --w->next, first = chunk * POOL_CHUNK, count = w->chunk[chunk].count;
+    const uint32_t end = p->high < first + POOL_CHUNK ? p->high : first + POOL_CHUNK;
+    if (count == POOL_BARE || (chunk && count == end - first)) {
+        if (count != POOL_BARE) chunk_give(p, first, end);
+        if (end == p->high) p->high = first;
+        else p->bare_at[p->bare++] = chunk;
+        return;
+    }
+    for (uint32_t i = w->chunk[chunk].free, next; i != ROUTERD_NIL; i = next) {
+        slot_head *s = (slot_head *) pool_at(p, i);
+        next = s->next_free;
+        s->next_free = p->free_first;
+        p->free_first = i;
+    }
+}
+
+/* Gives a pool without free objects some: of those that are being sorted, or in memory that it had given back, or in
+ * new memory.  False: the pool is used up. */
+__attribute__((noinline)) static bool pool_more(pool *p)
+{
+    pool_sweep *w = p->sweep;
+    if (w && w->rest != ROUTERD_NIL) {
+        slot_head *s = (slot_head *) pool_at(p, w->rest);
+        p->free_first = w->rest;
+        w->rest = s->next_free;
+        s->next_free = ROUTERD_NIL;
+    }
+    while (w && w->next && p->free_first == ROUTERD_NIL) pool_decide(p);
+    if (p->free_first != ROUTERD_NIL) return true;
+    if (p->bare) {
+        uint32_t first = p->bare_at[--p->bare] * POOL_CHUNK;
+        pool_begin(p, first, first + POOL_CHUNK);
+        return true;
+    }
+    if (p->high == p->limit) return false;
+    pool_begin(p, p->high, p->high + 1);
+    p->high++;
+    return true;
+}
+
 /* A zeroed object, or NULL when the pool is used up.  `item` is its size, again, for the compiler to know. */
 static inline void *pool_take(pool *p, size_t item)
 {
-    uint32_t index = p->free_first;
-    slot_head *s;
-    if (index != ROUTERD_NIL) {
-        s = (slot_head *) pool_at(p, index);
-        p->free_first = s->next_free;
-    } else {
-        if (p->high == p->limit) return NULL;
-        s = (slot_head *) pool_at(p, p->high++);
-        s->generation = 1;
-    }
+    if (__builtin_expect(p->free_first == ROUTERD_NIL, 0) && !pool_more(p)) return NULL;
+    slot_head *s = (slot_head *) pool_at(p, p->free_first);
+    p->free_first = s->next_free;
     size_t half = sizeof *s + ((item - sizeof *s) / 2 & ~(size_t) 15);
     memset(s + 1, 0, half - sizeof *s);                    /* in two pieces: each is a few stores, not a loop */
     memset((uint8_t *) s + half, 0, item - half);

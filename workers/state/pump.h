@@ -117,6 +117,9 @@ struct pump {
     uint32_t accept_first;         /* the listener that is looked at first after a while without */
     uint64_t busy_poll_ns;
     uint64_t moved;            /* records in and out at the last idle turn */
+    bool heap_due;                 /* the heap has memory to give back (memory.c) */
+    uint32_t crowd, crowd_gone;    /* the most connections and links; looks in a row that found few of them */
+    uint64_t moved_before;         /* records in and out at the last look at memory */
     uint32_t unsettled;
     uint64_t attached;             /* the number of links so far */
     pump_callback on_event;

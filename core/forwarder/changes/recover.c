@@ -1,6 +1,8 @@
 /* Links made and removed, and what is left of a dead worker taken back. */
 #include "core/forwarder/changes/changes.h"
 
+#define OUT_KEPT 64u                   /* links for which an address keeps room */
+
 /* ---- links ---- */
 
 static bool link_table_grow(core_worker *k, uint32_t link)
@@ -15,6 +17,14 @@ static bool link_table_grow(core_worker *k, uint32_t link)
     return true;
 }
 
+static void address_out_less(core_address *a)
+{
+    core_link **less = (core_link **) realloc(a->out, sizeof *less * (a->out_room / 2));
+    if (!less) return;
+    a->out = less;
+    a->out_room /= 2;
+}
+
 /* The last one takes its place. */
 static void address_drop_out(core_address *a, core_link *l)
 {
@@ -24,6 +34,7 @@ static void address_drop_out(core_address *a, core_link *l)
     last->place = at;
     a->edges -= l->edge != 0;
     ranks_remove(a, l);
+    if (a->out_room > OUT_KEPT && a->out_count < a->out_room / 4) address_out_less(a);
 }
 
 static bool address_out_room(core_address *a)

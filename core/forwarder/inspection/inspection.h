@@ -1,4 +1,5 @@
-/* What is counted between turns, so that no message pays for it: the busiest addresses, and links that are stuck. */
+/* What is looked for between turns, so that no message pays for it: the busiest addresses, links that are stuck, and
+ * memory that is no longer needed. */
 #ifndef ROUTERD_CORE_INSPECTION_H
 #define ROUTERD_CORE_INSPECTION_H
 
@@ -42,5 +43,9 @@ typedef struct core_stall {    /* where the poll of all links has got to, and wh
 GLUE bool stall_step(core_router *c);
 GLUE core_stalled stall_of(const core_router *c, const core_link *l);
 PRIVATE void stall_close(core_router *c);
+
+/* ---- memory that is given back: memory.c ---- */
+
+GLUE uint64_t memory_step(core_router *c);
 
 #endif

@@ -10,6 +10,11 @@ cdef class Pools(Part):
         return [(name, one[0], one[1], one[2]) for name, one in (
             ("address", seen(&c.addresses)), ("link", seen(&c.links)), ("incoming", seen(&c.ins)), ("outgoing", seen(&c.outs)))]
 
+    def thin(self, uint64_t now) -> int:
+        """Give back some memory that is no longer needed. Return the nanoseconds until the next step."""
+        self.forwarder.core.now = now
+        return memory_step(self.forwarder.core)
+
 
 cdef tuple seen(const core_pool *p):
-    return p.entry_bytes, pool_size(p), p.live
+    return p.entry_bytes, pool_room(p), p.live

@@ -6,7 +6,8 @@
  * messages find it without Python.  An address that has neither links nor aliases is unused and may be forgotten.
  *
  * Bounded by what they cost in memory: beyond it a sweep takes out some that were not looked up since the last one.
- * The table grows by one bucket for each alias (linear hashing), so that nobody waits while all are put elsewhere.
+ * The table grows by one bucket for each alias (linear hashing), and shrinks by two for each one less while a quarter
+ * of them is in use, so that nobody waits while all are put elsewhere.
  */
 #include "core/forwarder/tables/access.h"
 
@@ -92,6 +93,22 @@ static bool alias_split(core_alias_table *t)
     return true;
 }
 
+/* Joins the two buckets that were divided last. */
+static void alias_join(core_alias_table *t)
+{
+    if (!t->split) {
+        if (t->room == ALIAS_FIRST) return;
+        t->room /= 2;
+        t->split = t->room;
+        core_alias **less = (core_alias **) realloc(t->bucket, 2ull * t->room * sizeof *less);
+        if (less) t->bucket = less;
+    }
+    t->split--;
+    core_alias **at = &t->bucket[t->split];
+    while (*at) at = &(*at)->chain;
+    *at = t->bucket[t->room + t->split];
+}
+
 static uint64_t alias_cost(uint32_t length) { return ALIAS_COST + (uint64_t) length * ALIAS_TEXTS; }
 
 static void alias_remove(core_alias_table *t, core_alias *a)
@@ -107,6 +124,7 @@ static void alias_remove(core_alias_table *t, core_alias *a)
     t->count--;
     t->bytes -= alias_cost(a->length);
     free(a);
+    for (int i = 0; i < 2 && t->count < (t->room + t->split) / 4; i++) alias_join(t);
 }
 
 /* Forgets every spelling of an address: it has lost its last link. */

@@ -3,7 +3,8 @@
  * An entry begins with a pool_node.  A handle is index | generation << 32; the generation changes when the entry is
  * given back, so a handle that outlived its entry is recognised.  Most recently used entries are handed out first.  An
  * entry that is free points at the next free one, a live one at itself.
- * Nothing is allocated per entry: a chunk at a time, and chunks are kept.
+ * Nothing is allocated per entry: a chunk at a time.  A chunk keeps its place, but gives its memory back once the pool
+ * has been nearly empty for a while (pool_thin); it is all zero then, so no handle names one of its entries.
  *
  * A worker's pools (workers/state/pool.h) reserve one range for their limit.  The core has no limit to reserve: the
  * copies of a message are as many as its receivers.  In return a node knows its handle, which costs 2 instructions
@@ -34,6 +35,11 @@ typedef struct {
     uint32_t entry_bytes;
     uint32_t live;
     pool_node *free;           /* NULL: none */
+    uint32_t floor;            /* the generation of entries in a new chunk */
+    uint32_t bare;             /* chunks without memory */
+    int32_t slack;             /* looks in a row that found few entries live; below 0: before they count */
+    uint32_t *bare_at;         /* the places of those chunks */
+    struct pool_sweep *sweep;  /* NULL: none */
 } core_pool;
 
 static inline uint32_t pool_stride(uint32_t bytes) { return (bytes + 63u) & ~63u; }     /* whole cache lines */
@@ -42,12 +48,15 @@ static inline void pool_open(core_pool *p, uint32_t entry_bytes)
 {
     memset(p, 0, sizeof *p);
     p->entry_bytes = pool_stride(entry_bytes);
+    p->floor = 1;
 }
 
 static inline void pool_close(core_pool *p)
 {
     for (uint32_t i = 0; i < p->chunks; i++) free(p->chunk[i]);
     free(p->chunk);
+    free(p->bare_at);
+    free(p->sweep);
     memset(p, 0, sizeof *p);
 }
 
@@ -64,8 +73,14 @@ static inline bool pool_live(const pool_node *n) { return n->next_free == n; }
 
 static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_CHUNK_SHIFT; }
 
+/* Entries that have memory. */
+static inline uint32_t pool_room(const core_pool *p) { return (p->chunks - p->bare) << POOL_CHUNK_SHIFT; }
+
 /* False: memory is used up. */
 GLUE bool pool_grow(core_pool *p);
+
+/* A step of a pool that shrinks; `look`: it may begin to.  True: it was the last one, and memory has gone back. */
+PRIVATE bool pool_thin(core_pool *p, bool look);
 
 /* Makes an array beside a pool hold an entry for each of the pool's, new ones zero.  False: memory is used up. */
 PRIVATE bool pool_beside(const core_pool *p, void **array, uint32_t *room, size_t bytes);

@@ -378,6 +378,11 @@ typedef struct core_router {
     core_address *agent;       /* of our own management agent; NULL: there is none */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
     core_network network;
+    struct {                   /* memory.c */
+        uint64_t look, read;   /* when to look next; records read before */
+        uint32_t crowd, gone;  /* the most links and spellings; looks in a row that found few of them */
+        bool heap_due;         /* the heap has memory to give back */
+    } memory;
     uint8_t buffer[16384];     /* what of a message is looked at, copied: its provenance, subject or key */
 } core_router;
 

@@ -1,0 +1,115 @@
+"""Memory that the forwarder no longer needs goes back to the system, and what named it then names nothing."""
+
+import psutil
+
+from bench import contract as n
+from core.addresses.addresses import TREATMENTS
+from core.forwarder.forward import Pools
+from core.forwarder.link_terms import LinkTerms
+from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
+
+SECOND = 1_000_000_000
+LINKS = 40_000  # 10 MB
+LOOKS = 10  # pool.c: seconds in which few entries are live before a table shrinks
+KEPT = 16 * 512  # pool.c: entries for which a table keeps memory
+
+
+def room(bed: Bed, name: str) -> int:
+    return {row[0]: row[2] for row in Pools(bed.forwarder).rows()}[name]
+
+
+def attach(bed: Bed, links: range, generation: int = 1) -> None:
+    for link in links:
+        assert bed.forwarder.add_link(RECEIVER, link, generation, LinkTerms(True, bed.address, 10))
+
+
+def detach(bed: Bed, links: range, generation: int = 1) -> None:
+    for link in links:
+        assert bed.forwarder.remove_link(RECEIVER, link, generation)
+
+
+def rest(bed: Bed, seconds: int, now: int = SECOND) -> int:
+    """So much time passes; return the clock."""
+    until = now + seconds * SECOND
+    while now < until:
+        now += Pools(bed.forwarder).thin(now)
+    return now
+
+
+def test_a_table_shrinks() -> None:
+    """Links that have gone give their memory back some seconds later, and others have it again."""
+    process = psutil.Process()
+    bed = Bed()
+    attach(bed, range(10, 10 + LINKS))
+    full = process.memory_info().rss
+    detach(bed, range(11, 10 + LINKS))
+    now = rest(bed, LOOKS - 2)
+    assert room(bed, "link") > LINKS
+    now = rest(bed, LOOKS, now)
+    assert room(bed, "link") == KEPT
+    assert full - process.memory_info().rss > 8 << 20
+    assert bed.forwarder.link_info(RECEIVER, 10, 1), "a link that is there stays"
+    for _ in range(3):
+        attach(bed, range(11, 11 + LINKS), 2)
+        assert all(bed.forwarder.link_info(RECEIVER, link, 2) for link in range(10, 10 + LINKS, 97) if link > 10)
+        detach(bed, range(11, 11 + LINKS), 2)
+        now = rest(bed, 2 * LOOKS, now)
+        assert room(bed, "link") == KEPT
+
+
+def test_links_come_while_a_table_shrinks() -> None:
+    """Entries are taken and given back in the middle of a sweep; each stays what it is."""
+    bed = Bed()
+    attach(bed, range(10, 10 + LINKS))
+    detach(bed, range(11, 10 + LINKS))
+    now, there = SECOND, set[int]()
+    for first in range(11, 10 + LINKS, 20):
+        now += Pools(bed.forwarder).thin(now)
+        attach(bed, range(first, first + 20), 2)
+        there.add(first)
+        detach(bed, range(first + 1, first + 20), 2)
+        if len(there) > 100:
+            oldest = min(there)
+            there.remove(oldest)
+            detach(bed, range(oldest, oldest + 1), 2)
+    found = {link for link in range(11, 10 + LINKS) if bed.forwarder.link_info(RECEIVER, link, 2)}
+    assert found == there
+    assert bed.forwarder.counts()["links"] == 3 + 1 + len(there)
+    rest(bed, 3 * LOOKS, now)
+    assert room(bed, "link") < 2 * KEPT
+
+
+def test_a_handle_names_nothing_that_came_later() -> None:
+    """An address of which the memory went and came again has a handle of its own."""
+    bed = Bed()
+    add = bed.forwarder.add_address
+    former = [add(TREATMENTS.index("balanced")) for _ in range(LINKS)]
+    for handle in former:
+        assert bed.forwarder.remove_address(handle)
+    rest(bed, 2 * LOOKS)
+    assert room(bed, "address") == KEPT
+    assert not {add(TREATMENTS.index("balanced")) for _ in range(LINKS)} & set(former)
+
+
+def test_the_table_of_spellings_shrinks() -> None:
+    """Texts of messages are found while the table of them grows and shrinks."""
+    bed = Bed()
+    few, many = 100, 20_000
+    other = bed.forwarder.add_address(0)
+    bed.forwarder.add_link(SENDER, 5, 1, LinkTerms(False, other, 10))
+    for _ in range(2):
+        for i in range(many):
+            bed.forwarder.add_alias(b"other.%d" % i, other)
+            if i % (many // few) == 0:
+                bed.forwarder.add_alias(b"kept.%d" % i, bed.address)
+        assert bed.forwarder.counts()["aliases"] == few + many
+        bed.forwarder.remove_link(SENDER, 5, 1)
+        assert bed.forwarder.counts()["aliases"] == few
+        bed.forwarder.add_link(SENDER, 5, 1, LinkTerms(False, other, 10))
+    for i in range(0, many, many // few):
+        block = bed.arena.write(text := b"kept.%d" % i)
+        assert block is not None
+        bed.say_where_to(block, 0, len(text))
+        bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=block, length=len(text), peer=i)
+        assert bed.sent()["block"] == block
+        bed.arena.free_chain(block)
