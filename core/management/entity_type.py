@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.management.choice import MOST_ROWS, Choice
 from core.management.request import BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED, ManagementError, Request, Response
 from core.management.view import View
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
@@ -55,10 +56,12 @@ class EntityType:
 
     # ---- operations ----
 
-    def query(self, names: list[str], offset: int, count: int | None) -> tuple[list[str], list[list[Any]]]:
-        """Return the names and values of attributes for a page of entities.
+    def query(
+        self, names: list[str], offset: int, count: int | None, choice: Choice | None = None
+    ) -> tuple[list[str], list[list[Any]], int]:
+        """Return the names and values of attributes for a page of entities, and how many entities there are in all.
 
-        No names mean all. Raises ManagementError.
+        No names mean all; a choice leaves entities out. Raises ManagementError.
         """
         names = names or self.standard
         unknown = [name for name in names if name not in self.columns]
@@ -69,9 +72,24 @@ class EntityType:
         reads = [self.columns.get(name, _nothing) for name in names]
         last = None if count is None else offset + count
         rows = self.rows()
-        page = list(rows[offset:last] if isinstance(rows, Sequence) else list(rows)[offset:last])
+        if not isinstance(rows, Sequence):
+            rows = list(rows)
+        if choice is not None:
+            rows = self._chosen(rows, choice, names)
+        page = list(rows[offset:last])
         self.prepare(page, names)
-        return names, [[read(row) for read in reads] for row in map(self.row, page)]
+        return names, [[read(row) for read in reads] for row in map(self.row, page)], len(rows)
+
+    def _chosen(self, rows: Sequence[Any], choice: Choice, names: list[str]) -> list[Any]:
+        """Return the entities that a choice takes, in its order. Raises ManagementError."""
+        if unknown := choice.attributes - self.columns.keys():
+            raise ManagementError(NOT_FOUND, f"{self.schema.name} has no attribute {sorted(unknown)[0]!r} to choose by")
+        if len(rows) > MOST_ROWS:
+            text = f"there are {len(rows)} of {self.schema.name}; a QUERY chooses among {MOST_ROWS} at most"
+            raise ManagementError(BAD_REQUEST, f"{text}; ask for pages with offset and count")
+        entities = list(rows)
+        self.prepare(entities, sorted(choice.attributes))
+        return choice.chosen(entities, self.row, self.columns, names)
 
     def values(self, row: Any) -> dict[str, Any]:
         """Return the type and all attributes of a row that have a value."""

@@ -8,6 +8,7 @@ from io import StringIO
 from pstats import Stats
 from typing import Any
 
+from core.management.choice import choice_of
 from core.management.entity_type import EntityType
 from core.management.recent import Recent
 from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response, whole_number
@@ -77,12 +78,16 @@ class SelfNode:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
         names = [str(name) for name in names]
+        choice = choice_of(request.attributes)
         entity_types = self._asked(request)
         if request.entity_type in TYPES or request.entity_type not in {None, *_ABSTRACT}:
             if not entity_types:
                 return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)
-            names, results = entity_types[0].query(names, request.offset, request.count)
-            return Response(OK, {"attributeNames": names, "results": results})
+            names, results, total = entity_types[0].query(names, request.offset, request.count, choice)
+            found = {"attributeNames": names, "results": results}
+            return Response(OK, found if choice is None else found | {"total": total})
+        if choice is not None:
+            raise ManagementError(BAD_REQUEST, "a QUERY chooses among the entities of one type; give its entityType")
         return self._query_all(names, entity_types, request)
 
     def _query_all(self, names: list[str], entity_types: list[EntityType], request: Request) -> Response:
@@ -153,7 +158,9 @@ class SelfNode:
         return Response(OK, out.getvalue())
 
     def _read(self, request: Request) -> Response:
-        return Response(OK, {"name": NAME, "identity": NAME, "type": TYPES[0]})
+        return Response(
+            OK, {"name": NAME, "identity": NAME, "type": TYPES[0], "management": request.requester.management}
+        )
 
 
 def _abstract(request: Request) -> list[tuple[str, list[str], list[str]]]:
