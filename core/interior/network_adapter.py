@@ -7,6 +7,7 @@ links with their neighbour, gives the time, and reports which addresses have rec
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Address, Rule, mobile_text
@@ -17,7 +18,7 @@ from core.links.base import Base
 from core.links.connections import Hop
 from core.links.plane import Plane
 from core.links.streams import Streams
-from shm.statistics.board import Board, RouterRow, short
+from shm.statistics.board import EDGES, Board, EdgeRow, RouterRow, short
 from shm.statistics.stats import COUNTERS
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class NetworkAdapter(Plane):
         self._forwarder = base.forwarder
         self._addresses = base.addresses
         self._local = base.local
+        self._links = base.links
         self._me = base.me
         self.nodes = Nodes(base.forwarder)
         self.nodes.add_router(0, self._text(base.me.router_id))
@@ -254,12 +256,34 @@ class NetworkAdapter(Plane):
             self._addresses.forget_idle(address)
 
     def show(self, board: Board) -> None:
-        """Write the other routers onto the board."""
-        if self._network is not None:
-            board.routers = [
-                RouterRow(short(row["id"]), short(row["nextHop"] or ""), row["cost"])
-                for row in self._network.nodes()[1:]
-            ]
+        """Write the other routers, and the connections between routers, onto the board."""
+        if self._network is None:
+            return
+        rows = self._network.nodes()
+        board.routers = [
+            RouterRow(short(row["id"]), short(row["nextHop"] or ""), row["cost"], *self._traffic(row["index"]))
+            for row in rows[1:]
+        ]
+        place = {row["id"]: number for number, row in enumerate(rows)}
+        edges: dict[tuple[int, int], int] = {}
+        for one, row in enumerate(rows):
+            for peer, cost in row["costs"].items():
+                if (other := place.get(peer)) is not None:
+                    edge = min(one, other), max(one, other)
+                    edges[edge] = max(cost, edges.get(edge, 0))
+        board.edges = [EdgeRow(*edge, cost) for edge, cost in islice(edges.items(), EDGES)]
+
+    def _traffic(self, bit: int) -> tuple[int, int]:
+        """Return how many deliveries came from a neighbour and went to it; 0 of any other router."""
+        number = self._neighbours.get(bit)
+        found = None if number is None else self.inter_routers.numbered(number)
+        if found is None:
+            return 0, 0
+        counts = [0, 0]
+        for link in self._links.of_connection(found.worker, found.opened.connection):
+            info = self._forwarder.link_info(found.worker, link.link, link.generation)
+            counts[link.outgoing] += info["deliveries"] if info else 0
+        return counts[False], counts[True]
 
     # ---- for management ----
 

@@ -10,7 +10,7 @@ from routerd.exporter.history import Point, Span
 from routerd.exporter.observer import Observer, State, unhealthy
 from shm.contract.roles import Role, is_worker
 from shm.native import RING_CAPACITY, arena_split
-from shm.statistics.board import ConnectionRow, ConnectorRow, RouterRow
+from shm.statistics.board import ConnectionRow, ConnectorRow, EdgeRow, RouterRow
 
 LOW: Final = 0.1  # the free part of an arena's blocks below which it is low
 FULL: Final = 0.8  # the fill of a ring from which it is full
@@ -81,6 +81,7 @@ class Status(msgspec.Struct, rename="camel"):
     connections: list[ConnectionRow]
     connectors: list[ConnectorRow]
     routers: list[RouterRow]
+    edges: list[EdgeRow]
 
 
 class Past(msgspec.Struct, rename="camel"):
@@ -126,6 +127,7 @@ def status(observer: Observer, identity: Identity) -> Status:
         connections=board.connections,
         connectors=board.connectors,
         routers=board.routers,
+        edges=board.edges,
     )
 
 

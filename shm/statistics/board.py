@@ -1,7 +1,7 @@
 """The board: what the core shows all processes besides its counters; an update replaces it whole (board.h).
 
-The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES``, ``ROUTE_ENDPOINTS``
-and ``CONNECTORS`` rows, and as many routers as a network has; each text has at most ``TEXT`` bytes.
+The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES``, ``ROUTE_ENDPOINTS``,
+``CONNECTORS`` and ``EDGES`` rows, and as many routers as a network has; each text has at most ``TEXT`` bytes.
 """
 
 import zlib
@@ -17,6 +17,7 @@ ROUTE_WORKERS: Final = 50  # the busiest ones
 ROUTE_ENTRIES: Final = 50  # the busiest keys of route tables
 ROUTE_ENDPOINTS: Final = 50  # the busiest ones
 CONNECTORS: Final = 100
+EDGES: Final = 1000
 TEXT: Final = 160  # bytes
 
 
@@ -78,11 +79,24 @@ class ConnectorRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouterRow(msgspec.Struct, array_like=True, frozen=True):
-    """Another router of the network; ``cost`` is that of the path to it, or None if there is no path."""
+    """Another router of the network; ``cost`` is that of the path to it, or None if there is no path.
+
+    ``came`` and ``went`` count the deliveries from and to a neighbour on its connection's present links.
+    """
 
     router: str
     next_hop: str
     cost: int | None
+    came: int = 0
+    went: int = 0
+
+
+class EdgeRow(msgspec.Struct, array_like=True, frozen=True):
+    """A connection between two routers, and its cost. A router is its place in `routers`, from 1; 0 is this one."""
+
+    one: int
+    other: int
+    cost: int
 
 
 class Board(msgspec.Struct, array_like=True):
@@ -97,9 +111,11 @@ class Board(msgspec.Struct, array_like=True):
     route_endpoints: list[RouteEndpointRow] = []
     connectors: list[ConnectorRow] = []
     routers: list[RouterRow] = []
+    edges: list[EdgeRow] = []
 
 
 _FIRST_OUT: Final = (
+    "edges",
     "connections",
     "route_workers",
     "route_entries",

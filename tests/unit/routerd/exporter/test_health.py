@@ -18,7 +18,7 @@ from routerd.exporter.site import Pages
 from shm.memory import segment
 from shm.memory.observer import SharedView
 from shm.statistics import board, stats
-from shm.statistics.board import AddressRow, Board, ConnectionRow, ConnectorRow, RouterRow
+from shm.statistics.board import AddressRow, Board, ConnectionRow, ConnectorRow, EdgeRow, RouterRow
 
 ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")
@@ -202,15 +202,19 @@ def test_status_has_what_the_page_shows(bed: Bed) -> None:
     """Names in camel case, numbers of all processes, connections as rows."""
     row = ConnectionRow(1, "client", "10.0.0.1:1", "normal", "joe")
     connectors = [ConnectorRow("broker", False, 3, "refused")]
-    routers = [RouterRow("B", "B", 1), RouterRow("C", "", None)]
-    bed.segments.board().write(board.encode(Board([], 5, [row], 1, connectors=connectors, routers=routers)))
+    routers = [RouterRow("B", "B", 1, 7, 8), RouterRow("C", "", None)]
+    edges = [EdgeRow(0, 1, 1)]
+    bed.segments.board().write(
+        board.encode(Board([], 5, [row], 1, connectors=connectors, routers=routers, edges=edges))
+    )
     bed.set("worker-1", connections=1, links=2)
     status = json.loads(bed.asked("/status.json").body)
     assert [process["name"] for process in status["processes"]] == [*WORKING, "supervisor"]
     assert (status["openConnections"], status["links"]) == (1, 2)
     assert status["connections"] == [[1, "client", "10.0.0.1:1", "normal", "joe"]]
     assert status["connectors"] == [["broker", False, 3, "refused"]]
-    assert status["routers"] == [["B", "B", 1], ["C", "", None]]
+    assert status["routers"] == [["B", "B", 1, 7, 8], ["C", "", None, 0, 0]]
+    assert status["edges"] == [[0, 1, 1]]
     assert status["otherDeliveries"] == 5
     assert all(process["memory"] > 0 for process in status["processes"])
 
