@@ -25,7 +25,7 @@ LOGGER = logging.getLogger("HTTP")
 
 
 def _part(name: str) -> str:
-    return files("routerd.exporter").joinpath(name).read_text("utf-8")
+    return files("routerd.exporter").joinpath("page", name).read_text("utf-8")
 
 
 def _source(content: str) -> str:
@@ -34,7 +34,8 @@ def _source(content: str) -> str:
 
 
 STYLE: Final = _part("page.css")
-SCRIPT: Final = _part("page.js")
+SCRIPTS: Final = ("elements.js", "tables.js", "charts.js", "network.js", "amqp.js", "console.js", "page.js")
+SCRIPT: Final = "\n".join(map(_part, SCRIPTS))
 # The page is one file, so that a browser never has parts of two versions, and a file below httpRootDir replaces none.
 PAGE: Final = _part("page.html").replace("/* page.css */", STYLE).replace("/* page.js */", SCRIPT).encode()
 PAGE_HEADERS: Final = {

@@ -25,7 +25,8 @@ COMPILED = sorted(str(file.relative_to(ROOT).with_suffix("")) for name in OURS f
 MODULES = [module for module in COMPILED if not module.startswith("bench/")]  # bench runs in a checkout alone
 PROJECT = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "pyspark_routerd.py", "setup.py")
 COMMIT = "routerd/machine/commit"
-DATA = {*(f"routerd/exporter/page.{kind}" for kind in ("html", "css", "js")), "pipeline/log4j2.properties"}
+PAGE = ROOT / "routerd/exporter/page"
+DATA = {*(str(file.relative_to(ROOT)) for file in PAGE.iterdir()), "pipeline/log4j2.properties"}
 # Optimisation takes most of a compiler's time and changes no package. It stands last, where it wins.
 COMPILER = '#!/bin/sh\nexec {} "$@" -O0 -w\n'
 

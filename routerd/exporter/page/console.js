@@ -1,0 +1,294 @@
+// ---- The console: what the management agent says, asked by AMQP with the rights of its user ----
+
+const ROWS = 100; // shown at once; the router chooses them
+const LINES = 500; // of the log
+const REFRESH = 3000;
+const INNER = ["L", "R", "T", "A", "H", "M0_", "M0$", "M0temp.", "M0qd."]; // how keys of internal addresses begin
+const KINDS = { M: "mobile", L: "local", T: "topo", R: "router", A: "area", H: "edge", C: "link route, in", D: "link route, out" };
+const keyText = key => cut(!key ? "–" : /^M\d/.test(key) ? key.slice(2) : key.slice(1), 200);
+const dash = value => value == null || value === "" ? "–" : cut(String(value), 200);
+const since = s => s == null ? "–" : span(s);
+const figure = (title, by, shown = count) => [title, row => row[by], shown, "", { by }];
+const word = (title, by) => [title, row => row[by] ?? "", dash, "text", { by }];
+
+const VIEWS = {
+  addresses: {
+    type: "router.address", text: ["key"], folded: { without: { key: INNER } },
+    names: ["key", "distribution", "subscriberCount", "remoteCount", "inProcess", "deliveriesIngress", "deliveriesEgress",
+      "deliveriesTransit", "trackedDeliveries"],
+    columns: [
+      ["address", a => a.key, keyText, "text", { by: "key", press: a => go("links", { owningAddr: a.key }, `address ${keyText(a.key)}`),
+        said: a => `links of address ${keyText(a.key)}` }],
+      ["kind", a => KINDS[a.key[0]] ?? a.key[0], String, "text"], word("distribution", "distribution"),
+      figure("receivers", "subscriberCount"), figure("routers", "remoteCount"), figure("from clients", "deliveriesIngress"),
+      figure("to clients", "deliveriesEgress"), figure("to routers", "deliveriesTransit"),
+      figure("unsettled at routers", "trackedDeliveries"),
+    ],
+  },
+  links: {
+    type: "router.link", text: ["name", "owningAddr"], folded: { where: { linkType: "endpoint" }, without: { owningAddr: INNER } },
+    only: {
+      "all": {}, "with unsettled deliveries": { atLeast: { unsettledCount: 1 } },
+      "stuck: unsettled for 10 s": { atLeast: { deliveriesStuck: 1 } },
+      "receivers without credit for 10 s": { where: { linkDir: "out" }, atLeast: { zeroCreditSeconds: 10 } },
+    },
+    names: ["identity", "linkDir", "owningAddr", "connectionId", "unsettledCount", "deliveriesStuck", "undeliveredCount",
+      "creditAvailable", "zeroCreditSeconds", "deliveryCount", "settleRate", "acceptedCount", "rejectedCount", "releasedCount",
+      "modifiedCount", "droppedPresettledCount", "name"],
+    columns: [
+      ["link", l => l.identity, String, "", { by: "identity" }],
+      ["direction", l => l.linkDir === "in" ? "sender" : "receiver", String, "text", { by: "linkDir" }],
+      ["address", l => l.owningAddr, keyText, "text", { by: "owningAddr" }],
+      ["connection", l => l.connectionId, dash, "", { by: "connectionId", press: l => go("connections", { identity: l.connectionId },
+        `connection ${l.connectionId}`), said: l => `connection ${l.connectionId}` }],
+      figure("unsettled", "unsettledCount"), figure("stuck", "deliveriesStuck"), figure("not sent", "undeliveredCount"),
+      figure("credit", "creditAvailable"), figure("no credit for", "zeroCreditSeconds", s => s ? span(s) : "–"),
+      figure("deliveries", "deliveryCount"), figure("settled /s", "settleRate"), figure("accepted", "acceptedCount"),
+      ["not accepted", l => l.rejectedCount + l.releasedCount + l.modifiedCount, count], figure("dropped", "droppedPresettledCount"),
+      word("name", "name"),
+    ],
+    act: ["detach", l => ({ operation: "UPDATE", type: "router.link", identity: l.identity, body: { adminStatus: "disabled" },
+      ask: `Detach link ${l.identity} of address ${keyText(l.owningAddr)}? Its client may attach again.` })],
+  },
+  connections: {
+    type: "connection", text: ["host", "container", "user"],
+    names: ["identity", "host", "container", "user", "role", "dir", "sslProto", "worker", "uptimeSeconds", "lastDlvSeconds", "enableProtocolTrace"],
+    columns: [
+      ["connection", c => c.identity, String, "", { by: "identity", press: c => go("links", { connectionId: c.identity },
+        `connection ${c.identity}`), said: c => `links of connection ${c.identity}` }],
+      word("host", "host"), word("container", "container"), word("user", "user"), word("role", "role"), word("TLS", "sslProto"),
+      ["dialled by", c => c.dir === "out" ? "this router" : "the peer", String, "text", { by: "dir" }], figure("worker", "worker", String),
+      figure("open for", "uptimeSeconds", since), figure("last delivery before", "lastDlvSeconds", since),
+    ],
+    act: ["close", c => ({ operation: "UPDATE", type: "connection", identity: c.identity, body: { adminStatus: "deleted" },
+      ask: `Close connection ${c.identity} of ${dash(c.host)}? Its client may connect again.` })],
+  },
+  brokers: {
+    type: "router.config.autoLink", text: ["address", "name", "lastError"], names: ["name", "address", "direction", "connection", "operStatus", "lastError"],
+    columns: [word("auto link", "name"), word("address", "address"), word("direction", "direction"), word("broker", "connection"),
+      word("state", "operStatus"), ["why not", a => a.lastError ?? "", dash, "whole"]],
+  },
+};
+const LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"];
+
+let peer = null, login = null, mayChange = false, asked = 0, refresh = 0, rows = null;
+let at = { view: "", where: {}, label: "" };
+
+// ---- Asking ----
+
+async function request(operation, properties = {}, body = {}) {
+  if (!peer || peer.closed) {
+    mayChange = false;
+    peer = await Peer.open(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), login);
+    const { body: self } = await request("READ", { type: "org.amqp.management", name: "self" });
+    mayChange = self.get("management") === "all";
+    set($("rights"), (login ? `as ${login.user}: ` : "without login: ") + (mayChange ? "may change the router" : "may only read"));
+  }
+  const router = $("of").value, key = `q${++asked}`;
+  const answer = await peer.send(router ? `_topo/0/${router}/$management` : "$management", [
+    new Described(PROPERTIES, [null, null, null, null, peer.address, key]),
+    new Described(APPLICATION, { operation, ...properties }), new Described(VALUE, body)], key);
+  const status = answer[APPLICATION].get("statusCode");
+  if (status >= 300) throw new Error(answer[APPLICATION].get("statusDescription"));
+  return { body: answer[VALUE] };
+}
+async function query(view, choice, most = ROWS) {
+  const { body } = await request("QUERY", { type: "org.amqp.management", name: "self", entityType: view.type, count: most },
+    { attributeNames: view.names, ...choice });
+  const names = body.get("attributeNames");
+  return { rows: body.get("results").map(row => Object.fromEntries(row.map((value, i) => [names[i], value]))), total: body.get("total") };
+}
+
+// ---- Where the console is: a view and what it is narrowed to; the browser's own buttons lead back ----
+
+function go(view, where = {}, label = "", search = "") {
+  history.pushState({ view, where, label, search }, "");
+  enter({ view, where, label, search });
+  $("console").scrollIntoView({ block: "nearest" });
+}
+window.onpopstate = event => { if (event.state) enter(event.state); };
+
+function enter(state) {
+  const view = VIEWS[state.view];
+  at = state;
+  document.querySelectorAll("[role=tab]").forEach(tab => {
+    tab.ariaSelected = tab.dataset.view === at.view;
+    tab.tabIndex = tab.dataset.view === at.view ? 0 : -1;
+  });
+  $("panel").hidden = false;
+  $("panel").setAttribute("aria-labelledby", `tab-${at.view}`);
+  $("rows-search").value = at.search ?? "";
+  $("tools").hidden = at.view === "explain";
+  $("explaining").hidden = at.view !== "explain";
+  $("rows-box").hidden = at.view === "explain";
+  $("folding").hidden = !view?.folded;
+  $("only").hidden = !view?.only && at.view !== "log";
+  $("narrowed").hidden = !at.label;
+  set($("narrowed"), at.label ? `${cut(at.label, 60)} ✕` : "");
+  $("narrowed").setAttribute("aria-label", `Show all, not only of ${cut(at.label, 60)}`);
+  $("only").replaceChildren(...(at.view === "log" ? LEVELS.slice(0, -1).map(level => `${level} and above`) : Object.keys(view?.only ?? {}))
+    .map(name => make("option", name)));
+  if (at.view === "log") $("only").selectedIndex = 2;
+  rows = at.view === "log" ? logTable() : view ? viewTable(view) : null;
+  watch();
+}
+function viewTable(view) {
+  const columns = [...view.columns];
+  if (view.act && mayChange) columns.splice(1, 0, ["", () => "", () => view.act[0], "text", { press: row => act(view.act[1](row)),
+    said: row => `${view.act[0]} ${row.identity}` }]);
+  const made = new Table("rows", columns, { ask: () => watch(250) });
+  made.changing = mayChange;
+  return made;
+}
+function logTable() {
+  return new Table("rows", [
+    ["time", l => l[5], time => clock(time, true), "text"], ["level", l => l[1], String, l => LEVELS.indexOf(l[1]) > 3 ? "text bad" : "text"],
+    ["module", l => l[0], String, "text"], ["text", l => l[2], String, () => "whole"],
+  ], { wanted: line => LEVELS.indexOf(line[1]) >= $("only").selectedIndex });
+}
+
+// ---- What is shown is asked for again every few seconds, one request after the other ----
+
+function watch(delay = 0) {
+  clearTimeout(refresh);
+  refresh = setTimeout(renew, delay);
+}
+let renewing = false, again = false;
+async function renew() {
+  if (renewing) {
+    again = true;
+    return;
+  }
+  renewing = true;
+  again = false;
+  try {
+    if (!document.hidden && at.view) await (at.view === "log" ? renewLog() : at.view === "explain" ? renewExplain() : renewView());
+    tell("");
+  } catch (error) {
+    tell(error.message);
+  } finally {
+    renewing = false;
+  }
+  if (again) watch();
+  else if ($("following").checked && at.view !== "explain") watch(REFRESH);
+}
+async function renewView() {
+  const mine = at, table = rows, view = VIEWS[at.view], folded = view.folded && !$("inner").checked && !at.label ? view.folded : {};
+  const only = view.only?.[$("only").value] ?? {};
+  const found = await query(view, { search: $("rows-search").value.trim(), ...table.order, ...folded, ...only,
+    where: { ...folded.where, ...only.where, ...at.where } });
+  if (mine !== at || table !== rows) return;
+  if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
+  rows.update(found.rows, found.total);
+}
+async function renewLog() {
+  const mine = at, { body } = await request("GET-LOG", { type: "org.amqp.management", name: "self", limit: LINES });
+  if (mine === at) rows.update(body.reverse());
+}
+async function renewExplain() {
+  const { rows: found } = await query({ type: "routeTable", names: ["name"] }, {}).catch(() => ({ rows: [] }));
+  if (!peer || peer.closed) throw new Error(peer ? peer.closed : "no connection");
+  const names = found.map(row => row.name), kept = $("table").value;
+  $("table").replaceChildren(...names.map(name => make("option", name)));
+  if (names.includes(kept)) $("table").value = kept;
+  $("by-table").hidden = !names.length;
+  $("no-table").hidden = !!names.length;
+}
+function tell(words) {
+  set($("told"), words);
+  $("told").hidden = !words;
+  if (peer && peer.closed) set($("rights"), "not connected");
+}
+
+// ---- Changes ----
+
+async function act({ ask: question, operation, type, identity, body }) {
+  set($("question"), question);
+  $("sure").showModal();
+  if (!await agreed($("sure"))) return;
+  try {
+    await request(operation, { type: "org.apache.qpid.dispatch." + type, identity }, body);
+    tell("");
+    say("done");
+  } catch (error) {
+    tell(error.message);
+  }
+  watch(300);
+}
+// Return whether a dialog was closed by its first button.
+function agreed(dialog) {
+  return new Promise(done => { dialog.onclose = () => done(dialog.returnValue === "yes"); });
+}
+async function logIn() {
+  $("insecure").hidden = window.isSecureContext;
+  $("credentials").hidden = !window.isSecureContext;
+  $("login").showModal();
+  const wanted = await agreed($("login")), user = $("user").value, password = $("password").value;
+  $("password").value = "";
+  if (!wanted || !window.isSecureContext) return;
+  login = user ? { user, password } : null;
+  if (peer) peer.close();
+  peer = null;
+  if (at.view) watch();
+  else go("addresses");
+}
+
+// ---- Explaining ----
+
+async function explainTable(event) {
+  event.preventDefault();
+  const number = id => $(id).value === "" ? {} : { [id]: Number($(id).value) };
+  try {
+    const { body } = await request("EXPLAIN", { type: "org.apache.qpid.dispatch.routeTable", name: $("table").value },
+      { ...number("mt"), ...number("sid"), ...($("meid").value ? { meid: $("meid").value } : {}) });
+    steps(body.get("steps"));
+  } catch (error) {
+    tell(error.message);
+  }
+}
+const stop = text => {
+  const [, kind, name] = text.trim().match(/^(?:(\d{1,3})#)?([^#]+)$/) ?? [];
+  if (!name || kind > 255) throw new Error(`${text.trim() || "an empty text"} is no address; give addresses such as D1=>B2`);
+  return kind > 0 ? [ubyte(Number(kind)), octetsOf(name)] : name;
+};
+const shownStop = value => Array.isArray(value) ? `${value[0]}#${textOf(value[1])}` : value;
+// The message visits the route workers and returns here; the last address of the route never sees it.
+async function trace(event) {
+  event.preventDefault();
+  try {
+    const way = $("way").value.split("=>").map(stop);
+    if (way.length < 2) throw new Error("give at least a route worker and a destination, such as D1=>B2");
+    await request("READ", { type: "org.amqp.management", name: "self" }); // connects, if need be
+    const there = [...way.slice(0, -1), peer.address];
+    const found = (await peer.send(null, [new Described(ANNOTATIONS, new Map([[symbol("x-opt-route.onward"), there],
+      [symbol("x-opt-route.return"), ["trace"]], [symbol("x-opt-route.meta"), new Map([[symbol("trace"), []]])]])),
+    new Described(VALUE, null)], "trace"))[ANNOTATIONS];
+    const passed = found?.get("x-opt-route.meta")?.get("trace") ?? [], returning = found?.get("x-opt-route.return") ?? [];
+    steps([...passed, `arrives at ${shownStop(way.at(-1))} after ${found?.get("x-opt-route.hops") ?? 0} route workers`,
+      `return route to the sender: ${returning.map(shownStop).join("=>") || "none"}; ${found?.get("x-opt-route.state") ?? "none"}`]);
+  } catch (error) {
+    steps([`refused: ${error.message}`]);
+  }
+}
+function steps(lines) {
+  $("steps").replaceChildren(...lines.map(line => make("li", line)));
+  tell("");
+}
+
+// ---- Controls ----
+
+document.querySelectorAll("[role=tab]").forEach((tab, i, all) => {
+  tab.onclick = () => go(tab.dataset.view);
+  tab.onkeydown = event => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) all[(i + step + all.length) % all.length].focus();
+  };
+});
+$("narrowed").onclick = () => { go(at.view); document.getElementById(`tab-${at.view}`).focus(); };
+$("only").onchange = () => { if (at.view === "log") rows.show(); else watch(); };
+$("inner").onchange = $("of").onchange = () => watch();
+$("following").onchange = () => watch();
+$("log-in").onclick = logIn;
+$("by-table").onsubmit = explainTable;
+$("by-route").onsubmit = trace;
+document.addEventListener("visibilitychange", () => { if (!document.hidden && at.view) watch(); });

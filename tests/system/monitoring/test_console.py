@@ -1,0 +1,256 @@
+"""The console of the live page: what a browser asks the management agent by AMQP, and may change."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from proton import Message
+
+from tests.support.clients.browser import Browser
+from tests.support.clients.web import get, site
+from tests.support.peer import Net
+from tests.support.programs import sasl_users
+from tests.support.routers.network import NetworkRouter
+from tests.support.running import Configuration, RunningRouter, needs_users, until
+
+HTTP = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
+USERS = "saslMechanisms: PLAIN"
+WORKER = "routeWorker {\n address: D1\n kind: forward\n}\n"
+HOSTILE = ["<script>alert(1)</script>", "n" * 5000, "a\u202eb"]
+SEED = "newrt|start|one\nrte|1000|app0:4560\nnewrt|end|1\n"
+FIRST = "#rows tbody td:first-child"
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
+    """Pages with all rights, for readers, for nobody."""
+    folder = tmp_path_factory.mktemp("seed")
+    (folder / "seed.rt").write_text(SEED)
+    table = f"routeTable {{\n name: ric\n seed: {folder}/seed.rt\n connect: no\n}}\n"
+    pages = "".join(HTTP.format(more) for more in ("", "management: read", "management: none", "websockets: no"))
+    return Configuration(
+        router="workers: 2", sections=pages + WORKER + table, expected="management|not-allowed|refused"
+    )
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    browser = Browser(tmp_path / "profile")
+    yield browser
+    browser.close()
+
+
+def see(browser: Browser, url: str, view: str) -> None:
+    """Open the page and a view of the console."""
+    browser.open(url)
+    browser.until("document.querySelectorAll('#processes tbody tr').length")
+    press(browser, f"#tab-{view}")
+
+
+def press(browser: Browser, selector: str) -> None:
+    """Press a button by keyboard."""
+    browser.focus(selector)
+    browser.press("Enter")
+
+
+def rows(browser: Browser) -> list[str]:
+    return browser.texts("#rows tbody tr")
+
+
+def test_from_addresses_to_links_to_connections(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Each click narrows the next view; the browser's button leads back. Nothing is asked before a view is chosen."""
+    peer = net.peer()
+    peer.receiver("orders.eu", credit=1)
+    peer.receiver("orders.us", credit=1)
+    browser.open(site(router))
+    browser.until("document.querySelectorAll('#processes tbody tr').length")
+    assert "console-" not in get(site(router) + "/status.json").body
+    press(browser, "#tab-addresses")
+    browser.until("document.querySelectorAll('#rows tbody tr').length")
+    assert browser.text("#rights") == "without login: may change the router"
+    assert not [text for text in browser.texts(FIRST) if text.startswith(("_", "$", "temp."))]
+    browser.focus("#rows-search")
+    browser.press(*"ERS.E")
+    browser.until("document.querySelectorAll('#rows tbody tr').length === 1")
+    assert browser.texts(FIRST) == ["orders.eu"]
+    assert browser.text("#rows-count") == "(1 of 1)"
+    press(browser, "#rows tbody button")
+    browser.until("document.querySelector('#rows thead').innerText.includes('unsettled')")
+    browser.until("document.querySelectorAll('#rows tbody tr').length === 1")
+    assert browser.text("#narrowed") == "address orders.eu ✕"
+    browser.run("[...document.querySelectorAll('#rows tbody button')].at(-1).click()")
+    browser.until(f"document.querySelector('#rows').innerText.includes('{peer.connection.container}')")
+    assert len(rows(browser)) == 1
+    browser.run("history.back()")
+    browser.until("document.querySelector('#narrowed').innerText.startsWith('address orders.eu')")
+    assert browser.complaints == []
+
+
+def test_ten_thousand_addresses_and_hostile_names(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """The router chooses a hundred rows of them; names are text, octets that are no text are one, too."""
+    peer = net.peer()
+    names = [*HOSTILE, *(f"load.{number:05}" for number in range(10_000))]
+    for name in names[:-1]:
+        peer.begin_receiver(name)
+    peer.receiver(names[-1])
+    see(browser, site(router), "addresses")
+    browser.until("document.querySelector('#rows-count').innerText.startsWith('(100 of 100')")
+    source = "new Described(SOURCE, [new Typed(0xa1, 4, 99, 97, 102, 0xe9)])"  # an octet that is no UTF-8
+    attach = f"['x', uint(9), true, ubyte(2), ubyte(0), {source}, new Described(TARGET, [])]"
+    browser.run(f"peer.frame(new Described(ATTACH, {attach}))")
+    browser.focus("#rows-search")
+    browser.press(*"load.09999")
+    browser.until("document.querySelectorAll('#rows tbody tr').length === 1")
+    browser.run("document.querySelector('#rows-search').value = 'caf'")
+    browser.run("document.querySelector('#rows-search').oninput()")
+    browser.until("document.querySelector('#rows tbody').innerText.startsWith('caf')")
+    assert browser.texts(FIRST) == ["caf\ufffd"]
+    press(browser, "#rows tbody button")
+    browser.until("document.querySelector('#rows thead').innerText.includes('unsettled')")
+    browser.until("document.querySelectorAll('#rows tbody tr').length === 1")
+    assert browser.run("document.querySelectorAll('#rows script').length") == 0
+    browser.size(390, 800)
+    assert browser.run("document.documentElement.scrollWidth") == 390
+    assert browser.complaints == []
+
+
+def test_what_is_stuck(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Unsettled deliveries at once, after 10 s as stuck; a receiver that gives no credit."""
+    peer = net.peer()
+    receiver, sender = peer.receiver("stuck.here", credit=5), peer.ready_sender("stuck.here")
+    peer.receiver("dry.here", credit=0)
+    net.send(sender, Message(body=b"x"))
+    peer.take(receiver)
+    see(browser, site(router), "links")
+    browser.until("document.querySelector('#only').options.length === 4")
+    for place, text in ((1, "stuck.here"), (2, "stuck.here"), (3, "dry.here")):
+        browser.run(f"document.querySelector('#only').selectedIndex = {place}")
+        browser.run("document.querySelector('#only').onchange()")
+        browser.until(f"document.querySelector('#rows tbody').innerText.includes('{text}')")
+    assert "stuck.here" not in browser.text("#rows tbody")
+
+
+def test_a_connection_is_closed(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """After a question; the answer that has the focus is no."""
+    peer = net.peer()
+    peer.receiver("closing.here", credit=1)
+    peer.expect_error = True
+    see(browser, site(router), "connections")
+    name = peer.connection.container
+    mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
+    close = f"{mine}.querySelector('button[aria-label^=close]')"
+    browser.until(f"{mine} && {close} !== null")
+    browser.run(f"{close}.click()")
+    assert browser.text("#question").startswith("Close connection ")
+    browser.press("Enter")
+    browser.until("!document.querySelector('#sure').open")
+    browser.run(f"{close}.click()")
+    browser.run("document.querySelector('#sure button[value=yes]').click()")
+    browser.until(f"!({mine})")
+    net.until(lambda: peer.transport.closed or bool(peer.connection.remote_condition), "the connection ends")
+
+
+@pytest.mark.parametrize(
+    ("number", "rights", "told"), [(1, "may only read", ""), (2, "", "unauthorized"), (3, "", "AMQP")]
+)
+def test_rights_are_those_of_the_listener(
+    router: RunningRouter, browser: Browser, number: int, rights: str, told: str
+) -> None:
+    """Readers see no buttons that change; without any right the page says why the console is empty."""
+    see(browser, site(router, number), "connections")
+    if rights:
+        browser.until("document.querySelectorAll('#rows tbody tr').length")
+        assert rights in browser.text("#rights")
+        assert not browser.run("document.querySelectorAll('[aria-label^=close]').length")
+        refused = "request('DELETE', { type: 'dummy', name: 'x' }).then(() => '', error => error.message)"
+        assert "not allowed" in browser.run(refused)
+    else:
+        browser.until("document.querySelector('#told').innerText")
+        assert told in browser.text("#told")
+
+
+def test_log_and_explain(router: RunningRouter, browser: Browser) -> None:
+    """The last lines, newest first; what becomes of a message of a route table, and of a source route."""
+    see(browser, site(router), "log")
+    browser.until("document.querySelector('#rows tbody').innerText.includes('serves')")
+    browser.run("document.querySelector('#only').selectedIndex = 5")
+    browser.run("document.querySelector('#only').onchange()")
+    browser.until("!document.querySelector('#rows tbody').innerText.includes('serves')")
+    press(browser, "#tab-explain")
+    browser.until("!document.querySelector('#by-table').hidden")
+    browser.run("document.querySelector('#mt').value = 1000")
+    press(browser, "#by-table button")
+    browser.until("document.querySelector('#steps').innerText.includes('app0:4560')")
+    browser.run("document.querySelector('#way').value = 'D1=>B2'")
+    press(browser, "#by-route button")
+    browser.until("document.querySelector('#steps').innerText.includes('arrives at B2 after 1')")
+    assert browser.texts("#steps li")[0] == "D1"
+    browser.run("document.querySelector('#way').value = 'nothing.here=>B2'")
+    press(browser, "#by-route button")
+    browser.until("document.querySelector('#steps').innerText.includes('refused')")
+    assert browser.complaints == []
+
+
+def test_octets_that_are_no_amqp(router: RunningRouter, browser: Browser) -> None:
+    """A reader of values ends with a RangeError, whatever comes; it neither hangs nor fails in another way."""
+    see(browser, site(router), "log")
+    script = """(() => { let bad = 0, seed = 7;
+      const next = most => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
+      for (let i = 0; i < 50000; i++) {
+        const likely = () => next(3) ? next(256) : [0, 0xc0, 0xd1, 0xf0, 0x53][next(5)];
+        const octets = Uint8Array.from({ length: 1 + next(60) }, likely);
+        try { const reader = new Reader(octets); while (reader.more) reader.value(); }
+        catch (error) { bad += !(error instanceof RangeError); }
+      }
+      return bad; })()"""
+    assert browser.run(script) == 0
+
+
+@needs_users
+def test_a_user_logs_in(tmp_path: Path, browser: Browser) -> None:
+    """Where the listener wants a login, the console asks for one, and has the rights of that user."""
+    sasl_users.make(tmp_path, alice="secret")
+    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    router = RunningRouter(
+        tmp_path, Configuration(settings, sections=HTTP.format(USERS), expected="authentication|auth")
+    )
+    try:
+        see(browser, site(router), "connections")
+        browser.until("document.querySelector('#told').innerText.includes('log in first')")
+        for right in (False, True):
+            press(browser, "#log-in")
+            browser.run("document.querySelector('#user').value = 'alice'")
+            browser.run(f"document.querySelector('#password').value = '{'secret' if right else 'wrong'}'")
+            browser.run("document.querySelector('#login button[value=yes]').click()")
+            if not right:
+                browser.until("document.querySelector('#told').innerText.includes('does not accept')")
+        browser.until("document.querySelectorAll('#rows tbody tr').length")
+        assert browser.text("#rights") == "as alice: may change the router"
+        assert browser.run("document.querySelector('#password').value") == ""
+    finally:
+        router.kill()
+
+
+def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser) -> None:
+    """Two routers and the line between them; the console asks the one that is chosen; a lost one is marked."""
+    near = NetworkRouter(tmp_path / "near", more=HTTP.format(""))
+    far = NetworkRouter(tmp_path / "far", near.routers_url)
+    try:
+        near.knows(far.id)
+        browser.open(site(near))
+        browser.until("document.querySelectorAll('#picture circle').length === 2")
+        assert browser.run("document.querySelectorAll('#picture line').length") == 1
+        assert "cost 1" in browser.run("document.querySelector('#picture').textContent")
+        browser.until("document.querySelector('#routers').innerText.includes('(1)')")
+        until(lambda: json.loads(get(site(near) + "/status.json").body)["routers"][0][3] > 0, "what came from it")
+        browser.run("document.querySelector('#of').selectedIndex = 1")
+        press(browser, "#tab-log")
+        browser.until(f"document.querySelector('#rows tbody').innerText.includes('Router {far.id} core started')")
+        far.process.kill()
+        browser.until("document.querySelector('#routers').innerText.includes('unreachable')")
+        browser.until("document.querySelector('#told').innerText")
+        assert browser.complaints == []
+    finally:
+        far.kill()
+        near.kill()
