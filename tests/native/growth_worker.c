@@ -241,6 +241,26 @@ static void windows(uint32_t n, bool of_one_link, const char *const names[2])
     client_goes(&from, false);
 }
 
+/* n sessions for link-route pairs, to a peer that has answered none of them; each is found again. */
+static void dialled(uint32_t n)
+{
+    client k = client_new();
+    utter(&k, false);
+    worker_connection *c = (worker_connection *) pool_at(&world.p.conns, 0);
+    counting = true;
+    for (uint32_t i = 0; i < n; i++) CHECK(dial_session(c, ROUTED_SESSIONS + i), "no session");
+    counting = false;
+    report("session_is_dialled", n);
+    counting = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const pn_session_t *found = dial_session(c, ROUTED_SESSIONS + shuffled(i, n));
+        CHECK(found && c->lane->session_count == n, "another session");
+    }
+    counting = false;
+    report("dialled_session_is_found", n);
+    client_goes(&k, false);
+}
+
 enum { TURNS = 3 };                    /* in which a message comes, or is settled; more links are looked at later */
 
 /* n links that may keep no more blocks wait for some, while another client's messages come and go; then they detach. */
@@ -317,6 +337,7 @@ int main(int argc, char **argv)
     windows(n, false, (const char *const[2]) { "receiver_waits_for_window", "receiver_has_window" });
     stalled(n);
     paused(n);
+    dialled(n);
     CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");
     return 0;
 }

@@ -60,28 +60,47 @@ static uint64_t session_number(pn_session_t *session)
 PRIVATE inline bool session_router_initiated(pn_session_t *session) { return session_number(session) != 0; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* the first number of sessions for link-route pairs */
-#define IDLE_SESSION UINT64_MAX       /* the number of one without links */
 #define IDLE_SESSIONS 16              /* of one connection, at most */
+
+/* A session of ours that has not ended; NULL: it has, and goes by no number any more. */
+static worker_session *session_there(worker_session *s)
+{
+    if (!s || (s->engine && pn_session_state(s->engine) & PN_LOCAL_ACTIVE)) return s;
+    session_name(s, ENDED_SESSION);
+    return NULL;
+}
+
+static worker_session *session_idle(lane_connection *l)
+{
+    while (l->idle_first) {
+        worker_session *s = session_there(l->idle_first);
+        if (s) return s;
+    }
+    return NULL;
+}
+
+/* Any session of a link-route pair; NULL: there is none. */
+static worker_session *session_routed(const lane_connection *l)
+{
+    for (worker_session *s = l->sessions; s; s = s->next)
+        if (s->number > ROUTED_SESSIONS && s->number < ENDED_SESSION && session_there(s)) return s;
+    return NULL;
+}
 
 /* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
  * that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it
  * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
 GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
-    uint64_t name = (uint64_t) number + 1;
-    pn_session_t *routed = NULL, *idle = NULL;
-    uint32_t count = 0, most = pn_transport_get_channel_max(c->transport);
-    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE)) {
-        if (session_number(s) == name) return s;
-        if (session_number(s) == IDLE_SESSION) idle = s;
-        if (session_number(s) > ROUTED_SESSIONS) routed = s;
-        count++;
+    lane_connection *l = c->lane;
+    const uint64_t name = (uint64_t) number + 1;
+    worker_session *s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, number));
+    if (s) return s->engine;
+    if (number >= ROUTED_SESSIONS) {
+        if ((s = session_idle(l))) session_name(s, name);
+        else if (l->session_count >= pn_transport_get_channel_max(c->transport)) s = session_routed(l);
+        if (s) return s->engine;
     }
-    if (number >= ROUTED_SESSIONS && idle) {
-        session_here(idle)->number = name;
-        return idle;
-    }
-    if (number >= ROUTED_SESSIONS && routed && count >= most) return routed;
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
     lane_session_begin(c, session, name);
@@ -102,13 +121,10 @@ GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bo
 }
 
 /* Whether a session without links is kept for later link-route pairs. */
-static bool dial_kept(const worker_connection *c, pn_session_t *session)
+static bool dial_kept(const worker_session *s)
 {
-    if (session_number(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
-    uint32_t idle = 0;
-    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
-        idle += session_number(s) == IDLE_SESSION;
-    return idle < IDLE_SESSIONS;
+    if (s->number <= ROUTED_SESSIONS || s->number == ENDED_SESSION) return false;
+    return !(pn_session_state(s->engine) & PN_REMOTE_CLOSED) && s->connection->idle_count < IDLE_SESSIONS;
 }
 
 /* Ends or keeps the session of a lost router-initiated link, if that was its last link. */
@@ -116,6 +132,6 @@ PRIVATE inline void dial_done(worker_connection *c, pn_session_t *session)
 {
     worker_session *s = session_here(session);
     if (s && s->links) return;
-    if (s && dial_kept(c, session)) s->number = IDLE_SESSION;
+    if (s && dial_kept(s)) session_name(s, IDLE_SESSION);
     else lane_session_close(c, session);
 }

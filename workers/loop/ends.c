@@ -19,7 +19,8 @@
 
 static void conn_forget(pump *p, worker_connection *c)
 {
-    if (c->dirty) {                                             /* the list must not lead through a reused place */
+    if (c->list == LIST_ENDING) abort();                        /* it is taken off that list before it ends */
+    if (c->list == LIST_DIRTY) {                                /* the list must not lead through a reused place */
         uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
         while (*at != index) at = &((worker_connection *) pool_at(&p->conns, *at))->dirty_next;
         *at = c->dirty_next;
@@ -106,8 +107,8 @@ static void conn_free(pump *p, worker_connection *c)
 PRIVATE void ending_add(pump *p, worker_connection *c)
 {
     uint32_t index = pool_index(&p->conns, c);
-    if (c->dirty) return;
-    c->dirty = true;
+    if (c->list) return;
+    c->list = LIST_ENDING;
     c->dirty_next = ROUTERD_NIL;
     if (p->ending_first == ROUTERD_NIL) p->ending_first = index;
     else ((worker_connection *) pool_at(&p->conns, p->ending_last))->dirty_next = index;
@@ -134,7 +135,7 @@ PRIVATE void ending_serve(pump *p)
     while (p->ending_first != ROUTERD_NIL && !p->actions.waiting && !core_crowded(p)) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, p->ending_first);
         p->ending_first = c->dirty_next;
-        c->dirty = false;
+        c->list = LIST_NONE;
         conn_end(p, c);
         if (clock_ns() - began > ENDED_MOST) break;
     }

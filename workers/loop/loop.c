@@ -222,7 +222,7 @@ static void conns_serve(pump *p)
     while (index != ROUTERD_NIL) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, index);
         index = c->dirty_next;
-        c->dirty = false;
+        c->list = LIST_NONE;
         if (c->slot.next_free == SLOT_USED) conn_serve(p, c);
     }
 }

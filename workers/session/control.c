@@ -28,6 +28,7 @@ static worker_session *session_new(lane_connection *l)
 PRIVATE void session_free(worker_session *s)
 {
     lane_connection *l = s->connection;
+    session_name(s, 0);
     if (s->previous) s->previous->next = s->next;
     else l->sessions = s->next;
     if (s->next) s->next->previous = s->previous;
@@ -326,7 +327,7 @@ PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uin
     if (!s) {
         s = session_new(c->lane);
         s->engine = session;
-        s->number = number;
+        session_name(s, number);
         pn_session_set_context(session, s);
     }
     session_wait(&c->lane->beginning.first, &c->lane->beginning.last, s);

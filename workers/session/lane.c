@@ -351,7 +351,7 @@ PRIVATE void lane_begin_connection(pump *p, worker_connection *c)
     lane_connection *l = (lane_connection *) memory_clear(sizeof *l);
     *l = (lane_connection) { .p = p, .c = c, .transport = c->transport, .max_frame = SMALLEST_FRAME,
                              .held_most = SIZE_MAX };
-    l->by_remote.unordered = l->by_local.unordered = true;
+    l->by_remote.unordered = l->by_local.unordered = l->by_number.unordered = true;
     c->lane = l;
     layers_install(l);
     layers_rest(l);
@@ -410,6 +410,7 @@ PRIVATE void lane_free(worker_connection *c)
     while (l->sessions) session_free(l->sessions);
     lane_map_end(&l->by_remote);
     lane_map_end(&l->by_local);
+    lane_map_end(&l->by_number);
     spares_free(l);
     free(l->out);
     free(l->rest);

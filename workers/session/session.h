@@ -6,6 +6,7 @@
  *   straight.c   long TRANSFERs, straight from the socket into blocks
  *   output.c     the connection's frames on their way out
  *   delivery.c   deliveries and links, for those who read and write messages
+ *   numbers.c    sessions that this side began, for those who dial
  *   heartbeats.c idle timeouts of those whose octets go past the engine's transport
  *   held.c       octets that wait
  *   borrowed.c   octets of blocks on their way to the socket
@@ -68,6 +69,9 @@ PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
 PRIVATE void session_thin(worker_session *s);
+
+/* numbers.c */
+PRIVATE void session_name(worker_session *s, uint64_t number);
 
 /* lane.c */
 PRIVATE void read_buffer_left(read_buffer *buffer);

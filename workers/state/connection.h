@@ -6,6 +6,9 @@
 
 #include "workers/state/pump.h"
 
+/* The list that a connection is on: of those that are to be served (loop.c), or of those that end (ends.c). */
+enum connection_list { LIST_NONE, LIST_DIRTY, LIST_ENDING };
+
 struct worker_connection {
     slot_head slot;
     pn_connection_t *engine;
@@ -16,7 +19,7 @@ struct worker_connection {
     bool opened;                   /* the peer's OPEN has been seen */
     bool leaving;                  /* so has its CLOSE, or all is over: its links go */
     bool reading, want_write, failed, output_done;
-    bool dirty;                    /* it is to be served, or is one of those that end (loop.c) */
+    uint8_t list;                  /* enum connection_list: by `dirty_next` */
     bool bare;                     /* its frames go past the transport, which has nothing to send (sockets.c) */
     bool known;                    /* the core has been told of it */
     uint32_t dirty_next;
@@ -47,8 +50,8 @@ struct worker_connection {
 
 static inline void mark_dirty(pump *p, worker_connection *c)
 {
-    if (c->dirty) return;
-    c->dirty = true;
+    if (c->list) return;
+    c->list = LIST_DIRTY;
     c->dirty_next = p->dirty_first;
     p->dirty_first = pool_index(&p->conns, c);
 }

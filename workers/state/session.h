@@ -26,7 +26,8 @@ typedef struct worker_session {
     struct worker_link *links;     /* all of it */
     struct lane_connection *connection;
     pn_session_t *engine;          /* whose context this is; NULL: its END has been answered */
-    uint64_t number;               /* of one that we began, plus 1 (loop/dial.c); 0: the peer has */
+    uint64_t number;               /* of one that we began, plus 1, or of these below; 0: the peer has (session_name) */
+    struct worker_session *idle_next;  /* of those without links that we keep */
     uint16_t local, remote;        /* the channels of our frames and of the peer's */
     bool begun_here, begun_there, ended_here, ended_there;
     bool closed_here;              /* our END has been written, or follows: what comes is forgotten */
@@ -40,6 +41,9 @@ typedef struct worker_session {
     size_t queued;                 /* octets of them */
     bool wide;                     /* it has its connection's wide window */
 } worker_session;
+
+#define IDLE_SESSION UINT64_MAX        /* the number of a session of ours that we keep without links */
+#define ENDED_SESSION (UINT64_MAX - 1) /* and of one that ends */
 
 static inline worker_session *session_here(pn_session_t *session)
 {
@@ -113,6 +117,9 @@ typedef struct lane_connection {
     size_t open_lent, lent_size;   /* lent octets of that frame, and of all */
     uint32_t lent_count;           /* pieces of them */
     lane_map by_remote, by_local;  /* channels: worker_session */
+    lane_map by_number;            /* the same of sessions that we began, by number */
+    worker_session *idle_first;    /* those that we keep without links */
+    uint32_t idle_count;
     worker_session *sessions;
     worker_session *ending;        /* the session whose END the engine is reading; NULL: none */
     struct { worker_session *first, *last; } opening;  /* begun by the peer; the engine's event has not come */
