@@ -259,6 +259,8 @@ cdef class Forwarder:
         t.outgoing, t.capacity, t.granted, t.settles = terms.outgoing, terms.capacity, terms.granted, terms.settles
         t.scope, t.edge, t.annotated, t.wants_override = terms.scope, terms.edge, terms.annotated, terms.wants_override
         t.fallback, t.container, t.to_table, t.growth = terms.fallback, terms.container, terms.to_table, terms.grows
+        if not address and terms.connection is not None:
+            t.connection = terms.connection + 1
         cdef core_link *l = link_add(self.core, worker, link, generation, &t)
         if l is not NULL and text is not None and not l.outgoing:
             l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))

@@ -17,6 +17,7 @@ class LinkTerms(msgspec.Struct, frozen=True):
     grows: bool = False  # a fast sender gets more credit (settlement/credit.c)
     granted: int = 0  # credit that the sender already has; below 0: it overran
     settles: bool = False  # the receiver gets settled messages only
+    connection: int | None = None  # its connection's index at its worker
     scope: int = 0  # number of an anonymous sender's rights
     annotated: bool = False
     text: bytes | None = None  # its address as other routers get it

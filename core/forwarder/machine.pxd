@@ -155,7 +155,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         core_link *pair
         uint8_t worker, kind, growth
         core_text *text
-        uint32_t scope, count, withheld, capacity, edge
+        uint32_t scope, count, withheld, capacity, edge, connection
         uint64_t streams
         int64_t granted
         uint64_t deliveries

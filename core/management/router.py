@@ -18,7 +18,8 @@ from shm.statistics.stats import DROPPED_PRESETTLED
 _COUNTS = {
     "presettledDeliveries": "presettled", "acceptedDeliveries": "accepted", "rejectedDeliveries": "rejected",
     "releasedDeliveries": "released", "modifiedDeliveries": "modified", "noOutcomeDeliveries": "no_outcome",
-    "unsentDeliveries": "unsent", "deliveriesDelayed1Sec": "delayed_1s", "deliveriesDelayed10Sec": "delayed_10s",
+    "unsentDeliveries": "unsent", "inDoubtDeliveries": "in_doubt",
+    "deliveriesDelayed1Sec": "delayed_1s", "deliveriesDelayed10Sec": "delayed_10s",
     "deliveriesIngress": "ingress", "deliveriesEgress": "egress", "deliveriesTransit": "transit",
     "deliveriesRedirectedToFallback": "redirected", "deliveriesIngressRouteContainer": "from_containers",
     "deliveriesEgressRouteContainer": "to_containers",

@@ -234,6 +234,7 @@ class Attaches:
             grows=credit.grows,
             granted=credit.granted,
             settles=attach.outgoing and attach.snd_settle_mode == SETTLED,
+            connection=attach.connection,
             scope=scope,
             annotated=place is not None or (connection is not None and connection.annotations != 0),
             text=reported_text(attach, address, terminus),

@@ -114,6 +114,7 @@ RENAMED: Final = {
     "own_out": "own_egress_deliveries",
     "own_presettled": "own_presettled_deliveries",
     "unsent": "unsent_deliveries",
+    "in_doubt": "in_doubt_deliveries",
     "decode_errors": "malformed_deliveries",
     "aborted_in": "aborted_deliveries",
     "pauses": "read_pauses",

@@ -59,6 +59,7 @@
     X(DROPPED_BEHIND, 145, COUNTER, CORE, "Presettled copies not made because their receiver was far behind") \
     X(DROPPED_GONE, 146, COUNTER, CORE, "Presettled copies not sent because their receiver had gone") \
     X(UNSENT, 147, COUNTER, CORE, "Copies not sent of unsettled or aborted deliveries") \
+    X(IN_DOUBT, 149, COUNTER, CORE, "Copies that a worker had when it or the core died, and may have sent") \
     X(NO_OUTCOME, 148, COUNTER, CORE, "Unsettled deliveries that ended without one of the four outcomes") \
     X(ADDRESSES, 40, GAUGE, CORE, "Addresses known") \
     X(FORWARDED, 41, COUNTER, CORE, "Copies of deliveries that the core passed on to receivers") \

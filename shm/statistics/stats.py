@@ -37,7 +37,7 @@ DROPPED_PRESETTLED: Final = ("dropped_presettled", "dropped_slow", "dropped_behi
 # (core/forwarder/settlement/counts.c).
 RECEIVED: Final = ("ingress", "from_routers", "own_in")
 ENDED: Final = ("accepted", "rejected", "released", "modified", "no_outcome", "presettled", "own_presettled")
-COPIES: Final = ("egress", "transit", "own_out", "dropped_slow", "dropped_gone", "unsent")
+COPIES: Final = ("egress", "transit", "own_out", "dropped_slow", "dropped_gone", "unsent", "in_doubt")
 
 
 def own(page: StatsPage, pid: int, generation: int) -> None:

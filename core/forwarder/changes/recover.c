@@ -174,7 +174,7 @@ static void link_fail_outs(core_router *c, core_link *l, bool failed)
         core_out *out = l->outs;
         core_outcome o = failed ? outcome_plain(S_MODIFIED, D_FAILED) : outcome_plain(S_RELEASED, 0);
         if (out->state) o = outcome_plain(out->state, D_TOLD);
-        else out->flags |= OUT_UNSENT;
+        else out->flags |= failed ? OUT_IN_DOUBT : OUT_UNSENT;
         out_finish(c, out, &o);
     }
 }

@@ -238,7 +238,7 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
         for (uint32_t hop = mask_next(&hops, 0); hop < NODES; hop = mask_next(&hops, hop + 1))
             deliver_transit(c, in, a, hop, priority, state, provenance);
     }
-    in->open = in->copy_count;
+    in_copies_open(in);
 }
 
 /* Closest and balanced, where other routers have receivers, too. */
@@ -326,7 +326,7 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
     deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase,
                       provenance);
     if (in->copy_count == before) return;
-    if (in->flags & IN_MULTICAST) in->open = in->copy_count;
+    if (in->flags & IN_MULTICAST) in_copies_open(in);
     a->redirected++;
     stats_add(c->stats, N_REDIRECTED, 1);
 }

@@ -109,8 +109,9 @@ PRIVATE void fan_drop(core_router *c, core_address *a);
 
 /* ---- links that wait for an address: park.c ---- */
 
-PRIVATE void park_append(core_router *c, core_link *l);
+PRIVATE core_link *park_next(const core_router *c);
 PRIVATE void park_unlink(core_router *c, core_link *l);
+PRIVATE void park_rotate(core_router *c, core_link *l);
 PRIVATE void park_put(core_router *c, core_link *l, const routerd_record *r);
 PRIVATE bool park_follows(core_router *c, uint32_t w, const routerd_record *r);
 PRIVATE void park_end(core_link *l);

@@ -4,8 +4,9 @@
  *   its message names an unknown text --> parked --its turn--> the text is asked for --> its records are handled
  *       --> in no list, or at the next unknown text parked again behind the others
  *
- * What a link sends keeps its order.  A sender has no credit back for what is parked, which bounds its messages; that
- * more has come of the last one is one record, and states of deliveries are few at a time (workers/session/turns.c).
+ * Connections take turns, and in those of one its links do: more links give none of them more of the core.  What a link
+ * sends keeps its order.  A sender has no credit back for what is parked, which bounds its messages; that more has come
+ * of the last one is one record, and states of deliveries are few at a time (workers/session/turns.c).
  *
  * Prohibited: handling a record of a parked link before those that stand aside.
  */
@@ -14,24 +15,84 @@
 #define PARK_FIRST 4u                  /* places for records in the beginning */
 #define PARK_MORE 4096u                /* records beside four times the capacity: its worker has lost its mind */
 
-/* Puts a link behind the others. */
-PRIVATE void park_append(core_router *c, core_link *l)
+/* Where the parked links of a link's connection are found; NULL: this one is alone. */
+static core_parked **park_place(core_router *c, const core_link *l)
 {
-    l->park->next = NULL;
-    l->park->prev = c->park_last;
-    if (c->park_last) c->park_last->park->next = l; else c->park_first = l;
-    c->park_last = l;
+    core_parked ***all = &c->parked[l->worker];
+    if (l->address || !l->connection || l->connection > CORE_MAX_CONNECTIONS) return NULL;
+    if (!*all && !(*all = (core_parked **) calloc(CORE_MAX_CONNECTIONS, sizeof **all))) abort();
+    return &(*all)[l->connection - 1];
+}
+
+static void parked_append(core_router *c, core_parked *g)
+{
+    g->next = NULL;
+    g->prev = c->park_last;
+    *(c->park_last ? &c->park_last->next : &c->park_first) = g;
+    c->park_last = g;
+}
+
+static void parked_unlink(core_router *c, const core_parked *g)
+{
+    *(g->prev ? &g->prev->next : &c->park_first) = g->next;
+    *(g->next ? &g->next->prev : &c->park_last) = g->prev;
+}
+
+static void parked_add(core_parked *g, core_link *l)
+{
+    core_park *p = l->park;
+    p->with = g;
+    p->next = NULL;
+    p->prev = g->last;
+    *(g->last ? &g->last->park->next : &g->first) = l;
+    g->last = l;
+}
+
+static void parked_remove(core_parked *g, const core_link *l)
+{
+    core_link *next = l->park->next, *prev = l->park->prev;
+    *(prev ? &prev->park->next : &g->first) = next;
+    *(next ? &next->park->prev : &g->last) = prev;
+}
+
+/* Puts a link behind the others of its connection, and one that is alone there behind the other connections. */
+static void park_append(core_router *c, core_link *l)
+{
+    core_parked **place = park_place(c, l), *g = place ? *place : NULL;
+    if (!g) {
+        if (!(g = (core_parked *) calloc(1, sizeof *g))) abort();
+        g->place = place;
+        if (place) *place = g;
+        parked_append(c, g);
+    }
+    parked_add(g, l);
     c->park_count++;
 }
 
 /* Takes a link out of the list. */
 PRIVATE void park_unlink(core_router *c, core_link *l)
 {
-    core_link *next = l->park->next, *prev = l->park->prev;
-    if (prev) prev->park->next = next; else c->park_first = next;
-    if (next) next->park->prev = prev; else c->park_last = prev;
+    core_parked *g = l->park->with;
+    parked_remove(g, l);
     c->park_count--;
+    if (g->first) return;
+    parked_unlink(c, g);
+    if (g->place) *g->place = NULL;
+    free(g);
 }
+
+/* A link has had its turn: its connection's next one comes after the other connections. */
+PRIVATE void park_rotate(core_router *c, core_link *l)
+{
+    core_parked *g = l->park->with;
+    parked_remove(g, l);
+    parked_add(g, l);
+    parked_unlink(c, g);
+    parked_append(c, g);
+}
+
+/* The link whose turn is next. */
+PRIVATE core_link *park_next(const core_router *c) { return c->park_first->first; }
 
 /* Lets a record of a link stand aside. */
 __attribute__((noinline, cold)) PRIVATE void park_put(core_router *c, core_link *l, const routerd_record *r)

@@ -71,6 +71,6 @@ PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint
     }
     if (in->copy_count == before) x->dropped++;
     else x->forwarded++;
-    in->open = in->copy_count;
+    in_copies_open(in);
     x->busy = false;
 }

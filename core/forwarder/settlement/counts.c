@@ -3,7 +3,7 @@
  *   received   ingress, from routers, own
  *              == accepted, rejected, released, modified, no outcome, presettled, own presettled, or still on its way
  *   copies     forwarded
- *              == egress, transit, own, dropped (slow, behind, gone), unsent, or still on its way
+ *              == egress, transit, own, dropped (slow, gone), unsent, in doubt, or still on its way
  *
  * A presettled delivery of which no copy is made is dropped (presettled), or its receiver's copy is (behind).
  * Management is told of each link its outcomes, delays and rate of settlement, counted when a delivery is over.
@@ -49,7 +49,8 @@ __attribute__((noinline, cold)) PRIVATE void count_copy(core_router *c, const co
     const bool own = out->link->worker == c->workers || out->link->kind == LINK_CONTROL;
     const bool presettled = in->flags & (IN_PRESETTLED | IN_LATE) && !(in->flags & IN_ABORTED);
     uint32_t which = N_EGRESS;
-    if (out->flags & OUT_UNSENT && !presettled) which = N_UNSENT;
+    if (out->flags & OUT_IN_DOUBT) which = N_IN_DOUBT;
+    else if (out->flags & OUT_UNSENT && !presettled) which = N_UNSENT;
     else if (out->flags & OUT_UNSENT) which = out->flags & OUT_SLOW ? N_DROPPED_SLOW : N_DROPPED_GONE;
     else if (own) which = N_OWN_OUT;
     else if (out->hop || out->flags & OUT_APART) which = N_TRANSIT;
@@ -71,7 +72,7 @@ static uint64_t count_received(const core_router *c) { return COUNT_SUM(c, N_ING
 /* Copies that are over. */
 static uint64_t count_copies(const core_router *c)
 {
-    return COUNT_SUM(c, N_EGRESS, N_TRANSIT, N_OWN_OUT, N_DROPPED_SLOW, N_DROPPED_GONE, N_UNSENT);
+    return COUNT_SUM(c, N_EGRESS, N_TRANSIT, N_OWN_OUT, N_DROPPED_SLOW, N_DROPPED_GONE, N_UNSENT, N_IN_DOUBT);
 }
 
 /* All copies that were made. */
@@ -90,7 +91,7 @@ PRIVATE void count_former(const core_router *c)
                                     N_OWN_PRESETTLED);
     const uint64_t received = count_received(c), copies = count_copies(c), forwarded = stats_get(c->stats, N_FORWARDED);
     if (received > ends) stats_add(c->stats, N_NO_OUTCOME, received - ends);
-    if (forwarded > copies) stats_add(c->stats, N_UNSENT, forwarded - copies);
+    if (forwarded > copies) stats_add(c->stats, N_IN_DOUBT, forwarded - copies);
     count_totals(c);
 }
 

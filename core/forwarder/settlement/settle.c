@@ -230,7 +230,7 @@ static void in_left(core_router *c, core_in *in, uint64_t progress)
 
 /* ---- copies ---- */
 
-#define OUT_RARE (OUT_STREAM | OUT_APART | OUT_UNSENT)
+#define OUT_RARE (OUT_STREAM | OUT_APART | OUT_UNSENT | OUT_IN_DOUBT)
 
 /* A copy is over that went to another router or over a link for streams, or that was not sent. */
 static void out_rare_over(core_router *c, const core_out *out)

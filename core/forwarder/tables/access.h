@@ -103,6 +103,9 @@ static INLINED void in_add_copy(core_in *in, core_out *out)
     in->copy_count++;
 }
 
+/* None of a multicast's copies has a terminal state yet. */
+static INLINED void in_copies_open(core_in *in) { in->open = in->copy_count; }
+
 static INLINED void in_drop_copy(core_out *out)
 {
     if (out->sibling_prev) out->sibling_prev->sibling = out->sibling; else out->in->copies = out->sibling;

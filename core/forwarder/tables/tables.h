@@ -25,6 +25,7 @@
 #include "shm/statistics/stats.h"
 
 #define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
+#define CORE_MAX_CONNECTIONS (1u << 16)    /* of one worker */
 #define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */
 
 /* What routers tell each other is multicast, and only over control links; a flood asks for nobody's origin. */
@@ -138,7 +139,8 @@ enum core_out_flag {
     OUT_GROWING = 4,           /* it waits until its message is complete or long enough for a stream */
     OUT_APART = 8,             /* to another router, though not by its address, or to the core itself */
     OUT_UNSENT = 16,           /* it is over, and its receiver did not get it */
-    OUT_SLOW = 32              /* because that one is slow */
+    OUT_SLOW = 32,             /* because that one is slow */
+    OUT_IN_DOUBT = 64          /* it is over with its worker, which may have sent it */
 };
 
 typedef struct core_out {
@@ -188,8 +190,15 @@ typedef struct {               /* stream.c: a connection's links for messages th
     struct core_link *growing; /* no link: on it are incomplete messages that are still short */
 } core_streams;
 
+typedef struct core_parked {   /* park.c: the parked links of a connection */
+    struct core_parked *next, *prev;
+    struct core_link *first, *last;        /* in the order of their turns */
+    struct core_parked **place;            /* where its connection's are found; NULL: a link's alone */
+} core_parked;
+
 typedef struct core_park {     /* park.c: records of a link that wait until an address is found */
-    struct core_link *next, *prev;
+    struct core_link *next, *prev;         /* of the same connection */
+    core_parked *with;
     routerd_record *record;
     uint32_t head, count, room;
     bool asked;                /* the control plane was asked for the first one's address */
@@ -256,7 +265,10 @@ typedef struct core_link {     /* what each message reads or writes stands first
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
-    struct core_link *next, *prev;         /* incoming: in the address's list; outgoing: in the rank's */
+    union {
+        struct { struct core_link *next, *prev; };     /* incoming: in the address's list; outgoing: in the rank's */
+        uint32_t connection;   /* incoming, anonymous: its connection's index at its worker, plus 1; 0: not known */
+    };
     union {
         struct core_link *pair;        /* routed: the other end; NULL: it is gone */
         struct core_park *park;        /* incoming, not routed: what waits for an address; NULL: nothing */
@@ -359,8 +371,9 @@ typedef struct core_router {
     core_tell *tell_first, *tell_last;     /* in the order of their turns */
     core_address *fan_first, *fan_last;    /* addresses with fans, in the order of their turns */
     uint32_t fan_count;
-    struct core_link *park_first, *park_last;      /* parked links, in the order of their turns */
-    uint32_t park_count;
+    core_parked *park_first, *park_last;   /* connections with parked links, in the order of their turns */
+    uint32_t park_count;       /* of these links */
+    core_parked **parked[ROUTERD_MAX_WORKERS + 1]; /* by worker, and the index of a connection; NULL: there was none */
     uint32_t park_since;       /* records handled since the control plane was asked for an address */
     core_alias_table aliases;
     core_payloads payloads;

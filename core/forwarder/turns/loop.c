@@ -118,7 +118,7 @@ GLUE enum core_stop park_finish(core_router *c, core_link *l)
 __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, uint32_t *handled, bool idle)
 {
     for (uint32_t n = c->park_count; n; n--) {
-        core_link *l = c->park_first;
+        core_link *l = park_next(c);
         if (park_resume(c, l, handled)) {
             park_unlink(c, l);
             park_end(l);
@@ -131,8 +131,7 @@ __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, 
             return STOP_UNKNOWN;
         }
         l->park->asked = false;
-        park_unlink(c, l);
-        park_append(c, l);
+        park_rotate(c, l);
     }
     core_publish(c);
     return STOP_NOTHING;
@@ -140,7 +139,7 @@ __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, 
 
 static inline bool park_due(const core_router *c)
 {
-    return c->park_first && (c->park_first->park->asked || c->park_since >= PARK_AFTER);
+    return c->park_first && (park_next(c)->park->asked || c->park_since >= PARK_AFTER);
 }
 
 /* Handles one batch of each worker; the next turn starts with another worker. */

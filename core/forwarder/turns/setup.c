@@ -73,7 +73,10 @@ static void close_texts(core_router *c)
     at = 0;
     for (core_link *l; (l = (core_link *) pool_next(&c->links, &at));) {
         if (!l->outgoing) text_disown(c, l->text);
-        if (!l->outgoing && l->kind != LINK_ROUTED && l->park) park_end(l);
+        if (!l->outgoing && l->kind != LINK_ROUTED && l->park) {
+            park_unlink(c, l);
+            park_end(l);
+        }
         free(l->memo);     /* or its origins */
     }
 }
@@ -95,7 +98,10 @@ GLUE void core_close(core_router *c)
     stall_close(c);
     alias_close(&c->aliases);
     for (uint32_t i = 0; i <= c->workers; i++) free(c->payloads.reader[i]);
-    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) free(c->peers[w].in);
+    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) {
+        free(c->peers[w].in);
+        free(c->parked[w]);
+    }
     pool_close(&c->ins);
     pool_close(&c->outs);
     pool_close(&c->links);

@@ -113,6 +113,7 @@ class RouterState(State, frozen=True, kw_only=True):
     modified_deliveries: Annotated[int, about("Modified deliveries.")] = 0
     no_outcome_deliveries: Annotated[int, about("Unsettled deliveries that ended without an outcome.")] = 0
     unsent_deliveries: Annotated[int, about("Copies not sent, of unsettled or aborted deliveries.")] = 0
+    in_doubt_deliveries: Annotated[int, about("Copies of a process that died, which may have been sent.")] = 0
     deliveries_delayed_1_sec: Annotated[int, about("Deliveries settled after more than a second.")] = 0
     deliveries_delayed_10_sec: Annotated[int, about("Deliveries settled after more than ten seconds.")] = 0
     deliveries_stuck: Annotated[int, about("Deliveries unsettled for more than ten seconds.")] = 0

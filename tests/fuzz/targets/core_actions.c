@@ -374,7 +374,8 @@ static void world_balance(const world *w)
 {
     CHECK(WORLD_SUM(N_RECEIVED) == WORLD_SUM(N_ACCEPTED, N_REJECTED, N_RELEASED, N_MODIFIED, N_NO_OUTCOME, N_PRESETTLED,
                                              N_OWN_PRESETTLED), "a delivery has no end, or several");
-    CHECK(WORLD_SUM(N_FORWARDED) == WORLD_SUM(N_EGRESS, N_TRANSIT, N_OWN_OUT, N_DROPPED_SLOW, N_DROPPED_GONE, N_UNSENT),
+    CHECK(WORLD_SUM(N_FORWARDED) == WORLD_SUM(N_EGRESS, N_TRANSIT, N_OWN_OUT, N_DROPPED_SLOW, N_DROPPED_GONE, N_UNSENT,
+                                                 N_IN_DOUBT),
           "a copy has no end, or several");
 }
 

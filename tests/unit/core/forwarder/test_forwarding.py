@@ -318,3 +318,14 @@ def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) ->
     assert bed.counted("dropped_presettled") == 0, "it had a destination"
     bed.deliver(peer=INCOMING)
     assert len(bed.heard(RECEIVER, n.W_SEND)) == 1, "unsettled messages are never dropped"
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_copies_of_a_dead_worker_are_in_doubt(settled: bool) -> None:
+    """The worker may have sent them before it died: they count neither as sent nor as dropped."""
+    bed = Bed()
+    bed.deliver(flags=n.F_COMPLETE | (n.F_SETTLED if settled else 0))
+    bed.forwarder.reclaim(RECEIVER)
+    bed.step()
+    assert bed.counted("in_doubt") == bed.counted("forwarded") == 1
+    assert not any(bed.counted(name) for name in ("egress", "unsent", "dropped_gone", "dropped_slow"))

@@ -160,3 +160,37 @@ def test_a_worker_that_lost_its_mind_fills_no_memory() -> None:
     refused = 3 * 2000 + 1 - 4096 - 4 * 10
     assert bed.stats.get(COUNTERS["bad_records"].place) == refused
     assert len(bed.heard(SENDER, n.W_RELEASE)) == refused
+
+
+def test_connections_take_turns() -> None:
+    """One with many links has no more texts looked up than one with a single link; nor has one that is not known."""
+    bed = Bed()
+    links, texts = 12, 4
+    for link in range(10, 10 + links):
+        assert bed.forwarder.add_link(SENDER, link, 1, LinkTerms(False, 0, 10, connection=7))
+    assert bed.forwarder.add_link(SENDER, 40, 1, LinkTerms(False, 0, 10, connection=8))
+    assert bed.forwarder.add_link(SENDER, 41, 1, LinkTerms(False, 0, 10))
+    for number in range(texts):
+        for link in [*range(10, 10 + links), 40, 41]:
+            push(bed, link, b"stranger.%d.%d" % (link, number), INCOMING + link * texts + number)
+    asked = []
+    while bed.step() == UNKNOWN:
+        asked.append(int(learn(bed).split(b".")[1]))
+    assert len(asked) == (links + 2) * texts
+    for link in (40, 41):
+        assert asked[: 3 * texts].count(link) == texts
+    assert sorted(set(asked[: 3 * texts])) == [10, 11, 12, 13, 40, 41], "links of a connection take turns, too"
+    assert len(bed.heard(SENDER, n.W_UPDATE)) == len(asked)
+
+
+def test_a_connection_parks_again_after_its_links_have_gone() -> None:
+    """The links of a connection go while they are parked; later ones of its number take turns as the first did."""
+    bed = Bed()
+    for _ in range(2):
+        for link in (10, 11):
+            assert bed.forwarder.add_link(SENDER, link, 1, LinkTerms(False, 0, 10, connection=7))
+            push(bed, link, b"stranger.%d" % link, INCOMING + link)
+        assert bed.step() == UNKNOWN
+        assert bed.forwarder.remove_link(SENDER, 10, 1)
+        assert bed.forwarder.remove_link(SENDER, 11, 1)
+        assert bed.step() == NOTHING
