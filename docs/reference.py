@@ -1,12 +1,13 @@
 """The tables of these pages that are made from declarations, each between two marks in its page.
 
-`python -m docs.reference` writes all of them anew.
+`python -m docs.reference` writes all of them anew, and the dashboards.
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from docs import dashboards
 from routerd.config.entities.attribute import Attribute
 from routerd.config.entities.schema import COMMON, ENTITY_TYPES, USER_GROUP, EntityType
 from routerd.config.rules.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
@@ -93,3 +94,4 @@ if __name__ == "__main__":
     for name in PAGES:
         file = HERE / name
         file.write_text(written(name, file.read_text(encoding="utf-8")), encoding="utf-8")
+    dashboards.write()

@@ -27,7 +27,7 @@ from shm.contract.control import (
 )
 from shm.contract.failures import failures
 from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
-from shm.contract.payloads import Presented
+from shm.contract.payloads import Presented, Served
 from shm.memory import placement, segment
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
@@ -114,6 +114,7 @@ class Worker:
         self._listeners = Listeners(pump, registry.listeners, self._protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
+        registry.post(Served(self._listeners.served))
         self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
         failures.count_in(stats)
@@ -172,6 +173,7 @@ class Worker:
             case SetListeners(listeners):
                 self._relays.change(listeners)
                 self._listeners.change(listeners, self._channel.take_descriptors())
+                self._registry.post(Served(self._listeners.served))
             case SetConnectors(connectors):
                 self._connectors.change(connectors)
             case SetTables():
@@ -210,6 +212,7 @@ class Worker:
             self._resyncing = not self._pump.present()
             if not self._resyncing:
                 self._connectors.tell()
+                self._registry.post(Served(self._listeners.served))
                 self._registry.post(Presented())
         if self._draining and self._pump.unsettled == 0:
             self._draining = False

@@ -115,6 +115,11 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
 
 cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void address_set_routes(core_router *, core_address *, core_routes *)
+    ctypedef struct core_outcomes:
+        uint64_t outcome[4]
+        uint64_t latency, delayed_1, delayed_10
+    ctypedef struct core_load:
+        uint64_t backlog, credit, dry
     ctypedef struct core_address:
         uint8_t treatment, phase
         int8_t priority
@@ -125,6 +130,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint32_t flow
         core_link **out
         uint32_t out_count, in_count
+        core_outcomes ended
         uint32_t *outstanding
         uint64_t deliveries, ingress, to_core, from_core, transit
         core_mask remotes
@@ -147,7 +153,8 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         core_address *border
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
-        uint64_t presettled, dropped, delayed_1, delayed_10, last
+        uint64_t presettled, dropped, last
+        uint32_t delayed_1, delayed_10
     ctypedef struct core_link:
         bint outgoing, settles, draining, annotated, bounded, leaving, wants_override, fallback, container, to_table
         core_link *next
@@ -188,6 +195,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         core_flow *flow
         uint64_t now
         core_stall *stall
+        core_outcomes rest
         core_address *agent
         arena_view *arena
         arena_owner own

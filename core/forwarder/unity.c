@@ -18,6 +18,7 @@
 #include "core/forwarder/delivery/transit.c"
 #include "core/forwarder/inspection/busiest.c"
 #include "core/forwarder/inspection/memory.c"
+#include "core/forwarder/inspection/outcomes.c"
 #include "core/forwarder/inspection/stall.c"
 #include "core/forwarder/settlement/counts.c"
 #include "core/forwarder/settlement/credit.c"

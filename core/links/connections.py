@@ -1,6 +1,7 @@
 """Connections: what the workers have reported of theirs."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -27,6 +28,7 @@ class Connections:
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
         self._since: dict[tuple[int, int], int] = {}
         self._by_number: dict[int, tuple[int, int]] = {}
+        self.by_listener: Counter[str] = Counter()  # how many came in by the listener of that name
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -47,6 +49,8 @@ class Connections:
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
         self._by_number[opened.number] = (worker, opened.connection)
+        if not opened.connector:
+            self.by_listener[opened.listener] += 1
         self._tell()
         peer = opened.container, opened.host
         LOGGER.debug("worker %d connection %d opened: container %s, host %s", worker, opened.connection, *peer)
@@ -54,8 +58,15 @@ class Connections:
     def _remove(self, key: tuple[int, int]) -> None:
         known = self._connections.pop(key, None)
         self._since.pop(key, None)
+        if known is not None and not known.connector:
+            self._leave(known.listener)
         if known is not None and self._by_number.get(known.number) == key:
             del self._by_number[known.number]
+
+    def _leave(self, listener: str) -> None:
+        self.by_listener[listener] -= 1
+        if not self.by_listener[listener]:
+            del self.by_listener[listener]
 
     def _tell(self) -> None:
         """Publish the number of connections, which workers check before they answer an OPEN."""

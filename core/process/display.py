@@ -9,7 +9,7 @@ from core.addresses.addresses import spelling
 from core.forwarder.forward import Busiest
 from core.links.base import Base
 from shm.statistics import board
-from shm.statistics.board import AddressRow, ConnectionRow
+from shm.statistics.board import AddressRow, ConnectionRow, Outcomes
 
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000  # between the steps of a pass over very many addresses while the core is idle
@@ -52,6 +52,7 @@ class Display:
             ],
             len(self._base.connections),
         )
+        content.other_outcomes = Outcomes(*self._busiest.outcomes())
         for plane in self._base.planes:
             plane.show(content)
         self._write(content)
@@ -69,6 +70,8 @@ class Display:
             info["deliveries"],
             info["outgoing"],
             info["incoming"],
+            Outcomes(*self._busiest.outcomes(handle)),
+            *self._busiest.load(handle),
         )
 
     def _write(self, content: board.Board) -> None:

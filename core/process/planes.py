@@ -16,6 +16,7 @@ from core.links.administration import Administration
 from core.links.auto_links import AutoLinks
 from core.links.connectors import Connectors
 from core.links.link import Edges
+from core.links.listeners import Listeners
 from core.links.streams import Streams
 from core.rmr import planes as route_tables
 from core.source_routes.route_workers import RouteWorkers
@@ -33,7 +34,7 @@ def build(core: "Core") -> None:
     edges = _edges(core, routes, streams, network_adapter)
     ends = Ends(core, routes, None if network_adapter is None else network_adapter.path_to)
     planes = core.planes
-    planes += [Administration(core), Connectors(), routes, ends]
+    planes += [Administration(core), Connectors(), Listeners(core.connections), routes, ends]
     planes += route_tables.planes(core)
     planes += [RouteWorkers(core), FlowLog(core), AutoLinks(core), Exchanges(core), streams]
     planes += [] if network_adapter is None else [network_adapter.inter_routers, network_adapter]

@@ -19,13 +19,13 @@ class Metric(msgspec.Struct, frozen=True):
     """A family of time series; ``name`` is without the `_total` of counters."""
 
     name: str
-    kind: str  # counter, gauge, histogram, info
+    kind: str  # counter, gauge, histogram, info, summary
     help: str
     labels: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
-        """The name of its series in queries; of a histogram, its base name."""
+        """The name of its series in queries; of a histogram or summary, its base name."""
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
@@ -192,6 +192,35 @@ ADDRESS_DELIVERIES: Final = _family(
 )
 ADDRESS_RECEIVERS: Final = _family("gauge", "address_receivers", "Receivers of one of the busiest addresses", "address")
 ADDRESS_SENDERS: Final = _family("gauge", "address_senders", "Senders to one of the busiest addresses", "address")
+ADDRESS_SETTLED: Final = _family(
+    "counter", "address_settled_deliveries", "Copies that receivers of a busy address settled; all others: (other)",
+    "address", "outcome",
+)  # fmt: skip
+ADDRESS_LATENCY: Final = _family(
+    "summary", "address_latency_seconds", "From a delivery's arrival to the outcome of its receiver, by busy address",
+    "address",
+)  # fmt: skip
+ADDRESS_DELAYED: Final = _family(
+    "counter", "address_delayed_deliveries", "Copies for a busy address that took from 1 to 10 seconds, or more",
+    "address", "least",
+)  # fmt: skip
+ADDRESS_BACKLOG: Final = _family(
+    "gauge", "address_backlog_deliveries", "Copies for receivers of one of the busiest addresses that are not over",
+    "address",
+)  # fmt: skip
+ADDRESS_CREDIT: Final = _family(
+    "gauge", "address_sender_credit", "Credit of all senders to one of the busiest addresses together", "address"
+)
+ADDRESS_DRY: Final = _family(
+    "gauge", "address_blocked_senders", "Senders to one of the busiest addresses that have no credit", "address"
+)
+LISTENER_UP: Final = _family("gauge", "listener_up", "1 while a process serves the listener", "listener")
+LISTENER_ACCEPTING: Final = _family(
+    "gauge", "listener_accepting_processes", "Processes that take new connections of the listener", "listener"
+)
+LISTENER_CONNECTIONS: Final = _family(
+    "gauge", "listener_connections", "Open connections that came in by the listener", "listener"
+)
 _WORKER: Final = ("address", "kind")
 WORKER_IN: Final = _family(
     "counter", "route_worker_received_messages", "Messages that came to one of the busiest route workers", *_WORKER
@@ -266,6 +295,8 @@ def catalogue() -> list[Metric]:
         STALLED,
         *(number(name).metric for name in COUNTERS),
         BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
+        ADDRESS_SETTLED, ADDRESS_LATENCY, ADDRESS_DELAYED, ADDRESS_BACKLOG, ADDRESS_CREDIT, ADDRESS_DRY,
+        LISTENER_UP, LISTENER_ACCEPTING, LISTENER_CONNECTIONS,
         WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,
         CONNECTOR_UP, CONNECTOR_FAILURES, CONNECTOR_ERROR, ROUTER_REACHABLE, ROUTER_COST, CONNECTION,
         HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),

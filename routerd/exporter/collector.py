@@ -5,8 +5,9 @@ The collector keeps no counters: these are in the statistics pages of the proces
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -19,10 +20,11 @@ from shm.contract.failures import failures
 from shm.contract.roles import Role, process_name
 from shm.memory.observer import Histogram, Page
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
-from shm.statistics.board import AddressRow
+from shm.statistics.board import AddressRow, Outcomes
 from shm.statistics.stats import COUNTERS
 
-OTHER: Final = "(other)"
+OTHER: Final = "(other)"  # addresses
+UNNAMED: Final = "(unnamed)"  # listeners
 # Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
@@ -55,6 +57,12 @@ class Families:
         family.add_sample(f"{metric.name}_count", {}, buckets[-1][1])
         family.add_sample(f"{metric.name}_sum", {}, total)
 
+    def summary(self, metric: Metric, count: int, total: float, **labels: str) -> None:
+        """Add a summary without quantiles: how many values there were, and their sum."""
+        family = self._family(metric)
+        family.add_sample(f"{metric.name}_count", labels, count)
+        family.add_sample(f"{metric.name}_sum", labels, total)
+
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families.values())
 
@@ -66,13 +74,17 @@ class Families:
 
 @dataclass(eq=False)
 class Collector:
-    """Collects a router's metrics; with ``connections`` also the newest connections."""
+    """Collects a router's metrics; with ``connections`` also the newest connections.
+
+    ``http`` are the open connections of the exporter's own listeners, by name.
+    """
 
     observer: Observer
     identity: Identity
     answered: Mapping[int, int]
     refused: Mapping[str, int]
     connections: bool = False
+    http: Mapping[str, int] = field(default_factory=dict)
 
     def collect(self) -> Iterator[Family]:
         """Yield all families; prometheus_client calls this for each scrape."""
@@ -88,6 +100,7 @@ class Collector:
         self._shared_memory(families)
         self._histograms(families)
         self._addresses(families)
+        self._listeners(families, states)
         self._route_workers(families)
         self._route_tables(families)
         self._connectors(families)
@@ -176,7 +189,26 @@ class Collector:
             families.add(catalogue.ADDRESS_DELIVERIES, sum(row.deliveries for row in same), address=address)
             families.add(catalogue.ADDRESS_RECEIVERS, sum(row.receivers for row in same), address=address)
             families.add(catalogue.ADDRESS_SENDERS, sum(row.senders for row in same), address=address)
+            families.add(catalogue.ADDRESS_BACKLOG, sum(row.backlog for row in same), address=address)
+            families.add(catalogue.ADDRESS_CREDIT, sum(row.credit for row in same), address=address)
+            families.add(catalogue.ADDRESS_DRY, sum(row.dry for row in same), address=address)
+            _outcomes(families, address, [row.outcomes for row in same])
         families.add(catalogue.ADDRESS_DELIVERIES, board.other, address=OTHER)
+        _outcomes(families, OTHER, [board.other_outcomes])
+
+    def _listeners(self, families: Families, states: list[State]) -> None:
+        accepting = {state.page.process for state in states if state.works and state.page.counters["accepting"]}
+        serving, takes, connections = Counter(self.http.keys()), Counter(self.http.keys()), Counter(self.http)
+        for row in self.observer.board().listeners:
+            workers = [process_name(Role.WORKER, worker) for worker in row.workers]
+            serving[row.name] += len(workers)
+            takes[row.name] += len(accepting.intersection(workers))
+            connections[row.name] += row.connections
+        for name, count in connections.items():
+            listener = name or UNNAMED
+            families.add(catalogue.LISTENER_UP, serving[name] > 0, listener=listener)
+            families.add(catalogue.LISTENER_ACCEPTING, takes[name], listener=listener)
+            families.add(catalogue.LISTENER_CONNECTIONS, count, listener=listener)
 
     def _route_workers(self, families: Families) -> None:
         for row in self.observer.board().route_workers:
@@ -221,6 +253,18 @@ class Collector:
                 role=row.role,
                 user=row.user,
             )
+
+
+def _outcomes(families: Families, address: str, rows: list[Outcomes]) -> None:
+    ended = 0
+    for name in ("accepted", "rejected", "released", "modified"):
+        count = sum(getattr(row, name) for row in rows)
+        families.add(catalogue.ADDRESS_SETTLED, count, address=address, outcome=name)
+        ended += count
+    seconds = sum(row.latency for row in rows) * catalogue.NS
+    families.summary(catalogue.ADDRESS_LATENCY, ended, seconds, address=address)
+    families.add(catalogue.ADDRESS_DELAYED, sum(row.delayed_1 for row in rows), address=address, least="1")
+    families.add(catalogue.ADDRESS_DELAYED, sum(row.delayed_10 for row in rows), address=address, least="10")
 
 
 def _in_base_units(shown: catalogue.Number, value: int) -> float:

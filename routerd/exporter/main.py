@@ -31,7 +31,7 @@ def run(setup: Setup, channel: Channel) -> None:
     server = Server()
     identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.generation)
     observer = Observer(SharedView(setup.segments), time.monotonic)
-    pages = Pages(observer, identity, server.answered, server.refused)
+    pages = Pages(observer, identity, server.answered, server.refused, server.by_listener)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
     _look(observer)  # an exporter that cannot read shared memory is not ready
@@ -81,4 +81,4 @@ def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descri
 def _door(pages: Pages, listener: ListenerSetup, workers: socket.socket | None) -> Door:
     site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir)
     gate = Gate(listener.allowed_hosts, listener.allowed_origins)
-    return Door(site, gate, Secured(listener.tls) if listener.tls else None, workers)
+    return Door(site, gate, Secured(listener.tls) if listener.tls else None, workers, listener.name)

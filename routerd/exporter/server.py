@@ -109,6 +109,7 @@ class Door(msgspec.Struct, frozen=True):
     gate: Gate
     tls: Secured | None = None
     workers: socket.socket | None = None  # takes connections for AMQP over WebSockets
+    name: str = ""  # of the listener
 
 
 class _Head(BaseHTTPRequestHandler):
@@ -158,6 +159,13 @@ class Server:
 
     def __len__(self) -> int:
         return len(self._connections)
+
+    def by_listener(self) -> dict[str, int]:
+        """Return the number of open connections of each listener by its name."""
+        found = dict.fromkeys((door.name for door in self._listening.values()), 0)
+        for connection in self._connections:
+            found[connection.door.name] = found.get(connection.door.name, 0) + 1
+        return found
 
     def watch(self, fd: int) -> None:
         """Let ``turn`` return when this descriptor is readable."""

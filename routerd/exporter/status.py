@@ -59,6 +59,8 @@ class Address(msgspec.Struct, rename="camel"):
     receivers: int
     senders: int
     rate: float
+    backlog: int  # copies for its receivers that are not over
+    blocked_senders: int  # senders without credit
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -117,7 +119,16 @@ def status(observer: Observer, identity: Identity) -> Status:
         processes=processes,
         rates={name: round(observer.rate(name), 1) for name in _RATES},
         addresses=[
-            Address(**msgspec.structs.asdict(row), rate=round(observer.address_rate(row.address), 1))
+            Address(
+                row.address,
+                row.distribution,
+                row.deliveries,
+                row.receivers,
+                row.senders,
+                rate=round(observer.address_rate(row.address), 1),
+                backlog=row.backlog,
+                blocked_senders=row.dry,
+            )
             for row in board.addresses
         ],
         other_deliveries=board.other,

@@ -259,6 +259,12 @@ class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
     hosts: list[str] = []
 
 
+class Served(msgspec.Struct, array_like=True, frozen=True):
+    """C_SERVED, worker -> core: all listeners by name, and whether the worker accepts on each of their sockets."""
+
+    listeners: dict[str, bool]
+
+
 class Cost(msgspec.Struct, array_like=True, frozen=True):
     """C_COST, worker -> core: the new cost of an open connection to another router."""
 
@@ -313,8 +319,8 @@ class Presented(msgspec.Struct, array_like=True, frozen=True):
 # By enum routerd_control_kind of record.h, whose names the docstrings begin with.
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     1: ConnectionOpened, 2: ConnectionClosed, 3: Attach, 4: Attached, 5: Detach, 6: Close, 7: OpenLink,
-    8: LinkRefused, 9: Poll, 10: Seen, 11: Denied, 12: Trace, 13: ConnectorState, 14: Cost, 16: Endpoint,
-    24: RouteReach, 25: RouteCounts, 29: Presented,
+    8: LinkRefused, 9: Poll, 10: Seen, 11: Denied, 12: Trace, 13: ConnectorState, 14: Cost, 15: Served,
+    16: Endpoint, 24: RouteReach, 25: RouteCounts, 29: Presented,
 }  # fmt: skip
 _KINDS: Final = {payload: kind for kind, payload in PAYLOADS.items()}
 

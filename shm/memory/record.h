@@ -146,6 +146,7 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_DENIED = 11,             /* worker -> core: a vhost's policy denied something */
     C_TRACE = 12,              /* core -> worker: log the frames of a connection or do not */
     C_CONNECTOR = 13,          /* worker -> core: the state of a connector */
+    C_SERVED = 15,             /* worker -> core: the listeners that it serves, and those that it cannot */
     C_COST = 14,               /* worker -> core: the new cost of a connection to another router */
     C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or end it */
     C_ROUTE_REACH = 24,        /* core -> worker: the route workers that a link may send to */

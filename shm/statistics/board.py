@@ -1,7 +1,8 @@
 """The board: what the core shows all processes besides its counters; an update replaces it whole (board.h).
 
 The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES``, ``ROUTE_ENDPOINTS``,
-``CONNECTORS`` and ``EDGES`` rows, and as many routers as a network has; each text has at most ``TEXT`` bytes.
+``CONNECTORS``, ``EDGES`` and ``LISTENERS`` rows, and as many routers as a network has; each text has at most ``TEXT``
+bytes.
 """
 
 import zlib
@@ -18,17 +19,42 @@ ROUTE_ENTRIES: Final = 50  # the busiest keys of route tables
 ROUTE_ENDPOINTS: Final = 50  # the busiest ones
 CONNECTORS: Final = 100
 EDGES: Final = 1000
+LISTENERS: Final = 100
 TEXT: Final = 160  # bytes
 
 
+class Outcomes(msgspec.Struct, array_like=True, frozen=True):
+    """What became of copies of unsettled deliveries, as their receivers said.
+
+    ``latency`` is the time from arrival to outcome in nanoseconds, of all together. ``delayed_1`` and ``delayed_10``
+    took more than 1 s and more than 10 s; they count presettled ones, too.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    released: int = 0
+    modified: int = 0
+    latency: int = 0
+    delayed_1: int = 0
+    delayed_10: int = 0
+
+
 class AddressRow(msgspec.Struct, array_like=True, frozen=True):
-    """An address; ``deliveries`` counts the copies forwarded to its receivers since the core knows it."""
+    """An address; ``deliveries`` counts the copies forwarded to its receivers since the core knows it.
+
+    ``backlog`` counts those of them that are not over. ``credit`` is that of its senders together, of whom ``dry`` have
+    none.
+    """
 
     address: str
     distribution: str
     deliveries: int
     receivers: int
     senders: int
+    outcomes: Outcomes = Outcomes()
+    backlog: int = 0
+    credit: int = 0
+    dry: int = 0
 
 
 class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
@@ -78,6 +104,14 @@ class ConnectorRow(msgspec.Struct, array_like=True, frozen=True):
     error: str
 
 
+class ListenerRow(msgspec.Struct, array_like=True, frozen=True):
+    """A listener; ``workers`` accept on all its sockets, ``connections`` came in by it and are open."""
+
+    name: str
+    workers: list[int]
+    connections: int
+
+
 class RouterRow(msgspec.Struct, array_like=True, frozen=True):
     """Another router of the network; ``cost`` is that of the path to it, or None if there is no path.
 
@@ -100,7 +134,10 @@ class EdgeRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Board(msgspec.Struct, array_like=True):
-    """The whole board; ``other`` counts deliveries to addresses while they were not in ``addresses``."""
+    """The whole board; ``other`` counts deliveries to addresses while they were not in ``addresses``.
+
+    ``other_outcomes`` are those of these deliveries.
+    """
 
     addresses: list[AddressRow] = []
     other: int = 0
@@ -112,6 +149,8 @@ class Board(msgspec.Struct, array_like=True):
     connectors: list[ConnectorRow] = []
     routers: list[RouterRow] = []
     edges: list[EdgeRow] = []
+    listeners: list[ListenerRow] = []
+    other_outcomes: Outcomes = Outcomes()
 
 
 _FIRST_OUT: Final = (
@@ -122,6 +161,7 @@ _FIRST_OUT: Final = (
     "route_endpoints",
     "addresses",
     "routers",
+    "listeners",
     "connectors",
 )
 _encode: Final = msgspec.msgpack.Encoder().encode

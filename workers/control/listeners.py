@@ -49,6 +49,7 @@ class Listeners:
         self._protect = protect
         self._known = known
         self._places: dict[int, list[int]] = {}
+        self._lacking: dict[int, str] = {}  # names of those that are not served on all their sockets
 
     def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
         """Replace the listeners; known ones keep their sockets.
@@ -57,7 +58,9 @@ class Listeners:
         """
         given = iter(descriptors)
         wanted = [msgspec.structs.replace(one, fds=list(islice(given, len(one.fds)))) for one in listeners]
-        for number in self._places.keys() - {one.number for one in wanted}:
+        numbers = {one.number for one in wanted}
+        self._lacking = {number: name for number, name in self._lacking.items() if number in numbers}
+        for number in self._places.keys() - numbers:
             for place in self._places.pop(number):
                 self._pump.remove_listener(place)
         for one in wanted:
@@ -69,6 +72,13 @@ class Listeners:
         for left in given:
             os.close(left)
 
+    @property
+    def served(self) -> dict[str, bool]:
+        """Whether each listener is served on all its sockets, by name."""
+        return {self._known[number].name: True for number in self._places} | dict.fromkeys(
+            self._lacking.values(), False
+        )
+
     def add(self, one: ListenerSetup) -> None:
         """Serve a listener's sockets. A full pump leaves them to other workers. Raises CertificateError."""
         places = self._places[one.number] = []
@@ -77,6 +87,7 @@ class Listeners:
                 places.append(self._pump.add_listener(fd, *terms(one)))
                 self._protect(places[-1], one)
             except ValueError as error:
+                self._lacking[one.number] = one.name
                 SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
                 os.close(fd)
 
@@ -85,6 +96,7 @@ class Listeners:
         try:
             self.add(one)
         except CertificateError as error:
+            self._lacking[one.number] = one.name
             SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
             for place in self._places.pop(one.number):
                 self._pump.remove_listener(place)

@@ -3,6 +3,7 @@
 #define ROUTERD_CORE_CHANGES_H
 
 #include "core/forwarder/delivery/delivery.h"
+#include "core/forwarder/inspection/inspection.h"
 
 /* ---- the table of routers: topology.c ---- */
 

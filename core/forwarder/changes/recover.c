@@ -192,6 +192,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
             if (!a->out_count) address_way_changed(c, a);
         }
         link_fail_outs(c, l, failed);
+        outcomes_leave(c, l);
     } else {
         link_orphan_ins(c, l);
         if (a) {

@@ -44,6 +44,23 @@ static void busiest_poll(core_busiest *b, core_address *a)
     if (b->count == BUSIEST_ROWS) busiest_find_least(b);
 }
 
+/* What becomes of an address's copies counts for its row, or for the rest. */
+static void busiest_mark(const core_router *c, const core_busiest *b, bool listed)
+{
+    for (uint32_t i = 0; i < b->shown_count; i++) {
+        core_address *a = (core_address *) pool_find(&c->addresses, b->shown[i]);
+        if (a) a->listed = listed;
+    }
+}
+
+static void busiest_show(const core_router *c, core_busiest *b)
+{
+    busiest_mark(c, b, false);
+    b->shown_count = b->count;
+    for (uint32_t i = 0; i < b->count; i++) b->shown[i] = b->row[i].handle;
+    busiest_mark(c, b, true);
+}
+
 /* True: the pass is over, and the rows are those of now. */
 GLUE bool busiest_step(const core_router *c, core_busiest *b)
 {
@@ -58,5 +75,6 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b)
     uint64_t all = count_forwarded(c) - b->begin;
     if (all > b->in_rows && all - b->in_rows > b->rest) b->rest = all - b->in_rows;
     b->passing = false;
+    busiest_show(c, b);
     return true;
 }

@@ -1,5 +1,5 @@
-/* What is looked for between turns, so that no message pays for it: the busiest addresses, links that are stuck, and
- * memory that is no longer needed. */
+/* What is looked for and counted between turns, so that no message pays for it: the busiest addresses, links that are
+ * stuck, what becomes of the copies for an address, and memory that is no longer needed. */
 #ifndef ROUTERD_CORE_INSPECTION_H
 #define ROUTERD_CORE_INSPECTION_H
 
@@ -16,6 +16,8 @@ typedef struct {
     uint32_t count, least;             /* rows taken; the one to be replaced first */
     uint32_t at;                       /* the next address to look at */
     bool passing;
+    uint64_t shown[BUSIEST_ROWS];      /* handles of the rows of the last pass */
+    uint32_t shown_count;
     uint64_t in_rows;                  /* deliveries to addresses while they had a row */
     uint64_t rest;
     uint64_t begin;                    /* of the counter of all deliveries when this core started */
@@ -30,11 +32,14 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b);
 typedef struct {               /* of a link, at the last poll */
     uint32_t generation;       /* of the link's node: another one's numbers are a former link's */
     uint32_t stuck;            /* deliveries on it for long */
+    uint32_t tick;             /* of c->now >> RATE_SHIFT, when `seen` was taken */
     uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
+    core_outcomes seen;        /* outgoing: what its address knows of its counts */
 } core_stalled;
 
 typedef struct core_stall {    /* where the poll of all links has got to, and what the last one found */
     core_stalled *link;        /* by the index of the core_link */
+    uint64_t polls;            /* the number of the one that is under way, from 1 */
     uint32_t room, next, stuck, blocked, stuck_so_far, blocked_so_far;
 } core_stall;
 
@@ -42,10 +47,17 @@ typedef struct core_stall {    /* where the poll of all links has got to, and wh
 
 GLUE bool stall_step(core_router *c);
 GLUE core_stalled stall_of(const core_router *c, const core_link *l);
+PRIVATE core_stalled *stall_beside(const core_router *c, const core_link *l);
 PRIVATE void stall_close(core_router *c);
 
 /* ---- memory that is given back: memory.c ---- */
 
 GLUE uint64_t memory_step(core_router *c);
+
+/* ---- outcomes and load by address: outcomes.c ---- */
+
+PRIVATE void outcomes_poll(core_router *c, const core_link *l, core_stalled *k);
+PRIVATE void outcomes_leave(core_router *c, const core_link *l);
+GLUE core_load address_load(const core_router *c, const core_address *a);
 
 #endif

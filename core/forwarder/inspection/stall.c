@@ -30,6 +30,7 @@ static void stall_poll(core_router *c, const core_link *l)
     core_stalled *k = &s->link[l->node.index];
     if (!pool_live(&l->node) || l->worker == c->workers) return;
     if (k->generation != l->node.generation) *k = (core_stalled) {.generation = l->node.generation};
+    outcomes_poll(c, l, k);
     s->stuck_so_far += k->stuck = link_stuck(l, c->now);
     if (l->outgoing || l->granted > 0) k->dry_since = 0;
     else if (!k->dry_since) k->dry_since = c->now;
@@ -40,7 +41,10 @@ static void stall_poll(core_router *c, const core_link *l)
 GLUE bool stall_step(core_router *c)
 {
     core_stall *s = c->stall;
-    if (!s && !(s = c->stall = (core_stall *) calloc(1, sizeof *s))) return false;
+    if (!s) {
+        if (!(s = c->stall = (core_stall *) calloc(1, sizeof *s))) return false;
+        s->polls = 1;
+    }
     if (!pool_beside(&c->links, (void **) &s->link, &s->room, sizeof *s->link)) return false;
     uint32_t end = pool_size(&c->links), stop = s->next + STALL_LINKS < end ? s->next + STALL_LINKS : end;
     for (; s->next < stop; s->next++) stall_poll(c, (core_link *) pool_at(&c->links, s->next));
@@ -48,16 +52,23 @@ GLUE bool stall_step(core_router *c)
     s->stuck = s->stuck_so_far;
     s->blocked = s->blocked_so_far;
     s->next = s->stuck_so_far = s->blocked_so_far = 0;
+    s->polls++;
     return true;
+}
+
+/* What the last poll left of a link; NULL: there was none yet. */
+PRIVATE core_stalled *stall_beside(const core_router *c, const core_link *l)
+{
+    const core_stall *s = c->stall;
+    if (!s || l->node.index >= s->room || s->link[l->node.index].generation != l->node.generation) return NULL;
+    return &s->link[l->node.index];
 }
 
 /* What the last poll found of a link; zeros: there was none yet. */
 GLUE core_stalled stall_of(const core_router *c, const core_link *l)
 {
-    const core_stall *s = c->stall;
-    if (!s || l->node.index >= s->room || s->link[l->node.index].generation != l->node.generation)
-        return (core_stalled) {.stuck = 0};
-    return s->link[l->node.index];
+    const core_stalled *k = stall_beside(c, l);
+    return k ? *k : (core_stalled) {.stuck = 0};
 }
 
 PRIVATE void stall_close(core_router *c)

@@ -120,10 +120,13 @@ PRIVATE INLINED void link_count(const core_router *c, core_link *l, const core_i
     uint32_t tick = (uint32_t) (c->now >> RATE_SHIFT);
     if (__builtin_expect(k->tick != tick, 0)) link_tick(c, l, tick);
     k->settled++;
-    if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
+    if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) {
+        k->outcome[state - S_ACCEPTED]++;
+        k->latency += (uint64_t) (delay > 0 ? delay : 0);
+    }
     if (__builtin_expect(delay > DELAYED_1, 0)) {
-        if (delay > DELAYED_10) k->delayed_10++;
-        else k->delayed_1++;
+        uint32_t *late = delay > DELAYED_10 ? &k->delayed_10 : &k->delayed_1;
+        *late += *late < UINT32_MAX;
     }
 }
 

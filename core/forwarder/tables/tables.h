@@ -58,6 +58,18 @@ typedef struct {
     core_rank at[];            /* the first two: ends of the two rings */
 } core_ranks;
 
+typedef struct {               /* copies that are over, by what their receivers said: outcomes.c */
+    uint64_t outcome[4];       /* accepted, rejected, released, modified */
+    uint64_t latency;          /* nanoseconds of all together */
+    uint64_t delayed_1, delayed_10;
+} core_outcomes;
+
+typedef struct {               /* what a poll of its links has found of an address: outcomes.c */
+    uint64_t backlog;          /* copies for its receivers that are not over */
+    uint64_t credit;           /* of all its senders together */
+    uint64_t dry;              /* senders without credit */
+} core_load;
+
 typedef struct core_address {
     pool_node node;
     uint8_t treatment;
@@ -78,6 +90,7 @@ typedef struct core_address {
     uint64_t to_core, from_core;   /* of these the core's own */
     uint64_t counted, score;       /* busiest.c: deliveries at its last poll, and how busy that makes it */
     bool unlisted;             /* nobody's name, so never shown among the busiest */
+    bool listed;               /* it is shown among them */
     uint32_t flow;             /* its name in the flow log; 0: it has none */
     core_mask remotes;         /* routers that have receivers */
     core_mask nearest;         /* of these the ones with the lowest cost, as of `epoch` */
@@ -94,6 +107,9 @@ typedef struct core_address {
     uint32_t edges;            /* of its outgoing links those of edge connections */
     struct core_fan *fan, *fan_last;       /* messages whose copies are being made, oldest first; NULL: none */
     struct core_address *fan_next;         /* the address whose copies are made next */
+    core_outcomes ended;
+    core_load load, before;    /* as of poll number `poll` of its links, and of the one before */
+    uint64_t poll;
 } core_address;
 
 enum core_in_flag {
@@ -219,7 +235,8 @@ typedef struct {               /* what management is told of a link; deliveries 
     uint32_t settled;          /* in this tick */
     uint64_t outcome[4];       /* accepted, rejected, released, modified */
     uint64_t dropped;          /* presettled ones that were not sent */
-    uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
+    uint32_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s; they stop at UINT32_MAX */
+    uint64_t latency;          /* outgoing: from arrival to one of these outcomes, nanoseconds of all together */
     uint32_t before[RATE_SLOTS];           /* settled in the ticks before, the last one first */
     uint32_t cycle;            /* incoming: when its present CREDIT_CYCLE began, >> CREDIT_SHIFT */
 } core_link_counts;
@@ -387,7 +404,8 @@ typedef struct core_router {
     uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
     uint32_t reason[CORE_ROUTES];  /* why a message is rejected: constant payloads in our arena */
-    struct core_stall *stall;  /* NULL: stuck links have not been polled yet */
+    struct core_stall *stall;  /* NULL: links have not been polled yet */
+    core_outcomes rest;        /* of addresses while they were not shown among the busiest */
     core_address *agent;       /* of our own management agent; NULL: there is none */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
     core_network network;

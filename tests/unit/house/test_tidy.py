@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/forwarder/inspection": f"{SHM} core/forwarder/tables core/forwarder/settlement",
         "core/forwarder/settlement": f"{SHM} core/forwarder/tables",
         "core/forwarder/delivery": f"{SHM} core/forwarder/tables core/forwarder/settlement",
-        "core/forwarder/changes": f"{SHM} {FORWARDING}",
+        "core/forwarder/changes": f"{SHM} {FORWARDING} core/forwarder/inspection",
         "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection",
         "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection core/forwarder/turns",
         "core/addresses": f"{SHM} core/forwarder",

@@ -7,6 +7,7 @@ import pytest
 
 from shm.contract.control import ListenerSetup
 from workers.control.listeners import Listeners, Terms, terms
+from workers.control.tls import CertificateError
 
 
 class FakePump:
@@ -110,3 +111,17 @@ def test_a_wrong_number_of_descriptors_leaks_none(home: Home, count: int) -> Non
     """Those that nobody wants are closed; a listener without one is not served."""
     home.listeners.change([one(1), one(2)], home.give(count))
     assert len(home.pump.places) == len(home.open()) == min(count, 2)
+
+
+def test_what_is_served_is_told(home: Home) -> None:
+    """By name; one without room in the pump, or whose certificates cannot be used, is not."""
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if listener.name == "l9":
+            raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    home.listeners.change([one(9), one(1), one(2, sockets=3)], home.give(5))
+    assert home.listeners.served == {"l1": True, "l2": False, "l9": False}
+    home.listeners.change([one(1)], home.give(1))
+    assert home.listeners.served == {"l1": True}

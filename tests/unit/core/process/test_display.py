@@ -11,9 +11,11 @@ from core.process.display import PERIOD_NS, Display, spelling
 from shm.contract.control import Setup
 from shm.contract.payloads import ConnectionOpened
 from shm.statistics import board
+from shm.statistics.board import Outcomes
 from tests.model.memory import Memory
 
 SENDER = 0
+HANDLE = 9 << 32  # a worker's, of a delivery
 
 
 class Bed:
@@ -48,6 +50,23 @@ class Bed:
             self.act(type=n.A_DONE, delivery=sent["peer"])
             for record in self.heard():
                 self.arena.free_chain(record["block"])
+
+    def deliver(self, number: int, state: int) -> None:
+        """A message to the address of that number, settled with that state unless it is 0."""
+        block = self.arena.write(b"m")
+        assert block is not None
+        link = {"link": 2 * number + 2, "link_gen": 1}
+        self.act(type=n.A_DELIVER, flags=n.F_COMPLETE, delivery=HANDLE, block=block, **link)
+        sent = next(r for r in self.heard() if r["type"] == n.W_SEND)
+        if state:
+            self.act(type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=state)
+            for record in self.heard():
+                self.arena.free_chain(record["block"])
+
+    def poll(self) -> None:
+        """Look at all links."""
+        while not self.forwarder.look():
+            pass
 
     def act(self, **fields: int) -> None:
         assert self.actions.push(n.pack(**fields))
@@ -124,6 +143,62 @@ def test_generated_names_are_never_shown() -> None:
     shown = bed.shown()
     assert shown.addresses == []
     assert shown.other == 4
+
+
+def test_outcomes_and_load_are_those_of_the_address() -> None:
+    """As the last poll of the links found them; presettled copies have no outcome."""
+    bed = Bed(2)
+    bed.shown()
+    for state in (n.S_ACCEPTED, n.S_ACCEPTED, n.S_REJECTED, n.S_RELEASED, n.S_MODIFIED, 0, 0):
+        bed.deliver(1, state)
+    bed.send(1)
+    before = bed.shown().addresses[0]
+    assert (before.outcomes.accepted, before.backlog) == (0, 0)
+    bed.poll()
+    shown = bed.shown()
+    row = shown.addresses[0]
+    assert (row.address, row.deliveries, row.backlog, row.credit, row.dry) == ("queue.1", 8, 2, 8, 0)
+    assert (row.outcomes.accepted, row.outcomes.rejected) == (2, 1)
+    assert (row.outcomes.released, row.outcomes.modified) == (1, 1)
+    assert shown.addresses[1].outcomes == shown.other_outcomes == Outcomes()
+
+
+def test_a_sender_without_credit_is_told() -> None:
+    bed = Bed(1)
+    for _ in range(10):
+        bed.deliver(0, 0)
+    bed.poll()
+    row = bed.shown().addresses[0]
+    assert (row.backlog, row.credit, row.dry) == (10, 0, 1)
+
+
+def test_outcomes_stay_when_their_link_goes() -> None:
+    """Those since the last poll, too; a link that comes in its place begins at nothing."""
+    bed = Bed(1)
+    bed.shown()
+    bed.deliver(0, n.S_ACCEPTED)
+    bed.poll()
+    bed.deliver(0, n.S_ACCEPTED)
+    assert bed.forwarder.remove_link(0, 1, 1)
+    assert bed.forwarder.add_link(0, 1, 2, LinkTerms(True, bed.addresses.resolve("queue.0").handle, 10))
+    for _ in range(3):
+        bed.poll()
+        assert bed.shown().addresses[0].outcomes.accepted == 2
+
+
+def test_outcomes_of_the_rest_are_one_row() -> None:
+    """Each counts for its address's row, or for the rest while it has none; no number shrinks."""
+    bed = Bed(60)
+    for number in range(50):
+        bed.send(number, 3)
+    bed.shown()
+    for number in range(60):
+        bed.deliver(number, n.S_ACCEPTED if number % 2 else n.S_RELEASED)
+    bed.poll()
+    shown = bed.shown()
+    assert len(shown.addresses) == board.ADDRESSES
+    assert sum(row.outcomes.accepted + row.outcomes.released for row in shown.addresses) == 50
+    assert (shown.other_outcomes.accepted, shown.other_outcomes.released) == (5, 5)
 
 
 def test_the_newest_connections_are_shown() -> None:

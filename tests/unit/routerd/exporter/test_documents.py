@@ -3,9 +3,11 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from docs.dashboards import DASHBOARDS, HERE, dashboard, expression
 from routerd.exporter.catalogue import catalogue
 from shm.statistics.stats import COUNTERS
 
@@ -21,17 +23,20 @@ def series() -> dict[str, set[str]]:
         labels = {*metric.labels, "instance", "job"}
         if metric.kind == "histogram":
             known |= {metric.name + end: labels | ({"le"} if end == "_bucket" else set()) for end in OF_A_HISTOGRAM}
+        elif metric.kind == "summary":
+            known |= {metric.name + end: labels for end in OF_A_HISTOGRAM[1:]}
         else:
             known[metric.shown] = labels
     return known
 
 
-def panels() -> list[dict[str, object]]:
-    return list(json.loads((DOCS / "grafana-dashboard.json").read_text())["panels"])
+def panels(name: str) -> list[dict[str, Any]]:
+    return list(json.loads((HERE / f"{name}.json").read_text())["panels"])
 
 
-def dashboard_queries() -> list[str]:
-    return [target["expr"] for panel in panels() for target in panel["targets"]]  # type: ignore[attr-defined]  # as JSON has it
+def dashboard_queries(*names: str) -> list[str]:
+    """Of these dashboards, or of all."""
+    return [target["expr"] for name in names or DASHBOARDS for panel in panels(name) for target in panel["targets"]]
 
 
 def queries() -> list[str]:
@@ -54,21 +59,38 @@ def test_queries_name_what_exists(query: str) -> None:
         assert labels - {"outcome", "process"} <= known[name] or labels <= known[name], (name, labels)
 
 
-def test_every_panel_asks_for_something_and_has_its_own_place() -> None:
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_every_panel_asks_for_something_and_has_its_own_place(name: str) -> None:
     """No empty panel, no two on top of each other, all for the chosen router."""
     places = set()
-    for panel in panels():
+    for panel in panels(name):
         assert panel["title"]
         assert panel["targets"]
         at = panel["gridPos"]
-        places |= {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}  # type: ignore[index]  # as JSON has it
-    assert len(places) == sum(panel["gridPos"]["w"] * panel["gridPos"]["h"] for panel in panels())  # type: ignore[index]  # likewise
-    assert all('instance=~"$instance"' in query for query in dashboard_queries())
+        assert at["x"] + at["w"] <= 24
+        places |= {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+    assert len(places) == sum(panel["gridPos"]["w"] * panel["gridPos"]["h"] for panel in panels(name))
+    for query in dashboard_queries(name):
+        assert query.count('instance=~"$instance"') == len(re.findall(r"\brouterd_\w+", query)), query
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_is_the_declared_one(name: str) -> None:
+    """If this fails: python -m docs.reference"""
+    assert (HERE / f"{name}.json").read_text() == dashboard(name)
+
+
+def test_queries_are_for_the_chosen_routers() -> None:
+    """Over the interval of the panel; labels of a query stay."""
+    assert expression("sum(rate(routerd_a_total))") == (
+        'sum(rate(routerd_a_total{instance=~"$instance"}[$__rate_interval]))'
+    )
+    assert expression('min(routerd_b{c!="d"})') == 'min(routerd_b{instance=~"$instance", c!="d"})'
 
 
 def test_dashboard_shows_every_reason_for_a_refusal() -> None:
     """What an operator asks first: why did it not arrive?"""
-    shown = " ".join(dashboard_queries())
+    shown = " ".join(dashboard_queries("router"))
     for name in ("settled", "dropped", "malformed", "aborted"):
         assert f"routerd_{name}_deliveries_total" in shown
     assert "routerd_failed_connections_total" in shown

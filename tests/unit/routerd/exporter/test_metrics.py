@@ -1,5 +1,6 @@
 """What a scrape says, over pages that the test fills: names, numbers, formats, bounds."""
 
+import gzip
 import os
 import re
 import time
@@ -17,7 +18,7 @@ from routerd.exporter import catalogue
 from routerd.exporter.collector import Identity, buckets
 from routerd.exporter.observer import Observer
 from routerd.exporter.server import Answer, Request
-from routerd.exporter.site import Pages
+from routerd.exporter.site import PACKED_MOST, PACKED_PAGE, PAGE, Pages, packed
 from shm import native
 from shm.memory import segment
 from shm.memory.observer import Histogram, SharedView
@@ -27,6 +28,8 @@ from shm.statistics.board import (
     Board,
     ConnectionRow,
     ConnectorRow,
+    ListenerRow,
+    Outcomes,
     RouteEndpointRow,
     RouteEntryRow,
     RouterRow,
@@ -49,10 +52,10 @@ def segments() -> Iterator[segment.Segments]:
         yield made
 
 
-def scrape(segments: segment.Segments, **parameters: list[str]) -> Answer:
+def scrape(segments: segment.Segments, http: dict[str, int] | None = None, **parameters: list[str]) -> Answer:
     observer = Observer(SharedView(segments.names.prefix), time.monotonic)
     accept = "".join(parameters.pop("accept", []))
-    pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1))
+    pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1), lambda: http or {})
     return pages.metrics(Request("/metrics", parameters, accept))
 
 
@@ -200,6 +203,7 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
                 [RouteEndpointRow("t", "a:1", 1, 1)],
                 [ConnectorRow("c", False, 1, "refused")],
                 [RouterRow("B", "B", 1)],
+                listeners=[ListenerRow("amqp", [0], 1)],
             )
         )
     )
@@ -307,4 +311,68 @@ def test_ten_thousand_addresses_cost_no_more_than_fifty(segments: segment.Segmen
     segments.board().write(board.encode(Board(rows, 10**9)))
     answer = scrape(segments)
     assert len(families(answer)["routerd_address_deliveries"].samples) == board.ADDRESSES + 1
-    assert len(answer.body) < 100_000
+    assert len(answer.body) < 200_000
+    assert len(packed(answer, "gzip").body) < 20_000
+
+
+def test_outcomes_latency_and_load_of_busy_addresses(segments: segment.Segments) -> None:
+    """In base units, of equal texts together, and of all others as one address, which has no load."""
+    rows = [
+        AddressRow("a", "b", 9, 1, 2, Outcomes(4, 1, 0, 0, 2_000_000_000, 3, 2), 7, 250, 1),
+        AddressRow("a", "b", 9, 1, 2, Outcomes(1, 0, 1, 1, 1_000_000_000, 0, 0), 1, 0, 2),
+    ]
+    segments.board().write(board.encode(Board(rows, 44, other_outcomes=Outcomes(accepted=5, latency=1000))))
+    found = families(scrape(segments))
+    for outcome, count in {"accepted": 5, "rejected": 1, "released": 1, "modified": 1}.items():
+        assert value(found, "routerd_address_settled_deliveries_total", address="a", outcome=outcome) == count
+    assert value(found, "routerd_address_latency_seconds_sum", address="a") == pytest.approx(3)
+    assert value(found, "routerd_address_latency_seconds_count", address="a") == 8
+    assert value(found, "routerd_address_delayed_deliveries_total", address="a", least="1") == 3
+    assert value(found, "routerd_address_delayed_deliveries_total", address="a", least="10") == 2
+    assert value(found, "routerd_address_backlog_deliveries", address="a") == 8
+    assert value(found, "routerd_address_sender_credit", address="a") == 250
+    assert value(found, "routerd_address_blocked_senders", address="a") == 3
+    assert value(found, "routerd_address_settled_deliveries_total", address="(other)", outcome="accepted") == 5
+    assert value(found, "routerd_address_latency_seconds_sum", address="(other)") == pytest.approx(1e-6)
+    assert len(found["routerd_address_backlog_deliveries"].samples) == 1
+
+
+def test_listeners_are_shown(segments: segment.Segments) -> None:
+    """Served or not, by how many processes that accept, with their connections; the exporter serves some itself."""
+    rows = [
+        ListenerRow("amqp", [0, 1], 7),
+        ListenerRow("amqps", [], 0),
+        ListenerRow("", [1], 2),
+        ListenerRow("w", [0], 3),
+    ]
+    segments.board().write(board.encode(Board(listeners=rows)))
+    segments.worker_stats(0).set(COUNTERS["accepting"].place, 1)
+    found = families(scrape(segments, http={"http": 4, "w": 1}))
+    shown = {
+        name: [
+            value(found, f"routerd_listener_{of}", listener=name) for of in ("up", "accepting_processes", "connections")
+        ]
+        for name in ("amqp", "amqps", "(unnamed)", "http", "w")
+    }
+    assert shown == {
+        "amqp": [1, 1, 7], "amqps": [0, 0, 0], "(unnamed)": [1, 0, 2], "http": [1, 1, 4], "w": [1, 2, 4],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("accepts", "taken"),
+    [
+        ("gzip", True), ("deflate, gzip;q=1.0, *;q=0.5", True), ("x-gzip", True), ("GZIP", True),
+        ("gzip ; q=0.1", True),
+        ("", False), ("gzip;q=0", False), ("gzip;q=0.000", False), ("identity", False), ("br, gzippy", False),
+    ],
+)  # fmt: skip
+def test_answers_are_packed_for_who_takes_it(accepts: str, taken: bool) -> None:
+    """None that is small, or so large that it would hold up others; the page is packed once."""
+    one = packed(Answer(b"x" * 5000, headers={"A": "b"}), accepts)
+    assert one.headers.get("Content-Encoding") == ("gzip" if taken else None)
+    assert one.headers["A"] == "b"
+    assert (gzip.decompress(one.body) if taken else one.body) == b"x" * 5000
+    for left in (b"x" * 1000, b"x" * (PACKED_MOST + 1)):
+        assert packed(Answer(left), accepts).body is left
+    assert packed(Answer(PAGE), accepts).body is (PACKED_PAGE if taken else PAGE)
