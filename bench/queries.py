@@ -84,12 +84,16 @@ def strangers() -> Iterator[None]:
 
 
 class Crowd(MessagingHandler):
-    """A client with many links, each on an address of its own, which are open while the context lasts."""
+    """A client with many links, which are open while the context lasts.
 
-    def __init__(self, place: str, links: int) -> None:
+    Each is on an address of its own; with ``addresses`` they share so many.
+    """
+
+    def __init__(self, place: str, links: int, addresses: int = 0) -> None:
         super().__init__(prefetch=0)
         self._place = place
         self._links = links
+        self._addresses = addresses or links
         self._open = 0
         self._ready = threading.Event()
         self._container = Container(self)
@@ -109,7 +113,7 @@ class Crowd(MessagingHandler):
         """Attach all links."""
         connection = event.container.connect(self._place)
         for i in range(self._links):
-            event.container.create_receiver(connection, f"bench.crowd.{i}")
+            event.container.create_receiver(connection, f"bench.crowd.{i % self._addresses}", name=str(i))
 
     def on_link_opened(self, event: Event) -> None:
         """Count the links that the router has attached."""

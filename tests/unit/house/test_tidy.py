@@ -146,6 +146,7 @@ STARTED = {
     "bench.route_tables": "another one",
     "bench.network": "a simulation of its own",
     "bench.annotations": "another one",
+    "bench.memory": "another one",
     "bench.pipeline": "another one",
     "bench.recording": "another one",
     "bench.scrape": "another one",
