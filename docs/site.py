@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # mkdocs is installed by `make docs` alone
 
 ROOT: Final = Path(__file__).parents[1]
 ABOVE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "SECURITY.md": "SECURITY.md"}
+WIDE: Final = {"comparison.md"}  # its tables need the room that other pages have for their headings
 LINK: Final = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)")
 FENCE: Final = re.compile(r"(?m)^```(\w+) +(.+)$")
 FOR_TESTS: Final = ("elsewhere:", "long:")
@@ -71,6 +72,8 @@ def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
 
 def on_page_markdown(markdown: str, *, page: "Page", **_: object) -> str:
     """Give mkdocs the page as the site has it."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     return site_page(page.file.src_uri, markdown)
 
 
