@@ -228,10 +228,6 @@ cdef class Forwarder:
         """The time of the present turn, in nanoseconds."""
         return self.core.now
 
-    def address_used(self, uint64_t handle) -> bool:
-        """Whether an address is more than the text of unroutable messages."""
-        return address_used(self.address(handle))
-
     def address_info(self, uint64_t handle) -> dict[str, int]:
         """Return an address's counts, for inspection."""
         cdef core_address *a = self.address(handle)

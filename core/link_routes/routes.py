@@ -15,6 +15,7 @@ import msgspec
 from core.addresses.addresses import tokens
 from core.addresses.agent_address import is_own
 from core.addresses.patterns import Patterns
+from core.links.brokers import ByBroker
 from core.links.plane import Plane
 from core.links.termini import Change
 from core.links.terminus import ROUTE_CONTAINER
@@ -97,6 +98,7 @@ class Routes(Plane):
         self._routes: dict[str, Route] = {}
         self._patterns: dict[bool, Patterns[Route]] = {True: Patterns(), False: Patterns()}
         self._setups: dict[str, LinkRouteSetup] = {}
+        self._by_broker = ByBroker[LinkRouteSetup]()
         self._connections: dict[Host, ConnectionOpened] = {}
         self._served: dict[Host, dict[tuple[str, str], Route]] = {}  # by key and the identity that asks for it
         self._offers: dict[str, Offer] = {}
@@ -126,10 +128,13 @@ class Routes(Plane):
             return
         wanted = {setup.identity: setup for setup in change.link_routes}
         for identity in [one for one, setup in self._setups.items() if wanted.get(one) != setup]:
-            self._drop_setup(self._setups.pop(identity))
+            setup = self._setups.pop(identity)
+            self._by_broker.remove(identity, setup.container, setup.connection)
+            self._drop_setup(setup)
         for identity, setup in wanted.items():
             if identity not in self._setups:
                 self._setups[identity] = setup
+                self._by_broker.add(identity, setup.container, setup.connection, setup)
                 self._add_setup(setup)
 
     def _add_setup(self, setup: LinkRouteSetup) -> None:
@@ -156,7 +161,7 @@ class Routes(Plane):
         if opened.role != ROUTE_CONTAINER:
             return
         self._connections[host] = opened
-        for setup in self._setups.values():
+        for setup in self._by_broker.of(opened):
             if _serves(opened, setup):
                 self._add_host(
                     self._route(route_key(setup.outgoing, setup.prefix, setup.pattern)), host, setup.identity

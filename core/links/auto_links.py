@@ -14,6 +14,7 @@ import msgspec
 from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
 from core.addresses.phases import FALLBACK
 from core.links.base import Base
+from core.links.brokers import ByBroker
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.terminus import ROUTE_CONTAINER
@@ -96,6 +97,7 @@ class AutoLinks(Plane):
     def __init__(self, base: Base) -> None:
         self._base = base
         self._links: dict[str, AutoLink] = {}  # by identity
+        self._by_broker = ByBroker[AutoLink]()
         self._by_connection: dict[Key, dict[str, Leg]] = {}  # by identity
         self._paused: dict[tuple[str, Key], Leg] = {}  # legs that are tried again later
         self._by_request: dict[int, Leg] = {}
@@ -114,11 +116,13 @@ class AutoLinks(Plane):
         for identity, auto in list(self._links.items()):
             if wanted.get(identity) != auto.setup:
                 del self._links[identity]
+                self._by_broker.remove(identity, auto.setup.container or None, auto.setup.connection)
                 for leg in list(auto.legs.values()):
                     self._end(leg)
         for identity, setup in wanted.items():
             if identity not in self._links:
                 auto = self._links[identity] = AutoLink(setup)
+                self._by_broker.add(identity, setup.container or None, setup.connection, auto)
                 for worker, opened, _ in self._base.connections.entries():
                     if _matches(setup, opened):
                         self._open(self._leg(auto, worker, opened))
@@ -130,7 +134,7 @@ class AutoLinks(Plane):
         self.closed(worker, opened.connection)
         if opened.role != ROUTE_CONTAINER:
             return
-        for auto in self._links.values():
+        for auto in self._by_broker.of(opened):
             if not _matches(auto.setup, opened):
                 continue
             leg = self._leg(auto, worker, opened)

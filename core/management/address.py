@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from core.addresses.addresses import Address, Rule
+from core.forwarder.forward import Uses
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.routes import Route, Routes
 from core.management.entity_type import Column, Table, counted, key_columns
@@ -76,23 +77,17 @@ class Addresses(Table):
         core = self._view.core
         routes = core.find(Routes)
         entries = [] if routes is None else routes.entries()
-        return [*(one for one in core.addresses.entries() if self._used(one)), *entries]
+        return [*Uses(core.forwarder).among(core.addresses.entries()), *entries]
 
     def among(self, name: str | None, identity: str | None) -> Iterable[Address | Route]:
         """Return the address of this key, and link routes, which share keys with none."""
         routes = self._view.core.find(Routes)
-        known = self._view.core.addresses.known(name or "" if identity is None else identity)
+        core = self._view.core
+        known = core.addresses.known(name or "" if identity is None else identity)
         return [
-            *([] if known is None or not self._used(known) else [known]),
+            *([] if known is None else Uses(core.forwarder).among([known])),
             *([] if routes is None else routes.entries()),
         ]
-
-    def _used(self, address: Address) -> bool:
-        """Whether anything uses an address; one that the core's thread has just forgotten is not used."""
-        try:
-            return self._view.core.forwarder.address_used(address.handle)
-        except KeyError:
-            return False
 
     def row(self, address: Address | Route) -> AddressRow:
         """Return an address with its present counts, or without any if it is gone."""

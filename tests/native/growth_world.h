@@ -7,14 +7,10 @@
 #include "tests/native/growth.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "workers/loop/unity.c"
-
-#include "shm/memory/layout.h"
-#include "tests/native/check.h"
+#include "tests/native/worker_world.h"
 
 enum { ARENA = 64 << 20, STRIDE = 7919, CLIENT_ROOM = 1 << 20, WIDE = 0x7fffffff };
 
@@ -25,10 +21,7 @@ typedef struct { uint32_t index, generation; } name;           /* of a link */
 /* A worker whose core, whose clients and whose Python are here. */
 static struct {
     pump p;
-    annotations_self identity;
-    routerd_consumer actions;
-    routerd_producer work;
-    sem_t semaphore;
+    worker_world core;
     name *links;                                               /* in the order of their ATTACHes */
     uint32_t link_count;
     routerd_record *delivered;                                 /* of A_DELIVER, in their order */
@@ -46,10 +39,10 @@ typedef struct {
 
 static routerd_record *to_worker(uint8_t type, name link)
 {
-    routerd_record *r = ring_slot(&world.work);
+    routerd_record *r = ring_slot(&world.core.work);
     CHECK(r, "the work ring is full");
     *r = (routerd_record) { .type = type, .link = link.index, .link_gen = link.generation, .block = ROUTERD_NIL };
-    ring_push(&world.work);
+    ring_push(&world.core.work);
     return r;
 }
 
@@ -86,16 +79,16 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
 
 static void core_hears(void)
 {
-    for (const routerd_record *r; (r = ring_peek(&world.actions)); ring_advance(&world.actions)) {
+    for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) {
         if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
         world.heard++;
     }
-    ring_return(&world.actions);
+    ring_return(&world.core.actions);
 }
 
 static void turn(bool counted)
 {
-    ring_publish(&world.work);
+    ring_publish(&world.core.work);
     world.p.next_sweep = INT64_MAX;                            /* what it does once a second is no operation's */
     counting = counted;
     pump_run(&world.p, 0);
@@ -280,54 +273,12 @@ static uint32_t shuffled(uint32_t i, uint32_t n) { return (uint32_t) ((uint64_t)
 
 /* ---- the whole ---- */
 
-static uint8_t *memory(size_t size)
-{
-    uint8_t *at = (uint8_t *) aligned_alloc(4096, layout_page_up(size));
-    CHECK(at, "no memory");
-    return (uint8_t *) memset(at, 0, layout_page_up(size));
-}
-
 static void world_open(uint32_t n)
 {
-    pump *p = &world.p;
-    uint8_t *control = memory(layout_control_bytes(1)), *rings = memory(layout_rings_bytes(1));
-    CHECK(layers_found(), "this engine is another one");
-    layout_format_control(control, 1, ARENA, 1);
-    layout_format_rings(rings, 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        void *arena = memory(ARENA);
-        layout_format_arena(arena, ARENA);
-        CHECK(arena_attach(&p->views[i], arena, ARENA), "no arena");
-    }
-    sem_init(&world.semaphore, 0, 0);
-    p->workers = 1;
-    p->identity = &world.identity;
-    p->stats = p->others[0] = (stats_page *) (control + layout_stats(0));
-    p->own_bell = (routerd_doorbell *) (control + layout_worker_doorbell(0));
-    p->core_bell = (routerd_doorbell *) (control + LAYOUT_CORE_DOORBELL);
-    p->core_semaphore = &world.semaphore;
-    CHECK(outbox_attach(&p->actions, (routerd_ring *) (rings + layout_action_ring(0)))
-          && ring_consume(&p->work, (routerd_ring *) (rings + layout_work_ring(0)))
-          && ring_consume(&world.actions, (routerd_ring *) (rings + layout_action_ring(0)))
-          && ring_produce(&world.work, (routerd_ring *) (rings + layout_work_ring(0))), "no rings");
-    CHECK(pool_open(&p->conns, sizeof(worker_connection), MAX_CONNECTIONS)
-          && pool_open(&p->links, sizeof(worker_link), MAX_LINKS)
-          && pool_open(&p->ins, sizeof(in_delivery), MAX_DELIVERIES)
-          && pool_open(&p->outs, sizeof(out_delivery), MAX_DELIVERIES) && arena_own(&p->arena, &p->views[0]),
-          "no tables");
-    p->collector = pn_collector();
-    p->dirty_first = p->ending_first = p->stalled_first = p->stalled_last = ROUTERD_NIL;
-    p->low_small = p->views[0].small_count / 16;
-    p->low_large = p->views[0].large_count / 16;
-    p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;
-    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event e = { .events = EPOLLIN, .data.u64 = (uint64_t) EPOLL_WAKE << 60 };
-    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->wake_fd, &e), "no epoll");
-    p->on_event = on_event;
-    *listener_new(p) = (worker_listener) { .fd = -1, .max_frame = 16384, .channel_max = 0xffff,
-                                           .idle_timeout_ms = 600000, .handshake_ms = 600000, .link_capacity = 250,
-                                           .window = 8 * n, .widest = 8 * n, .mechanisms = "ANONYMOUS" };
+    worker_open(&world.core, &world.p, ARENA, on_event,
+                (worker_listener) { .fd = -1, .max_frame = 16384, .channel_max = 0xffff, .idle_timeout_ms = 600000,
+                                    .handshake_ms = 600000, .link_capacity = 250, .window = 8 * n, .widest = 8 * n,
+                                    .mechanisms = "ANONYMOUS" });
     world.links = (name *) calloc(2 * n, sizeof *world.links);
     world.delivered = (routerd_record *) calloc(2 * n, sizeof *world.delivered);
     CHECK(world.links && world.delivered, "no memory");

@@ -1,4 +1,4 @@
-"""The sizes of the forwarder's own tables. Part of forward.pyx."""
+"""The sizes of the forwarder's own tables, and which of their addresses are in use. Part of forward.pyx."""
 
 
 cdef class Pools(Part):
@@ -14,6 +14,20 @@ cdef class Pools(Part):
         """Give back some memory that is no longer needed. Return the nanoseconds until the next step."""
         self.forwarder.core.now = now
         return memory_step(self.forwarder.core)
+
+
+cdef class Uses(Part):
+    """Tells which addresses are more than the text of unroutable messages."""
+
+    def among(self, addresses):
+        """Return those of these addresses, which have a ``handle``, that something uses; one that is gone is not."""
+        cdef const core_address *a
+        found = []
+        for one in addresses:
+            a = <const core_address *> pool_find(&self.forwarder.core.addresses, one.handle)
+            if a is not NULL and address_used(a):
+                found.append(one)
+        return found
 
 
 cdef tuple seen(const core_pool *p):

@@ -5,13 +5,10 @@
  * octets of the input; the core forwards and settles what arrives, or writes records that make no sense, loses its
  * blocks, and dies.
  */
-#include <sys/eventfd.h>
-
 #include "tests/fuzz/targets/input.h"
 
-#include "workers/loop/unity.c"
+#include "tests/native/worker_world.h"
 
-#include "shm/memory/layout.h"
 #include "tests/fuzz/targets/client.h"
 
 enum { ARENA = 512 << 10, CLIENTS = 3, KNOWN = 32, STEPS = 300, LAST_TURNS = 500 };
@@ -23,12 +20,7 @@ int pn_terminus_set_type(pn_terminus_t *terminus, int type);
 
 static struct {
     pump p;
-    annotations_self identity;
-    uint8_t *control, *rings;
-    void *arenas[2];
-    routerd_consumer actions;
-    routerd_producer work;
-    sem_t semaphore;
+    worker_world core;
     client clients[CLIENTS];
     routerd_record delivered[KNOWN];   /* what has arrived, and is not settled */
     uint32_t delivered_count;
@@ -43,10 +35,10 @@ static struct {
 
 static routerd_record *to_worker(uint8_t type, uint32_t link, uint32_t generation)
 {
-    routerd_record *r = ring_slot(&world.work);
+    routerd_record *r = ring_slot(&world.core.work);
     if (!r) return NULL;
     *r = (routerd_record) { .type = type, .link = link, .link_gen = generation, .block = ROUTERD_NIL };
-    ring_push(&world.work);
+    ring_push(&world.core.work);
     return r;
 }
 
@@ -120,8 +112,8 @@ static void heard(const routerd_record *r)
 
 static void core_hears(void)
 {
-    for (const routerd_record *r; (r = ring_peek(&world.actions)); ring_advance(&world.actions)) heard(r);
-    ring_return(&world.actions);
+    for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) heard(r);
+    ring_return(&world.core.actions);
 }
 
 /* One of those that have arrived; all that was there before goes round. */
@@ -205,15 +197,15 @@ static void core_is_confused(void)
 
 static void core_dies(void)
 {
-    ring_publish(&world.work);
+    ring_publish(&world.core.work);
     pump_leave(&world.p);
     pump_run(&world.p, 0);
     for (uint32_t i = 0; i < 2; i++) arena_mark_none(&world.p.views[i]);
-    layout_format_rings(world.rings, 1);
-    CHECK(pump_return(&world.p, (routerd_ring *) (world.rings + layout_action_ring(0)),
-                      (routerd_ring *) (world.rings + layout_work_ring(0))), "no return to a new core");
-    CHECK(ring_consume(&world.actions, (routerd_ring *) (world.rings + layout_action_ring(0)))
-          && ring_produce(&world.work, (routerd_ring *) (world.rings + layout_work_ring(0))), "no rings");
+    layout_format_rings(world.core.rings, 1);
+    CHECK(pump_return(&world.p, (routerd_ring *) (world.core.rings + layout_action_ring(0)),
+                      (routerd_ring *) (world.core.rings + layout_work_ring(0))), "no return to a new core");
+    CHECK(ring_consume(&world.core.actions, (routerd_ring *) (world.core.rings + layout_action_ring(0)))
+          && ring_produce(&world.core.work, (routerd_ring *) (world.core.rings + layout_work_ring(0))), "no rings");
     for (uint32_t i = 0; i < world.p.links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&world.p.links, i);
         if (k->slot.next_free != SLOT_USED) continue;
@@ -257,7 +249,7 @@ static void step(void)
     else if (how == 29 && below(16) == 15) core_dies();
     else if (how == 30 && below(4) == 3) client_ends(k);
     else {
-        ring_publish(&world.work);
+        ring_publish(&world.core.work);
         pump_run(&world.p, 0);
         core_hears();
     }
@@ -265,57 +257,13 @@ static void step(void)
 
 /* ---- the whole ---- */
 
-static uint8_t *memory(size_t size)
-{
-    uint8_t *at = (uint8_t *) aligned_alloc(4096, layout_page_up(size));
-    CHECK(at, "no memory");
-    return (uint8_t *) memset(at, 0, layout_page_up(size));
-}
-
 static void world_open(void)
 {
-    pump *p = &world.p;
-    struct epoll_event e = { .events = EPOLLIN, .data.u64 = (uint64_t) EPOLL_WAKE << 60 };
-    CHECK(layers_found(), "this engine is another one");
-    world.control = memory(layout_control_bytes(1));
-    world.rings = memory(layout_rings_bytes(1));
-    layout_format_control(world.control, 1, ARENA, 1);
-    layout_format_rings(world.rings, 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        world.arenas[i] = memory(ARENA);
-        layout_format_arena(world.arenas[i], ARENA);
-        CHECK(arena_attach(&p->views[i], world.arenas[i], ARENA), "no arena");
-    }
-    sem_init(&world.semaphore, 0, 0);
-    p->workers = 1;
-    p->identity = &world.identity;
-    p->stats = p->others[0] = (stats_page *) (world.control + layout_stats(0));
-    p->own_bell = (routerd_doorbell *) (world.control + layout_worker_doorbell(0));
-    p->core_bell = (routerd_doorbell *) (world.control + LAYOUT_CORE_DOORBELL);
-    p->core_semaphore = &world.semaphore;
-    CHECK(outbox_attach(&p->actions, (routerd_ring *) (world.rings + layout_action_ring(0)))
-          && ring_consume(&p->work, (routerd_ring *) (world.rings + layout_work_ring(0)))
-          && ring_consume(&world.actions, (routerd_ring *) (world.rings + layout_action_ring(0)))
-          && ring_produce(&world.work, (routerd_ring *) (world.rings + layout_work_ring(0))), "no rings");
-    CHECK(pool_open(&p->conns, sizeof(worker_connection), MAX_CONNECTIONS)
-          && pool_open(&p->links, sizeof(worker_link), MAX_LINKS)
-          && pool_open(&p->ins, sizeof(in_delivery), MAX_DELIVERIES)
-          && pool_open(&p->outs, sizeof(out_delivery), MAX_DELIVERIES) && arena_own(&p->arena, &p->views[0]),
-          "no tables");
-    p->collector = pn_collector();
-    p->dirty_first = p->ending_first = p->stalled_first = p->stalled_last = ROUTERD_NIL;
-    p->low_small = p->views[0].small_count / 16;
-    p->low_large = p->views[0].large_count / 16;
-    p->reserve = CONTROL_RESERVE > p->low_small ? CONTROL_RESERVE : p->low_small;
-    p->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    CHECK(p->epoll_fd >= 0 && !epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->wake_fd, &e), "no epoll");
-    p->on_event = on_event;
-    p->extracts = EXTRACT_MESSAGES | EXTRACT_TRANSACTIONS;
-    worker_listener *l = listener_new(p);
-    *l = (worker_listener) { .fd = -1, .max_frame = 16384, .channel_max = 100, .idle_timeout_ms = 60000,
-                             .handshake_ms = 60000, .link_capacity = 20, .window = 64, .widest = 64,
-                             .mechanisms = "ANONYMOUS" };
+    worker_open(&world.core, &world.p, ARENA, on_event,
+                (worker_listener) { .fd = -1, .max_frame = 16384, .channel_max = 100, .idle_timeout_ms = 60000,
+                                    .handshake_ms = 60000, .link_capacity = 20, .window = 64, .widest = 64,
+                                    .mechanisms = "ANONYMOUS" });
+    world.p.extracts = EXTRACT_MESSAGES | EXTRACT_TRANSACTIONS;
     for (uint32_t i = 0; i < CLIENTS; i++) world.clients[i].fd = -1;
 }
 
@@ -323,7 +271,7 @@ static void world_rest(void)
 {
     pump *p = &world.p;
     for (uint32_t i = 0; i < CLIENTS; i++) if (world.clients[i].fd >= 0) client_ends(&world.clients[i]);
-    ring_publish(&world.work);
+    ring_publish(&world.core.work);
     for (uint32_t i = 0; i < LAST_TURNS && p->conns.used; i++) {
         for (uint32_t c = 0; c < p->conns.high; c++) {        /* those that have not been read to their end */
             worker_connection *left = (worker_connection *) pool_at(&p->conns, c);
@@ -343,7 +291,7 @@ static void world_rest(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t size)
 {
-    if (!world.control) world_open();
+    if (!world.core.control) world_open();
     input_open(octets, size);
     for (uint32_t i = 0; i < STEPS && choices_left(); i++) step();
     world_rest();

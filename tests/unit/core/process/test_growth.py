@@ -59,7 +59,8 @@ def clients(n: int) -> Crowd:
 def auto_links(n: int) -> Crowd:
     """Configured ones, each with its broker."""
     crowd = Crowd(setup(auto=n))
-    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(n))
+    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(SOME, n))
+    crowd.count("broker opens", [opened(i, f"broker{i}", "route-container") for i in range(SOME)])
     strangers(crowd)
     crowd.count("broker goes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in range(SOME)])
     return crowd
@@ -68,7 +69,8 @@ def auto_links(n: int) -> Crowd:
 def link_routes(n: int) -> Crowd:
     """Configured ones, each with its broker."""
     crowd = Crowd(setup(routes=n))
-    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(n))
+    crowd.do(opened(i, f"broker{i}", "route-container") for i in range(SOME, n))
+    crowd.count("broker opens", [opened(i, f"broker{i}", "route-container") for i in range(SOME)])
     strangers(crowd)
     routed = [attach(i, 0, bool(i % 2), f"q{i}.x") for i in range(SOME)]
     crowd.count("routed link attaches", routed)
