@@ -120,7 +120,7 @@ class Peer {
     this.socket.onopen = () => this.header(3);
     this.socket.onmessage = event => this.take(new Uint8Array(event.data));
     this.socket.onclose = () => this.end(this.began ? "the router closed the connection"
-      : "this listener does not take AMQP here (websockets, allowedHosts or a proxy forbids it)");
+      : "no AMQP connection: the router is gone, or this listener has websockets: no, or a proxy is between");
   }
   close() {
     if (!this.closed && this.address) this.frame(new Described(CLOSE, []));

@@ -2,7 +2,7 @@
 
 const ROWS = 100; // shown at once; the router chooses them
 const LINES = 500; // of the log
-const REFRESH = 3000;
+const REFRESH = 3000; // milliseconds after an answer, or ten times what it took; after failures longer and longer
 const INNER = ["L", "R", "T", "A", "H", "M0_", "M0$", "M0temp.", "M0qd."]; // how keys of internal addresses begin
 const KINDS = { M: "mobile", L: "local", T: "topo", R: "router", A: "area", H: "edge", C: "link route, in", D: "link route, out" };
 const keyText = key => cut(!key ? "–" : /^M\d/.test(key) ? key.slice(2) : key.slice(1), 200);
@@ -13,7 +13,7 @@ const word = (title, by) => [title, row => row[by] ?? "", dash, "text", { by }];
 
 const VIEWS = {
   addresses: {
-    type: "router.address", text: ["key"], folded: { without: { key: INNER } },
+    type: "router.address", sorted: 0, folded: { without: { key: INNER } },
     names: ["key", "distribution", "subscriberCount", "remoteCount", "inProcess", "deliveriesIngress", "deliveriesEgress",
       "deliveriesTransit", "trackedDeliveries"],
     columns: [
@@ -26,7 +26,7 @@ const VIEWS = {
     ],
   },
   links: {
-    type: "router.link", text: ["name", "owningAddr"], folded: { where: { linkType: "endpoint" }, without: { owningAddr: INNER } },
+    type: "router.link", folded: { where: { linkType: "endpoint" }, without: { owningAddr: INNER } },
     only: {
       "all": {}, "with unsettled deliveries": { atLeast: { unsettledCount: 1 } },
       "stuck: unsettled for 10 s": { atLeast: { deliveriesStuck: 1 } },
@@ -51,7 +51,7 @@ const VIEWS = {
       ask: `Detach link ${l.identity} of address ${keyText(l.owningAddr)}? Its client may attach again.` })],
   },
   connections: {
-    type: "connection", text: ["host", "container", "user"],
+    type: "connection",
     names: ["identity", "host", "container", "user", "role", "dir", "sslProto", "worker", "uptimeSeconds", "lastDlvSeconds", "enableProtocolTrace"],
     columns: [
       ["connection", c => c.identity, String, "", { by: "identity", press: c => go("links", { connectionId: c.identity },
@@ -64,7 +64,8 @@ const VIEWS = {
       ask: `Close connection ${c.identity} of ${dash(c.host)}? Its client may connect again.` })],
   },
   brokers: {
-    type: "router.config.autoLink", text: ["address", "name", "lastError"], names: ["name", "address", "direction", "connection", "operStatus", "lastError"],
+    type: "router.config.autoLink", sorted: 0,
+    names: ["name", "address", "direction", "connection", "operStatus", "lastError"],
     columns: [word("auto link", "name"), word("address", "address"), word("direction", "direction"), word("broker", "connection"),
       word("state", "operStatus"), ["why not", a => a.lastError ?? "", dash, "whole"]],
   },
@@ -138,6 +139,7 @@ function viewTable(view) {
     said: row => `${view.act[0]} ${row.identity}` }]);
   const made = new Table("rows", columns, { ask: () => watch(250) });
   made.changing = mayChange;
+  if (view.sorted != null) made.sort(view.sorted, false);
   return made;
 }
 function logTable() {
@@ -153,24 +155,27 @@ function watch(delay = 0) {
   clearTimeout(refresh);
   refresh = setTimeout(renew, delay);
 }
-let renewing = false, again = false;
+let renewing = false, again = false, failed = 0;
 async function renew() {
   if (renewing) {
     again = true;
     return;
   }
+  const began = Date.now();
   renewing = true;
   again = false;
   try {
     if (!document.hidden && at.view) await (at.view === "log" ? renewLog() : at.view === "explain" ? renewExplain() : renewView());
     tell("");
+    failed = 0;
   } catch (error) {
     tell(error.message);
+    failed++;
   } finally {
     renewing = false;
   }
   if (again) watch();
-  else if ($("following").checked && at.view !== "explain") watch(REFRESH);
+  else if ($("following").checked && at.view !== "explain") watch(Math.max(REFRESH * 2 ** Math.min(failed, 5), 10 * (Date.now() - began)));
 }
 async function renewView() {
   const mine = at, table = rows, view = VIEWS[at.view], folded = view.folded && !$("inner").checked && !at.label ? view.folded : {};
@@ -291,4 +296,5 @@ $("following").onchange = () => watch();
 $("log-in").onclick = logIn;
 $("by-table").onsubmit = explainTable;
 $("by-route").onsubmit = trace;
+window.addEventListener("pagehide", () => { if (peer) peer.close(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden && at.view) watch(); });

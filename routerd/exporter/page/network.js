@@ -24,6 +24,12 @@ function placed(routers, edges) {
       at[i] = [at[i][0] + x / far * Math.min(far, heat), at[i][1] + y / far * Math.min(far, heat)];
     });
   }
+  // The long way lies across with this router on the left, and both ways are filled.
+  const mean = axis => at.reduce((sum, one) => sum + one[axis], 0) / at.length, [mx, my] = [mean(0), mean(1)];
+  const moment = (a, b) => at.reduce((sum, one) => sum + (one[a] - [mx, my][a]) * (one[b] - [mx, my][b]), 0);
+  const turn = Math.atan2(2 * moment(0, 1), moment(0, 0) - moment(1, 1)) / 2, [cos, sin] = [Math.cos(turn), Math.sin(turn)];
+  const side = (at[0][0] - mx) * cos + (at[0][1] - my) * sin > 0 ? -1 : 1;
+  at.forEach(([x, y], i) => { at[i] = [side * (x * cos + y * sin), y * cos - x * sin]; });
   for (const axis of [0, 1]) {
     const least = Math.min(...at.map(one => one[axis])), span = Math.max(...at.map(one => one[axis])) - least;
     at.forEach(one => { one[axis] = span < 0.05 ? 0.5 : (one[axis] - least) / span; });
@@ -48,8 +54,9 @@ function follow(time, routers) {
 function showNetwork(me, routers, edges) {
   const svg = $("picture"), width = Math.max(260, svg.clientWidth), names = [me, ...routers.map(r => r[0])].slice(0, MOST_DRAWN);
   const lines = edges.filter(([one, other]) => one < names.length && other < names.length);
-  const height = names.length < 4 ? 170 : names.length < 7 ? 250 : names.length < 14 ? 330 : 440;
-  const at = placed(names, lines).map(([x, y]) => [66 + x * (width - 132), 22 + y * (height - 66)]);
+  const narrow = width < 500; // a phone: the long way lies down
+  const height = narrow ? 150 + 40 * Math.min(10, names.length) : names.length < 4 ? 170 : names.length < 9 ? 290 : names.length < 16 ? 360 : 460;
+  const at = placed(names, lines).map(([x, y]) => narrow ? [y, x] : [x, y]).map(([x, y]) => [66 + x * (width - 132), 22 + y * (height - 66)]);
   const drawn = [], words = [];
   for (const [one, other, cost] of lines) {
     const [[x1, y1], [x2, y2]] = [at[one], at[other]], flow = one === 0 && flows.get(names[other]);
@@ -64,7 +71,7 @@ function showNetwork(me, routers, edges) {
     const [x, y] = at[i], kind = !i ? "me" : routers[i - 1][2] == null ? "lost" : "";
     const circle = draw("circle", { cx: x, cy: y, r: i ? 8 : 10, class: kind });
     circle.append(draw("title", {}, cut(name, 200)));
-    words.push(circle, draw("text", { x, y: y + 24, class: kind }, cut(name, width < 500 ? 12 : 18) + (kind === "lost" ? " ✕" : "")));
+    words.push(circle, draw("text", { x, y: y + 24, class: kind }, cut(name, narrow ? 12 : 18) + (kind === "lost" ? " ✕" : "")));
   });
   const more = routers.length + 1 - names.length, lost = routers.filter(r => r[2] == null).length;
   if (more) words.push(draw("text", { x: width / 2, y: height - 4 }, `${more} more are in the table`));

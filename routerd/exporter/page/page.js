@@ -35,6 +35,8 @@ const tables = {
     ["neighbours (cost)", r => r.neighbours, text, () => "whole"],
   ]),
 };
+tables.routers.sort(0, false); // they come in the order of their places in the router's tables
+tables.connectors.sort(0, false);
 $("internal").onchange = () => tables.addresses.show();
 
 

@@ -192,6 +192,17 @@ def test_log_and_explain(router: RunningRouter, browser: Browser) -> None:
     assert browser.complaints == []
 
 
+def test_who_leaves_the_page_ends_the_connection_in_order(router: RunningRouter, browser: Browser) -> None:
+    """A page that is closed is no failed connection, of which the next one would warn."""
+    failed = router.counted("connections_failed")
+    see(browser, site(router), "log")
+    browser.until("document.querySelectorAll('#rows tbody tr').length")
+    until(lambda: "console-" in get(site(router) + "/status.json").body, "the console's connection")
+    browser.open("about:blank")
+    until(lambda: "console-" not in get(site(router) + "/status.json").body, "its end")
+    assert router.counted("connections_failed") == failed
+
+
 def test_octets_that_are_no_amqp(router: RunningRouter, browser: Browser) -> None:
     """A reader of values ends with a RangeError, whatever comes; it neither hangs nor fails in another way."""
     see(browser, site(router), "log")
