@@ -18,7 +18,6 @@ _LOG_DEFAULTS = {
     "includeTimestamp": True,
     "includeSource": False,
     "outputFile": "stderr",
-    "format": "text",
 }
 _KINDS = {
     "enum": "string", "port": "string", "workers": "integer", "cpus": "string", "levels": "string",

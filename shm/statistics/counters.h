@@ -49,9 +49,9 @@
     X(TO_CONTAINERS, 137, COUNTER, CORE, "Deliveries to brokers") \
     X(REDIRECTED, 132, COUNTER, CORE, "Deliveries sent to a fallback destination") \
     X(TRANSIT, 133, COUNTER, CORE, "Deliveries sent to other routers") \
-    X(INGRESS, 138, COUNTER, CORE, "Deliveries from clients") \
+    X(INGRESS, 138, COUNTER, CORE, "Deliveries from clients, and over routed links") \
     X(EGRESS, 139, COUNTER, CORE, "Deliveries sent to clients, counted when they are over") \
-    X(FROM_ROUTERS, 140, COUNTER, CORE, "Deliveries from other routers") \
+    X(FROM_ROUTERS, 140, COUNTER, CORE, "Deliveries from other routers, except over routed links") \
     X(OWN_IN, 141, COUNTER, CORE, "Deliveries that this router made: its messages, and copies of route workers") \
     X(OWN_PRESETTLED, 142, COUNTER, CORE, "Presettled deliveries of routers themselves") \
     X(OWN_OUT, 143, COUNTER, CORE, "Deliveries to this router itself, and what it says to other routers") \

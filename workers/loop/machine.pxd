@@ -88,6 +88,7 @@ cdef extern from "workers/loop/api.h" nogil:
         const char *why
         bint faulty
     int RELAY_DECIDED
+    void relay_forgo(worker_connection *)
     void relay_admit(relay *, const char *)
     void relay_refuse(relay *, int, const char *)
     void relay_question(relay *, const char *, size_t)

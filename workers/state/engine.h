@@ -127,6 +127,7 @@ typedef struct pnx_sasl_implementation {   /* answers for the engine in a SASL e
 void pnx_sasl_set_implementation(pn_transport_t *transport, const pnx_sasl_implementation *implementation,
                                  void *context);
 void *pnx_sasl_get_context(pn_transport_t *transport);
+void pnx_sasl_set_context(pn_transport_t *transport, void *context);
 void pnx_sasl_set_desired_state(pn_transport_t *transport, int state);
 void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t bytes);
 void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism);

@@ -17,7 +17,7 @@ GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 __attribute__((noinline, cold)) static void count_in_router(core_router *c, const core_link *l, bool settled)
 {
     const bool own = l->worker == c->workers;
-    stats_add(c->stats, own ? N_OWN_IN : l->kind == LINK_ROUTED && !l->far ? N_INGRESS : N_FROM_ROUTERS, 1);
+    stats_add(c->stats, own ? N_OWN_IN : l->kind == LINK_ROUTED ? N_INGRESS : N_FROM_ROUTERS, 1);
     if (settled) stats_add(c->stats, own || l->kind == LINK_CONTROL ? N_OWN_PRESETTLED : N_PRESETTLED, 1);
 }
 

@@ -217,12 +217,13 @@ def test_receiver_settles_second() -> None:
     assert bed.forwarder.counts()["outgoing"] == 0
 
 
+@pytest.mark.parametrize("origin", [False, True])
 @pytest.mark.parametrize("far", [False, True])
-def test_routed_messages_to_another_router_are_transit(far: bool) -> None:
-    """And those to a broker of this one are not."""
+def test_routed_messages_to_another_router_are_transit(far: bool, origin: bool) -> None:
+    """And those to a broker of this one are not; all are ingress, as qpid-dispatch's own tests want it."""
     bed = Bed()
     pairs = LinkRoutePairs(bed.forwarder)
-    assert pairs.add(SENDER, 5, 1, False)
+    assert pairs.add(SENDER, 5, 1, False, origin)
     assert pairs.add(RECEIVER, 5, 1, True, far)
     assert pairs.pair(SENDER, 5, 1, RECEIVER, 5, 1)
     bed.deliver(link=5)
@@ -230,6 +231,7 @@ def test_routed_messages_to_another_router_are_transit(far: bool) -> None:
     assert sent["link"] == 5
     bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=n.S_ACCEPTED)
     assert (bed.counted("transit"), bed.counted("egress")) == (far, not far)
+    assert (bed.counted("ingress"), bed.counted("from_routers")) == (1, 0)
 
 
 def credits(bed: Bed) -> list[tuple[bool, int]]:
