@@ -81,7 +81,7 @@ chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
 
 docs: build $(SITE)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
