@@ -48,7 +48,7 @@ const VIEWS = {
       word("name", "name"),
     ],
     act: ["detach", l => ({ operation: "UPDATE", type: "router.link", identity: l.identity, body: { adminStatus: "disabled" },
-      ask: `Detach link ${l.identity} of address ${keyText(l.owningAddr)}? Its client may attach again.` })],
+      done: `link ${l.identity} is detached`, ask: `Detach link ${l.identity} of address ${keyText(l.owningAddr)}? Its client may attach again.` })],
   },
   connections: {
     type: "connection",
@@ -61,7 +61,7 @@ const VIEWS = {
       figure("open for", "uptimeSeconds", since), figure("last delivery before", "lastDlvSeconds", since),
     ],
     act: ["close", c => ({ operation: "UPDATE", type: "connection", identity: c.identity, body: { adminStatus: "deleted" },
-      ask: `Close connection ${c.identity} of ${dash(c.host)}? Its client may connect again.` })],
+      done: `connection ${c.identity} is closed`, ask: `Close connection ${c.identity} of ${dash(c.host)}? Its client may connect again.` })],
   },
   brokers: {
     type: "router.config.autoLink", sorted: 0,
@@ -72,20 +72,31 @@ const VIEWS = {
 };
 const LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"];
 
-let peer = null, login = null, mayChange = false, asked = 0, refresh = 0, rows = null;
+let peer = null, opening = null, login = null, asked = 0, refresh = 0, rows = null;
+let ruled = null, mayChange = false; // the router whose rights are known, and whether they include changes
 let at = { view: "", where: {}, label: "" };
 
 // ---- Asking ----
 
+async function connected() {
+  if (peer && !peer.closed) return;
+  ruled = null;
+  opening ??= Peer.open(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), login).finally(() => { opening = null; });
+  peer = await opening;
+}
 async function request(operation, properties = {}, body = {}) {
-  if (!peer || peer.closed) {
-    mayChange = false;
-    peer = await Peer.open(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), login);
-    const { body: self } = await request("READ", { type: "org.amqp.management", name: "self" });
+  await connected();
+  const router = $("of").value;
+  if (ruled !== router) {
+    const { body: self } = await exchange(router, "READ", { type: "org.amqp.management", name: "self" }, {});
+    ruled = router;
     mayChange = self.get("management") === "all";
     set($("rights"), (login ? `as ${login.user}: ` : "without login: ") + (mayChange ? "may change the router" : "may only read"));
   }
-  const router = $("of").value, key = `q${++asked}`;
+  return exchange(router, operation, properties, body);
+}
+async function exchange(router, operation, properties, body) {
+  const key = `q${++asked}`;
   const answer = await peer.send(router ? `_topo/0/${router}/$management` : "$management", [
     new Described(PROPERTIES, [null, null, null, null, peer.address, key]),
     new Described(APPLICATION, { operation, ...properties }), new Described(VALUE, body)], key);
@@ -130,6 +141,8 @@ function enter(state) {
   $("only").replaceChildren(...(at.view === "log" ? LEVELS.slice(0, -1).map(level => `${level} and above`) : Object.keys(view?.only ?? {}))
     .map(name => make("option", name)));
   if (at.view === "log") $("only").selectedIndex = 2;
+  tell("");
+  set($("did"), "");
   rows = at.view === "log" ? logTable() : view ? viewTable(view) : null;
   watch();
 }
@@ -155,7 +168,7 @@ function watch(delay = 0) {
   clearTimeout(refresh);
   refresh = setTimeout(renew, delay);
 }
-let renewing = false, again = false, failed = 0;
+let renewing = false, again = false, failed = 0, trouble = "";
 async function renew() {
   if (renewing) {
     again = true;
@@ -166,10 +179,10 @@ async function renew() {
   again = false;
   try {
     if (!document.hidden && at.view) await (at.view === "log" ? renewLog() : at.view === "explain" ? renewExplain() : renewView());
-    tell("");
+    if ($("told").textContent === trouble) tell(""); // what an action has told stays
     failed = 0;
   } catch (error) {
-    tell(error.message);
+    tell(trouble = error.message);
     failed++;
   } finally {
     renewing = false;
@@ -182,7 +195,7 @@ async function renewView() {
   const only = view.only?.[$("only").value] ?? {};
   const found = await query(view, { search: $("rows-search").value.trim(), ...table.order, ...folded, ...only,
     where: { ...folded.where, ...only.where, ...at.where } });
-  if (mine !== at || table !== rows) return;
+  if (mine !== at || table !== rows || again) return; // something else is wanted by now
   if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
   rows.update(found.rows, found.total);
 }
@@ -207,27 +220,27 @@ function tell(words) {
 
 // ---- Changes ----
 
-async function act({ ask: question, operation, type, identity, body }) {
+async function act({ ask: question, done, operation, type, identity, body }) {
   set($("question"), question);
-  $("sure").showModal();
   if (!await agreed($("sure"))) return;
   try {
     await request(operation, { type: "org.apache.qpid.dispatch." + type, identity }, body);
     tell("");
-    say("done");
+    set($("did"), done);
   } catch (error) {
     tell(error.message);
   }
   watch(300);
 }
-// Return whether a dialog was closed by its first button.
+// Open a dialog and return whether its first button closed it.
 function agreed(dialog) {
+  dialog.returnValue = ""; // Escape leaves what the last answer was
+  dialog.showModal();
   return new Promise(done => { dialog.onclose = () => done(dialog.returnValue === "yes"); });
 }
 async function logIn() {
   $("insecure").hidden = window.isSecureContext;
   $("credentials").hidden = !window.isSecureContext;
-  $("login").showModal();
   const wanted = await agreed($("login")), user = $("user").value, password = $("password").value;
   $("password").value = "";
   if (!wanted || !window.isSecureContext) return;
@@ -263,7 +276,7 @@ async function trace(event) {
   try {
     const way = $("way").value.split("=>").map(stop);
     if (way.length < 2) throw new Error("give at least a route worker and a destination, such as D1=>B2");
-    await request("READ", { type: "org.amqp.management", name: "self" }); // connects, if need be
+    await connected();
     const there = [...way.slice(0, -1), peer.address];
     const found = (await peer.send(null, [new Described(ANNOTATIONS, new Map([[symbol("x-opt-route.onward"), there],
       [symbol("x-opt-route.return"), ["trace"]], [symbol("x-opt-route.meta"), new Map([[symbol("trace"), []]])]])),

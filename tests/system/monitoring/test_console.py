@@ -124,11 +124,11 @@ def test_what_is_stuck(router: RunningRouter, net: Net, browser: Browser) -> Non
     peer.take(receiver)
     see(browser, site(router), "links")
     browser.until("document.querySelector('#only').options.length === 4")
-    for place, text in ((1, "stuck.here"), (2, "stuck.here"), (3, "dry.here")):
+    said = "document.querySelector('#rows tbody').innerText.includes"
+    for place, there, away in ((1, "stuck", "dry"), (2, "stuck", "dry"), (3, "dry", "stuck")):
         browser.run(f"document.querySelector('#only').selectedIndex = {place}")
         browser.run("document.querySelector('#only').onchange()")
-        browser.until(f"document.querySelector('#rows tbody').innerText.includes('{text}')")
-    assert "stuck.here" not in browser.text("#rows tbody")
+        browser.until(f"{said}('{there}.here') && !{said}('{away}.here')")
 
 
 def test_a_connection_is_closed(router: RunningRouter, net: Net, browser: Browser) -> None:
@@ -148,6 +148,11 @@ def test_a_connection_is_closed(router: RunningRouter, net: Net, browser: Browse
     browser.run(f"{close}.click()")
     browser.run("document.querySelector('#sure button[value=yes]').click()")
     browser.until(f"!({mine})")
+    browser.until("document.querySelector('#did').innerText.endsWith('is closed')")
+    browser.run("document.querySelector('#rows button[aria-label^=close]').click()")
+    browser.press("Escape")
+    browser.until("!document.querySelector('#sure').open")
+    assert browser.run("document.querySelector('#sure').returnValue") == ""  # the former answer does not count
     net.until(lambda: peer.transport.closed or bool(peer.connection.remote_condition), "the connection ends")
 
 
