@@ -191,11 +191,11 @@ async function renew() {
   else if ($("following").checked && at.view !== "explain") watch(Math.max(REFRESH * 2 ** Math.min(failed, 5), 10 * (Date.now() - began)));
 }
 async function renewView() {
-  const mine = at, table = rows, view = VIEWS[at.view], folded = view.folded && !$("inner").checked && !at.label ? view.folded : {};
+  const mine = at, table = rows, router = $("of").value, view = VIEWS[at.view], folded = view.folded && !$("inner").checked && !at.label ? view.folded : {};
   const only = view.only?.[$("only").value] ?? {};
   const found = await query(view, { search: $("rows-search").value.trim(), ...table.order, ...folded, ...only,
     where: { ...folded.where, ...only.where, ...at.where } });
-  if (mine !== at || table !== rows || again) return; // something else is wanted by now
+  if (mine !== at || table !== rows || again || router !== $("of").value) return; // something else is wanted by now
   if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
   rows.update(found.rows, found.total);
 }
@@ -236,7 +236,9 @@ async function act({ ask: question, done, operation, type, identity, body }) {
 function agreed(dialog) {
   dialog.returnValue = ""; // Escape leaves what the last answer was
   dialog.showModal();
-  return new Promise(done => { dialog.onclose = () => done(dialog.returnValue === "yes"); });
+  return new Promise(done => { // the event of an earlier close may come late
+    dialog.onclose = () => { if (!dialog.open) done(dialog.returnValue === "yes"); };
+  });
 }
 async function logIn() {
   $("insecure").hidden = window.isSecureContext;
@@ -304,7 +306,11 @@ document.querySelectorAll("[role=tab]").forEach((tab, i, all) => {
 });
 $("narrowed").onclick = () => { go(at.view); document.getElementById(`tab-${at.view}`).focus(); };
 $("only").onchange = () => { if (at.view === "log") rows.show(); else watch(); };
-$("inner").onchange = $("of").onchange = () => watch();
+$("inner").onchange = () => watch();
+$("of").onchange = () => { // a row's button must not act on a row of another router
+  if (rows) rows.update([], 0);
+  if (at.view) watch();
+};
 $("following").onchange = () => watch();
 $("log-in").onclick = logIn;
 $("by-table").onsubmit = explainTable;

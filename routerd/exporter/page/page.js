@@ -79,6 +79,7 @@ function show(s) {
     const kept = $("of").value;
     $("of").replaceChildren(...names.map((name, i) => Object.assign(make("option", name), { value: i ? name : "" })));
     $("of").value = names.slice(1).includes(kept) ? kept : "";
+    if ($("of").value !== kept) $("of").onchange();
     show.names = names.join("\n");
   }
 }

@@ -263,6 +263,12 @@ def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser)
         browser.run("document.querySelector('#of').selectedIndex = 1")
         press(browser, "#tab-log")
         browser.until(f"document.querySelector('#rows tbody').innerText.includes('Router {far.id} core started')")
+        browser.run("document.querySelector('#of').selectedIndex = 0")
+        chosen = "document.querySelector('#of').onchange() || document.querySelectorAll('#rows tbody tr').length"
+        assert browser.run(chosen) == 0  # at once: a button must not act on another router's row
+        browser.until(f"document.querySelector('#rows tbody').innerText.includes('Router {near.id} core started')")
+        browser.run("document.querySelector('#of').selectedIndex = 1")
+        browser.run("document.querySelector('#of').onchange()")
         far.process.kill()
         browser.until("document.querySelector('#routers').innerText.includes('unreachable')")
         browser.until("document.querySelector('#told').innerText")
