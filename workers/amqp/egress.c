@@ -140,6 +140,33 @@ PRIVATE inline void out_waits(pump *p, worker_link *k)
     }
 }
 
+/* Remembers that a receiver has no credit for messages of senders whom it holds up.  Where too many are remembered, the
+ * poll finds it. */
+static void out_starves(pump *p, worker_link *k)
+{
+    if (!k->starved_since) k->starved_since = p->now_ns;
+    if (!k->queued_settled) return;
+    if (!out_moves(p, k)) out_waits(p, k);
+    else if (!k->starving && p->starving_count < STARVING_MOST) {
+        k->starving = true;
+        p->starving[p->starving_count++] = pool_index(&p->links, k);
+    }
+}
+
+/* Looks at the receivers that had no credit: those that have had none since no longer hold up their senders. */
+PRIVATE inline void starving_check(pump *p)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < p->starving_count; i++) {
+        worker_link *k = (worker_link *) pool_at(&p->links, p->starving[i]);
+        if (!k->starving) continue;                        /* another link has its place */
+        k->starving = k->starved_since && k->queued_settled && out_moves(p, k);
+        if (k->starving) p->starving[left++] = p->starving[i];
+        else if (k->starved_since) out_waits(p, k);
+    }
+    p->starving_count = left;
+}
+
 /* Takes a delivery of the core (SEND).  A stale link is ignored: the core ends what crossed with the link's DETACH. */
 PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
@@ -274,8 +301,7 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
     while (k->queue_first) {
         out_delivery *o = k->queue_first;
         if (!o->delivery && link_credit(k) <= 0) {
-            if (!k->starved_since) k->starved_since = p->now_ns;
-            if (k->queued_settled && !out_moves(p, k)) out_waits(p, k);
+            out_starves(p, k);
             result = SERVE_BLOCKED;
             break;
         }

@@ -315,6 +315,7 @@ static void turn_timers(pump *p)
     if (p->accept_retry && p->now_ms >= p->accept_retry) sockets_retry(p);
     if (p->now_ms >= p->next_sweep) {
         conns_sweep(p);
+        starving_check(p);
         pressure_check(p);
         stats_set(p->stats, N_UNSETTLED, p->unsettled);
     }

@@ -18,6 +18,7 @@ struct worker_link {
     bool outgoing, open;
     bool known;                    /* the core has been told of it */
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
+    bool starving;                 /* out: it is among the pump's `starving` */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool by_core;                  /* out: its deliveries are in the table of outs_of_core */

@@ -33,6 +33,7 @@
 #define HOLD_MOST (1024u << 10)
 #define HOLD_PART 64u
 #define GROWN_BATCH 256
+#define STARVING_MOST 256
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
 #define TOLD_SURE 2u               /* the same of one kind of work, however many the others have */
@@ -92,6 +93,8 @@ struct pump {
     bool crowded;                  /* something waits until the core has read some of them */
     uint32_t stalled_first, stalled_last;  /* links that wait for blocks, longest first */
     uint32_t stalled_count, stalled_due;   /* all of them; those to look at in this turn and the next ones */
+    uint32_t starving[STARVING_MOST];  /* receivers' links that had no credit at the last look (egress.c) */
+    uint32_t starving_count;
     uint32_t streams;              /* messages of which more is to come */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
