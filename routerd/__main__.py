@@ -11,11 +11,14 @@ import click
 
 from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, check_utf8, examples, local_router
 from routerd.cli.config_file import loaded, print_findings, warn
+from routerd.cli.program import ProgramGroup
 from routerd.config import default_config
 from routerd.machine.version import installed
 from shm.memory.journal import LEVELS
 
 MOST_TTL = (2**32 - 1) // 1000  # seconds: a ttl is an unsigned number of milliseconds (AMQP 1.0 part 3.2.1)
+OCTETS = click.IntRange(1, 2**30)  # a client holds a message in memory several times
+OCTETS.name = "count"
 STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
 
@@ -30,7 +33,7 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUSES)
+@click.group(cls=ProgramGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUSES)
 @click.option(
     "--version",
     is_flag=True,
@@ -102,19 +105,20 @@ def doctor(file: Path | None, as_json: bool) -> None:
 
 @main.command(
     short_help="Replace a router's processes one by one.",
-    epilog=examples("routerd restart --rolling", "routerd restart --rolling --unit routerd@a"),
+    epilog=examples("routerd restart --rolling", "routerd restart --rolling --unit routerd@a --json"),
 )
 @click.option("--rolling", is_flag=True, required=True, help="Replace one process after the other.")
 @local_router
 @click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="The limit for the whole restart.")
-def restart(rolling: bool, timeout: float, **which: Any) -> None:
+@AS_JSON
+def restart(rolling: bool, timeout: float, as_json: bool, **which: Any) -> None:
     """Replace the processes of a router on this machine by new ones, which run the code that is installed now.
 
     Without an option the command takes the only router that runs here. Use the service manager to stop a router and
-    start it.
+    start it. With --json the progress goes to standard error.
     """
     tool = import_module("routerd.cli.restart")
-    tool.run(tool.find(**which), timeout)
+    tool.run(tool.find(**which), timeout, as_json)
 
 
 @main.command(
@@ -165,6 +169,7 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
 @asks
 def stat(place: Place, **options: Any) -> None:
     """Show what a running router does. With --router all the command asks all routers of the network."""
+    check_utf8(options["address"], options["sort"])
     tool = import_module("routerd.cli.stat")  # late: it needs the engine
     tool.run(place, tool.Options(**options))
 
@@ -173,7 +178,7 @@ def stat(place: Place, **options: Any) -> None:
     short_help="Query or change a running router.",
     epilog=examples(
         "routerd manage query --type link linkName owningAddr deliveryCount",
-        "routerd manage create --type address --name news prefix=news distribution=multicast",
+        "routerd manage create --type address prefix=news distribution=multicast",
         "routerd manage update --type log --name log/SERVER enable=debug+",
         "routerd manage delete --type address --name news",
         "routerd manage get-attributes --type listener",
@@ -216,6 +221,7 @@ def manage(place: Place, operation: str, **request: Any) -> None:
 @asks
 def log(place: Place, **options: Any) -> None:
     """Show the last log lines of a router's processes. The router keeps about a thousand of them in memory."""
+    check_utf8(options["module"])
     tool = import_module("routerd.cli.log")  # late: it needs the engine
     tool.run(place, tool.Options(**options))
 
@@ -223,8 +229,7 @@ def log(place: Place, **options: Any) -> None:
 @main.command(
     short_help="Send messages to an address.",
     epilog=examples(
-        "routerd send greetings hello world",
-        "generate | routerd send readings - --bus amqps://router.example --ssl-trustfile ca.pem",
+        "routerd send greetings hello world", "generate | routerd send readings - --bus amqps://router.example"
     ),
 )
 @click.argument("address")
@@ -299,7 +304,7 @@ def ping(place: Place, **options: Any) -> None:
 @click.argument("address", default="routerd.bench")
 @click.option("--senders", type=COUNT, default=1, show_default=True, help="The number of sending clients.")
 @click.option("--receivers", type=COUNT, default=1, show_default=True, help="The number of receiving clients.")
-@click.option("--size", type=COUNT, default=100, show_default=True, help="Octets of each message's body.")
+@click.option("--size", type=OCTETS, default=100, show_default=True, help="Octets of each message's body.")
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="How long the clients send.")
 @AS_JSON
 @asks

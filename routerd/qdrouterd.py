@@ -11,6 +11,7 @@ import click
 
 from routerd.cli.cli_options import FILE
 from routerd.cli.config_file import warn
+from routerd.cli.program import Program
 from routerd.config import ConfigError, load
 from routerd.config.entities.schema import PREFIX, entity_type
 from routerd.log.journald import for_stderr
@@ -20,7 +21,7 @@ from routerd.machine.version import version
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-c", "--config", "file", type=FILE, default=CONFIG, show_default=True, help="The configuration.")
 @click.option("-I", "--include", metavar="PATH", help="Ignored: the router loads nothing from other places.")
 @click.option("-d", "--daemon", "background", is_flag=True, help="Go into the background once it serves.")

@@ -6,6 +6,7 @@ router. Its CPU time per message is the figure to go by; `make bench` of the sou
 
 import multiprocessing
 import time
+from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -16,12 +17,29 @@ from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
 from routerd.cli.client import Client, ClientError, Place
-from routerd.cli.connection_options import security
+from routerd.cli.connection_options import security, words
 from routerd.cli.printed import print_json
 
 SAMPLE: Final = 16  # one message of so many carries the time of its sending
-ATTACH_S: Final = 30.0  # for clients to start and attach
+ATTACH_S: Final = 30.0  # for each stage before a client has its link
 LAST_S: Final = 1.0  # for messages on their way when the senders stop
+
+
+class Stage(StrEnum):
+    """What a client does; the next one begins when it says so."""
+
+    STARTING = "starting"
+    CONNECTING = "connecting"
+    ATTACHING = "attaching"
+    MEASURING = "sending or receiving"
+
+
+ADVICE: Final = {
+    Stage.STARTING: "this machine is slow or busy; give fewer --senders and --receivers",
+    Stage.CONNECTING: "the router answered another connection before; see its log, and give fewer clients",
+    Stage.ATTACHING: "the router has not answered; see its log, and whether it is busy with `routerd stat --workers`",
+    Stage.MEASURING: "its connection hangs or this machine is busy; see the router's log, and try fewer clients",
+}
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -43,7 +61,7 @@ class Result(msgspec.Struct):
 
 
 class _Client(MessagingHandler):
-    """One link, until its time is over; it tells the parent when its link is there, and its result at the end."""
+    """One link, until its time is over; it tells the parent each stage, and its result at the end."""
 
     def __init__(self, place: Place, load: Load, parent: Connection, seconds: float) -> None:
         super().__init__(prefetch=500)
@@ -56,11 +74,15 @@ class _Client(MessagingHandler):
         raise NotImplementedError
 
     def on_start(self, event: Any) -> None:
+        self._parent.send(Stage.CONNECTING)
         self._connection = event.container.connect(self._place.url, reconnect=False, **security(self._place))
         self.link(event.container, self._connection)
 
+    def on_connection_opened(self, event: Any) -> None:
+        self._parent.send(Stage.ATTACHING)
+
     def on_link_opened(self, event: Any) -> None:
-        self._parent.send(None)
+        self._parent.send(Stage.MEASURING)
         event.container.schedule(self._seconds, self)
 
     def on_timer_task(self, event: Any) -> None:
@@ -68,10 +90,10 @@ class _Client(MessagingHandler):
         self._connection.close()
 
     def on_transport_error(self, event: Any) -> None:
-        self.result.trouble = str(event.transport.condition)
+        self.result.trouble = words(event.transport.condition)
 
     def on_link_error(self, event: Any) -> None:
-        self.result.trouble = str(event.link.remote_condition)
+        self.result.trouble = words(event.link.remote_condition)
         event.connection.close()
 
 
@@ -118,9 +140,8 @@ def run(place: Place, load: Load, as_json: bool) -> None:
                 there.close()
                 clients.append((process, here))
             for _, pipe in clients:
-                if (ended := _next(pipe, ATTACH_S)) is not None:
-                    raise ClientError(f"a client cannot attach to {load.address}: {ended.trouble}")
-            results = [_next(pipe, load.seconds + ATTACH_S) for _, pipe in clients]
+                attached(pipe, load.address)
+            results = [_next(pipe, Stage.MEASURING, load.seconds + ATTACH_S) for _, pipe in clients]
             after = _cpu(agent)
         finally:
             for process, _ in clients:
@@ -145,14 +166,24 @@ def run(place: Place, load: Load, as_json: bool) -> None:
         click.echo(f"CPU time of {name}: {cost:.2f} µs per message")
 
 
-def _next(pipe: Connection, seconds: float) -> Any:
-    """Return what a client says next. Raises ClientError."""
+def attached(pipe: Connection, address: str, seconds: float = ATTACH_S) -> None:
+    """Return when a client has its link. Raises ClientError, also if a stage takes more than `seconds`."""
+    stage = Stage.STARTING
+    while stage is not Stage.MEASURING:
+        said = _next(pipe, stage, seconds)
+        if isinstance(said, Result):
+            raise ClientError(f"a client cannot attach to {address}: {said.trouble}")
+        stage = said
+
+
+def _next(pipe: Connection, stage: Stage, seconds: float) -> Any:
+    """Return what a client in a stage says next. Raises ClientError."""
     try:
         if wait([pipe], seconds):
             return pipe.recv()
     except EOFError:
         raise ClientError("a client ended too early; its error stands above") from None
-    raise ClientError(f"a client says nothing for {seconds:g} s; does the router let it attach to the address?")
+    raise ClientError(f"a client is still {stage} after {seconds:g} s; {ADVICE[stage]}")
 
 
 def _cpu(agent: Client) -> dict[str, float]:

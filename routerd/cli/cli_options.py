@@ -4,17 +4,35 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-SECONDS = click.FloatRange(0.0, min_open=True)
+LONGEST = 1e6  # seconds: the clock and the calls that wait take no more than some weeks
+
+
+class _Seconds(click.FloatRange):
+    """A positive number of seconds, for which the system's calls can wait."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; fail with a usage error for one that is out of range, or none at all."""
+        seconds: float = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0.0, LONGEST, min_open=True)
 FILE = click.Path(path_type=Path, readable=False)
 COUNT = click.IntRange(1)
-SECONDS.name, FILE.name, COUNT.name = "seconds", "file", "count"  # what the help calls their values
+FILE.name, COUNT.name = "file", "count"  # what the help calls their values
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+MOST_PORT = 2**16 - 1
 _USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
 
 
@@ -54,9 +72,11 @@ class _Bus(click.ParamType[str]):
         """Return `value` unchanged; fail with a usage error if Proton cannot use it."""
         try:
             url = import_module("proton").Url(value)  # imported late: a check needs no Proton
-            usable = url.scheme in (None, "amqp", "amqps") and (url.port or True)
+            usable, port = url.scheme in (None, "amqp", "amqps"), url.port
         except ValueError:
-            usable = False
+            usable, port = False, None
+        if port is not None and not 0 < port <= MOST_PORT:
+            self.fail(f"there is no port {port}; give one from 1 to {MOST_PORT}", param, ctx)
         if not usable:
             self.fail("this is no URL of a router; give one such as amqp://127.0.0.1:5672", param, ctx)
         return str(value)

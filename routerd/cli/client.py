@@ -13,6 +13,7 @@ from shm.contract.management import PREFIX
 
 __all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type", "plain"]
 
+NO_TYPE = "No such entity type"  # what routers say that are no routerd
 PAGE = 500  # entities per QUERY request
 NODE = {"type": "org.amqp.management", "name": "self"}
 
@@ -79,7 +80,9 @@ class Client:
         found: dict[Any, Any] = reply.properties or {}
         status = int(found.get("statusCode", 0))
         if not 200 <= status < 300:
-            raise RefusedError(status, str(found.get("statusDescription", "without a reason")))
+            why = str(found.get("statusDescription", "without a reason"))
+            advice = "; `routerd manage get-types` names those that it has" if NO_TYPE in why else ""
+            raise RefusedError(status, why + advice)
         return plain(reply.body)
 
     def query(

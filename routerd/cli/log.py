@@ -33,6 +33,9 @@ class Options(msgspec.Struct, frozen=True):
 def run(place: Place, options: Options) -> None:
     """Print lines, with `follow` until interrupted. Raises ClientError."""
     with suppress(KeyboardInterrupt):
+        if options.module is not None:
+            with Client(place) as client:
+                check_module(client, options.module)
         if options.follow:
             follow(place, options)
         else:
@@ -45,6 +48,13 @@ def run(place: Place, options: Options) -> None:
 def _last(client: Client) -> list[Line]:
     found: list[Line] = client.call("GET-LOG", **NODE, limit=MOST)
     return found
+
+
+def check_module(client: Client, module: str) -> None:
+    """Raise ClientError, with the names of all modules, if the router has none of this name."""
+    known = {str(row["module"]) for row in client.query("log", ["module"])}
+    if module not in known:
+        raise ClientError(f"the router's log has no module {module!r}; give one of: {', '.join(sorted(known))}")
 
 
 def follow(place: Place, options: Options) -> None:

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from routerd.cli.client import Client, ClientError, Place
+from routerd.cli.printed import print_json
 from shm.contract.numbers import whole
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
@@ -122,6 +123,14 @@ def _asked(bus: str) -> int:
         raise RestartError(f"{error}; or give --pid, --pid-file or --unit") from error
 
 
+class Replaced(msgspec.Struct, frozen=True):
+    """A process that has a successor, with the process ids of both."""
+
+    process: str
+    before: int
+    pid: int
+
+
 class Follower:
     """Watches a router's processes being replaced. `clock` returns seconds; no method blocks."""
 
@@ -129,12 +138,16 @@ class Follower:
         self._pages = pages
         self._clock = clock
         self._before = {page.process: page for page in self._all()}
-        self._done: set[str] = set()
+        self.replaced: list[Replaced] = []
         self._moved = clock()
         self.total = len(self._before)
 
     def _all(self) -> list[Page]:
         return [page for page in self._pages() if page.process != Role.SUPERVISOR]
+
+    @property
+    def _done(self) -> set[str]:
+        return {one.process for one in self.replaced}
 
     @property
     def waiting(self) -> list[str]:
@@ -152,9 +165,9 @@ class Follower:
             before = self._before.get(page.process)
             if before is None or page.process in self._done or not _serves(page, before):
                 continue
-            self._done.add(page.process)
+            self.replaced.append(Replaced(page.process, before.pid, page.pid))
             self._moved = self._clock()
-            count = f"{len(self._done)} of {self.total}"
+            count = f"{len(self.replaced)} of {self.total}"
             yield f"{page.process} is new: process {page.pid} instead of {before.pid} ({count})"
         if self.waiting and self._clock() - self._moved >= PATIENCE_SECONDS:
             self._moved = self._clock()
@@ -167,8 +180,8 @@ def _serves(page: Page, before: Page) -> bool:
     return page.generation > before.generation and bool(page.pid) and accepts
 
 
-def run(router: Found, timeout: float) -> None:
-    """Replace a router's processes within `timeout` seconds. Raises RestartError."""
+def run(router: Found, timeout: float, as_json: bool = False) -> None:
+    """Replace a router's processes within `timeout` seconds and print what was replaced. Raises RestartError."""
     try:
         view = SharedView(router.prefix)
         follower = Follower(view.pages, time.monotonic)
@@ -177,13 +190,23 @@ def run(router: Found, timeout: float) -> None:
         raise RestartError(f"router {router.id}: {error}") from error
     except (PermissionError, ProcessLookupError) as error:
         raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
-    click.echo(f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other")
+    try:
+        for line in _progress(router, follower, timeout):
+            click.echo(line, err=as_json)
+    finally:
+        if as_json:
+            found = {"replaced": follower.replaced, "waiting": follower.waiting}
+            print_json({"router": router.id, "pid": router.pid, **found})
+
+
+def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str]:
+    """Yield lines about the restart until it is over. Raises RestartError."""
+    yield f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other"
     end = time.monotonic() + timeout
     while True:
-        for line in follower.step():
-            click.echo(line)
+        yield from follower.step()
         if not follower.waiting:
-            click.echo(OVER)
+            yield OVER
             return
         if not _lives(DIRECTORY / f"{router.prefix[1:]}-control"):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")

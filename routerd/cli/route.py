@@ -75,6 +75,7 @@ def trace(onward: str, as_json: bool, place: cli_options.Place) -> None:
     The message passes the route workers as they run. From the last one it returns here and does not reach the last
     address of ONWARD.
     """
+    cli_options.check_utf8(onward)
     way = _asked(onward, "ONWARD")
     if len(way) < 2:
         text = "give at least a route worker and a destination, such as D1=>B2"

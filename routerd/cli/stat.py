@@ -57,7 +57,7 @@ class Frame(NamedTuple):
 
 
 def run(place: Place, options: Options) -> None:
-    """Show a view, with `watch` until interrupted. Raises ClientError."""
+    """Show a view, with `watch` until interrupted. Raises click.UsageError or ClientError."""
     console = Console(highlight=False)
     view = VIEWS[options.view]
     if options.sort is not None:
@@ -111,7 +111,7 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
 
 
 def check(view: View, options: Options) -> None:
-    """Raise ClientError for a choice of rows that this view cannot make."""
+    """Raise click.UsageError for a choice of rows that this view cannot make."""
     for option, name, given in (
         ("--address", "address", options.address is not None),
         ("--connection", "connection", options.connection is not None),
@@ -119,7 +119,7 @@ def check(view: View, options: Options) -> None:
     ):
         if given and getattr(view, name) is None:
             views = ", ".join(f"--{one.replace('_', '-')}" for one, its in VIEWS.items() if getattr(its, name))
-            raise ClientError(f"{option} does not choose among these rows; it goes with one of: {views}")
+            raise click.UsageError(f"{option} does not choose among these rows; it goes with one of: {views}")
 
 
 class Network:

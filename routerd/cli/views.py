@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import click
 import msgspec
 
-from routerd.cli.client import ClientError
 from shm.contract.roles import Role
 
 Row = dict[str, Any]
@@ -54,13 +54,13 @@ class View(msgspec.Struct, frozen=True):
     stuck: Callable[[Row], bool] | None = None
 
     def cell(self, header: str) -> Cell:
-        """Return the column with a header, to sort by. Raises ClientError."""
+        """Return the column with a header, to sort by. Raises click.UsageError."""
         for cell in (ROUTER, *self.cells):
             if cell.header == header.lower():
                 return cell
         known = ", ".join(cell.header for cell in self.cells)
         instead = f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
-        raise ClientError(f"there is no column {header!r} here to sort by; {instead}")
+        raise click.UsageError(f"there is no column {header!r} here to sort by; {instead}")
 
 
 def _of(name: str) -> Callable[[Row], Any]:

@@ -1,5 +1,6 @@
 """`routerd restart --rolling` after the code has changed on disk: new code, and nobody is refused."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -78,7 +79,14 @@ def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: 
     file = code / "pid"
     file.write_text(f"{router.process.pid}\n")
     assert restart("--pid-file", str(file)).returncode == 0
-    assert restart("--bus", router.url).returncode == 0
+    done = restart("--bus", router.url, "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["pid"] == router.process.pid
+    assert {one["process"] for one in found["replaced"]} == {"core", "recorder", "worker-0", "worker-1"}
+    assert all(one["pid"] != one["before"] for one in found["replaced"])
+    assert found["waiting"] == []
+    assert "All processes are new" in done.stderr
     client.end.set()
     client.join()
     assert client.outcomes.keys() <= {"served", "cut off", "ConnectionResetError"}, client.outcomes

@@ -1,7 +1,10 @@
 """The command line as a whole, and what it says about a router that cannot be asked."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from proton import ConnectionException, Timeout
 
 from routerd.__main__ import main
 from routerd.cli.connection_options import ClientError, Place, connect, unreachable
+from routerd.cli.program import Program
 
 
 def commands(group: click.Group, name: str = "routerd") -> Iterator[tuple[str, click.Command]]:
@@ -50,6 +54,53 @@ def test_the_list_of_commands_is_not_cut_off() -> None:
         assert "..." not in table
 
 
+def test_help_fits_a_terminal_of_80_columns() -> None:
+    wide = [
+        line
+        for name, _ in commands(main)
+        for line in CliRunner().invoke(main, [*name.split()[1:], "--help"]).stdout.splitlines()
+        if len(line) > 80
+    ]
+    assert not wide
+
+
+def test_every_command_prints_json_that_prints_results() -> None:
+    """`manage` prints nothing else, `run` runs, and the pipeline writes files."""
+    without = {name for name, one in commands(main) if not any("--json" in option.opts for option in one.params)}
+    pipeline = {name for name in without if name.startswith("routerd pipeline ")}
+    assert without - pipeline == {"routerd manage", "routerd run"}
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["version", "version --json", "--help", "stat --help", "route explain A=>B"])
+def test_output_that_cannot_be_written(arguments: str, unbuffered: str) -> None:
+    """A full disk is one line on standard error; a reader that is gone is none. Both have status 1."""
+    command = [sys.executable, "-m", "routerd", *arguments.split()]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    here, there = os.pipe()
+    os.close(here)
+    with Path("/dev/full").open("w") as full, open(there, "w") as nobody:
+        told = [
+            subprocess.run(command, stdout=to, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+            for to in (full, nobody)
+        ]
+    assert [(one.returncode, one.stderr) for one in told] == [
+        (1, "Error: the output cannot be written (No space left on device); write it where there is room\n"),
+        (1, ""),
+    ]
+
+
+def test_other_errors_of_the_system_are_faults() -> None:
+    """They have a traceback: the output is not what they are about."""
+
+    @click.command(cls=Program)
+    def broken() -> None:
+        raise FileNotFoundError(2, "No such file", "there")
+
+    done = CliRunner().invoke(broken, [])
+    assert isinstance(done.exception, FileNotFoundError)
+
+
 def test_examples_in_the_help_are_understood() -> None:
     """Each is a command line that its command takes."""
     examples = [
@@ -76,7 +127,17 @@ def test_examples_in_the_help_are_understood() -> None:
         (["manage", "update", "=a"], "'=a' is not understood; give attributes as name=value"),
         (["stat", "--bus", "amqp://a:port"], "no URL of a router; give one such as amqp://127.0.0.1:5672"),
         (["stat", "--bus", "http://a"], "no URL of a router; give one such as amqp://127.0.0.1:5672"),
+        (["stat", "--bus", "a:65536"], "there is no port 65536; give one from 1 to 65535"),
+        (["stat", "--bus", "amqps://a:0"], "there is no port 0; give one from 1 to 65535"),
+        (["stat", "--addresses", "--address", "\udcff"], "is not UTF-8; give it in UTF-8"),
+        (["log", "--module", "\udcff"], "is not UTF-8; give it in UTF-8"),
+        (["route", "trace", "\udcff=>B"], "is not UTF-8; give it in UTF-8"),
+        (["stat", "--connections", "--stuck"], "--stuck does not choose among these rows; it goes with"),
+        (["stat", "--connections", "--sort", "colour"], "there is no column 'colour' here to sort by"),
         (["stat", "--timeout", "0"], "0.0 is not in the range"),
+        (["stat", "--timeout", "nan"], "nan is no number of seconds"),
+        (["ping", "--interval", "inf"], "inf is not in the range"),
+        (["bench", "--size", "9999999999"], "9999999999 is not in the range"),
         (["stat", "--watch", "0"], "0.0 is not in the range"),
         (["stat", "--ssl-key", "a"], "needs the certificate of that key; give it with --ssl-certificate"),
         (["stat", "--ssl-trustfile", "a"], "give --bus a URL that begins with amqps://"),

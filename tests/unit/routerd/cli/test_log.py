@@ -1,8 +1,12 @@
 """Log lines as text, and which of them are new."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from routerd.cli.log import as_text, later
+import pytest
+
+from routerd.cli.client import ClientError
+from routerd.cli.log import as_text, check_module, later
 
 
 def line(text: str, seconds: int = 1_790_000_000) -> list[Any]:
@@ -23,3 +27,14 @@ def test_each_line_is_new_once() -> None:
     assert later(before, after) == [line("between", 2), line("b", 3), line("c", 4)]
     assert later(after, after) == []
     assert later([], before) == before
+
+
+def test_a_module_that_is_not_there_is_told_with_those_that_are() -> None:
+    class Agent:
+        def query(self, kind: str, names: list[str]) -> Iterator[dict[str, str]]:
+            assert (kind, names) == ("log", ["module"])
+            yield from ({"module": "SERVER"}, {"module": "AGENT"})
+
+    check_module(Agent(), "AGENT")  # type: ignore[arg-type]  what it asks of a Client
+    with pytest.raises(ClientError, match="has no module 'agent'; give one of: AGENT, SERVER"):
+        check_module(Agent(), "agent")  # type: ignore[arg-type]  the same

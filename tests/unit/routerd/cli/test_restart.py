@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from routerd.cli import restart
-from routerd.cli.restart import PATIENCE_SECONDS, Follower, Found, RestartError, find
+from routerd.cli.restart import PATIENCE_SECONDS, Follower, Found, Replaced, RestartError, find
 from shm.memory.observer import Page
 
 
@@ -43,6 +43,8 @@ def test_each_process_is_told_once_and_the_supervisor_is_none_of_them() -> None:
     router.generations["worker-1"] = router.generations["core"] = 2
     assert router.said() == ["worker-1 is new", "core is new"]
     assert router.follower.waiting == []
+    assert router.follower.replaced[0] == Replaced("worker-0", before=100, pid=200)
+    assert [one.process for one in router.follower.replaced] == ["worker-0", "worker-1", "core"]
 
 
 def test_one_that_has_not_come_back_is_waited_for_and_told() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click import UsageError
 from proton import float32, int32, symbol, timestamp, ulong
 from rich.console import Console
 
@@ -162,7 +163,7 @@ def test_some_links_are_chosen(options: Options, kept: list[int]) -> None:
 
 def test_a_choice_that_a_view_cannot_make_is_refused() -> None:
     """It says which view can."""
-    with pytest.raises(ClientError, match=r"--stuck does not .* one of: --traffic, --links"):
+    with pytest.raises(UsageError, match=r"--stuck does not .* one of: --traffic, --links"):
         check(VIEWS["nodes"], Options(stuck=True))
 
 
@@ -301,9 +302,9 @@ def test_watching_ends_when_the_router_refuses(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_unknown_column_to_sort_by() -> None:
     """The columns there are, are named."""
-    with pytest.raises(ClientError, match=r"'colour'.*id, host"):
+    with pytest.raises(UsageError, match=r"'colour'.*id, host"):
         VIEWS["connections"].cell("colour")
-    with pytest.raises(ClientError, match="these are no rows"):
+    with pytest.raises(UsageError, match="these are no rows"):
         VIEWS["router"].cell("colour")
 
 
