@@ -113,7 +113,8 @@ PRIVATE void memory_poll(pump *p)
     p->heap_due |= crowd_gone(p);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) p->heap_due |= pool_thin(all[i]);
     tables_thin(p);
-    if (p->heap_due && moved - p->moved_before <= CALM) {
+    /* not before the engine has freed what it had */
+    if (p->heap_due && !p->rest_first && moved - p->moved_before <= CALM) {
         heap_thin();
         p->heap_due = false;
     }
