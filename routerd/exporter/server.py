@@ -16,6 +16,7 @@ full: then those go first that have not asked yet, in the order in which they ca
 """
 
 import contextlib
+import errno
 import logging
 import selectors
 import socket
@@ -61,6 +62,8 @@ HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when the table is full of clients that have asked, one of this age makes room
+SHORT_SECONDS = 0.1  # without accepting, when the process has no descriptor for another client
+NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TELL_SECONDS = 1.0  # between two log lines about clients
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
 ASKING: Final = 0  # in place of events: the conversation goes on when its page may be made
@@ -150,6 +153,7 @@ class Server:
         self._due = float("inf")  # no deadline is earlier
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
+        self._short_until = 0.0  # no client is accepted before
         self.answered: Counter[int] = Counter()
         self._relays = websocket.Relays(self._selector)
         self._clients = Complaints(TELL_SECONDS)
@@ -187,7 +191,7 @@ class Server:
         """Serve clients that are ready; wait at most `seconds` if none is."""
         self._now = now
         self._expire()
-        wait = min(seconds, max(0.0, self._due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
+        wait = min(seconds, max(0.0, self._due - now), seconds if self._accepting else SHORT_SECONDS)
         ready = self._selector.select(0.0 if self._asking else wait)
         for key, _ in ready[:SERVED_MOST]:  # the selector names the others first in the next turn
             if key.data is not None:
@@ -213,14 +217,16 @@ class Server:
                 self._selector.unregister(sock)
 
     def _accept(self, listening: socket.socket, door: Door) -> None:
-        for _ in range(ACCEPTED_MOST):
+        for number in range(ACCEPTED_MOST):
             full = len(self._connections) >= MOST
             if full and not self._reading:
                 self._accept_from_all(False)
                 return
             try:
                 sock, address = listening.accept()
-            except OSError:  # none left, or it is gone already, or there are no descriptors: the next turn tells
+            except OSError as error:  # none is left, or it is gone already
+                if error.errno in NO_ROOM and number == 0:  # behind others, this says nothing of who comes
+                    self._make_room()
                 return
             if full:
                 self._drop(next(iter(self._reading)), "crowded")
@@ -231,6 +237,14 @@ class Server:
             self._due = min(self._due, connection.deadline)
             self._serve(connection)  # most have asked, or have gone, by now
 
+    def _make_room(self) -> None:
+        """Let a client that has not asked yet give its descriptor to who comes, or accept nobody for a while."""
+        if self._reading:
+            self._drop(next(iter(self._reading)), "crowded")
+        else:
+            self._short_until = self._now + SHORT_SECONDS
+            self._accept_from_all(False)
+
     def _expire(self) -> None:
         if self._now >= self._due:
             for connection in [c for c in self._connections if self._now >= c.deadline]:
@@ -240,7 +254,7 @@ class Server:
             oldest = next(iter(self._connections))
             if self._now - oldest.born >= CROWDED_SECONDS:
                 self._drop(oldest, "crowded")
-        if len(self._connections) < MOST:
+        if len(self._connections) < MOST and self._now >= self._short_until:
             self._accept_from_all(True)
 
     def _answer_all(self) -> None:

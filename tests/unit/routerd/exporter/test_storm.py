@@ -1,8 +1,10 @@
 """A storm of HTTP clients costs a bounded number of operations, and each turn few: counted, not timed."""
 
+import os
+import resource
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -128,3 +130,41 @@ def test_who_has_asked_is_not_sent_away_for_who_comes(bed: Counted) -> None:
     assert len(bed.made) == http.MOST
     bed.clients[0].close()
     assert bed.answer(late).endswith(b"/late")
+
+
+@contextmanager
+def few_descriptors(free: int) -> Iterator[None]:
+    """This process may open so many more files."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    places = [os.dup(0) for _ in range(free + 1)]  # the next ones that a file would get
+    resource.setrlimit(resource.RLIMIT_NOFILE, (places[-1], limits[1]))
+    try:
+        for place in places:
+            os.close(place)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_without_descriptors_nobody_is_accepted_for_a_while(bed: Counted) -> None:
+    """Who comes wakes the exporter no more than ten times a second, and is answered when there are some again."""
+    late = bed.client(asking("/late").encode())
+    with few_descriptors(0):
+        bed.turn(1)
+        assert len(bed.server) == 0
+        assert bed.server._selector.select(0) == []
+    bed.turn(3, http.SHORT_SECONDS)
+    assert len(bed.server) == 0
+    assert bed.answer(late).endswith(b"/late")
+
+
+def test_silent_clients_leave_their_descriptors_to_who_asks(bed: Counted) -> None:
+    """The oldest go first; who has come is not sent away because there is no descriptor for one more."""
+    for _ in range(6):
+        bed.client()
+    late = bed.client(asking("/late").encode())
+    with few_descriptors(3):
+        bed.turn(1)
+        assert len(bed.server) == 3
+        assert bed.answer(late).endswith(b"/late")
+        assert bed.server.refused["crowded"] == 4
