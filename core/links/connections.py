@@ -9,6 +9,7 @@ import msgspec
 
 from core.forwarder.forward import Forwarder
 from core.links.admission import REFUSED_CONNECTIONS, Admissions
+from core.links.named import Named
 from shm.contract.payloads import Close, ConnectionClosed, ConnectionOpened, Cost, record
 from shm.statistics.stats import COUNTERS
 
@@ -28,6 +29,7 @@ class Connections:
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
         self._since: dict[tuple[int, int], int] = {}
         self._by_number: dict[int, tuple[int, int]] = {}
+        self._by_host = Named[tuple[int, int]]()  # workers and indices
         self.by_listener: Counter[str] = Counter()  # how many came in by the listener of that name
 
     def __len__(self) -> int:
@@ -49,6 +51,7 @@ class Connections:
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
         self._by_number[opened.number] = (worker, opened.connection)
+        self._by_host.add(opened.host, (worker, opened.connection))
         if not opened.connector:
             self.by_listener[opened.listener] += 1
         self._tell()
@@ -58,9 +61,12 @@ class Connections:
     def _remove(self, key: tuple[int, int]) -> None:
         known = self._connections.pop(key, None)
         self._since.pop(key, None)
-        if known is not None and not known.connector:
+        if known is None:
+            return
+        self._by_host.remove(known.host, key)
+        if not known.connector:
             self._leave(known.listener)
-        if known is not None and self._by_number.get(known.number) == key:
+        if self._by_number.get(known.number) == key:
             del self._by_number[known.number]
 
     def _leave(self, listener: str) -> None:
@@ -85,6 +91,11 @@ class Connections:
         key = self._by_number.get(number)
         known = None if key is None else self._connections.get(key)
         return None if key is None or known is None else (key[0], known, self._since.get(key, 0))
+
+    def of_host(self, host: str) -> list[tuple[int, ConnectionOpened, int]]:
+        """Return the connections whose peer has this host and port, as in `entries`."""
+        found = [(key, self._connections.get(key)) for key in self._by_host.of(host)]
+        return [(key[0], one, self._since.get(key, 0)) for key, one in found if one is not None]
 
     def find(self, worker: int, connection: int) -> ConnectionOpened | None:
         """Return what a worker reported of a connection, or None."""

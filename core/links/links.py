@@ -7,6 +7,7 @@ from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Forwarder
 from core.links.admission import Admissions, Guarded
 from core.links.link import TYPES, Link
+from core.links.named import Named
 from core.links.plane import Plane, each
 from shm.contract.payloads import Attach, Detach
 from shm.contract.sparse import thinned
@@ -26,6 +27,7 @@ class Links:
         self._planes = planes
         self._links: dict[tuple[int, int], Link] = {}  # by worker and index
         self._by_identity: dict[int, Link] = {}
+        self._named = Named[int]()  # identities
         self._by_connection: dict[tuple[int, int], dict[int, Link]] = {}  # by index, of each connection that has some
         self._identity = 0
 
@@ -44,6 +46,11 @@ class Links:
     def identified(self, identity: int) -> Link | None:
         """Return the link with this number in the router, or None."""
         return self._by_identity.get(identity)
+
+    def named(self, name: str) -> list[Link]:
+        """Return the links of this name, oldest first."""
+        found = (self._by_identity.get(identity) for identity in self._named.of(name))
+        return [link for link in found if link is not None]
 
     def of_connection(self, worker: int, connection: int) -> list[Link]:
         """Return the links of a worker's connection."""
@@ -86,6 +93,7 @@ class Links:
             routed=routed,
         )
         self._links[worker, link.link] = self._by_identity[link.identity] = link
+        self._named.add(link.name, link.identity)
         self._by_connection.setdefault((worker, link.connection), {})[link.link] = link
         how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
         what = TYPES[kind] if kind else "anonymous" if address is None else address.key
@@ -112,6 +120,7 @@ class Links:
 
     def _remove(self, link: Link) -> None:
         del self._links[link.worker, link.link], self._by_identity[link.identity]
+        self._named.remove(link.name, link.identity)
         self._links, self._by_identity = thinned(self._links), thinned(self._by_identity)
         of_connection = self._by_connection[link.worker, link.connection]
         del of_connection[link.link]

@@ -110,11 +110,16 @@ class Connections(Table):
 
     def among(self, name: str | None, identity: str | None) -> list[Entry]:
         """Return the connection with this number, or those of this host."""
+        connections = self._view.core.connections
         if identity is None:
-            return [entry for entry in self.rows() if name is not None and name.endswith(_host(entry[1]))]
-        number = whole(identity)
-        entry = None if number is None else self._view.core.connections.numbered(number)
-        return [] if entry is None or _name(entry[0], entry[1]) in self._closing else [entry]
+            host = (name or "").removeprefix("connection/")
+            text, _, port = host.rpartition(":")
+            entries = [*connections.of_host(host), *connections.of_host(f"[{text}]:{port}")]
+        else:
+            number = whole(identity)
+            entry = None if number is None else connections.numbered(number)
+            entries = [] if entry is None else [entry]
+        return [entry for entry in entries if _name(entry[0], entry[1]) not in self._closing]
 
     def row(self, entry: Entry) -> ConnectionRow:
         """Return a connection with its times."""

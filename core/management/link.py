@@ -120,7 +120,7 @@ class Links(Table):
     def among(self, name: str | None, identity: str | None) -> list[Link]:
         """Return the link with this number, or those of this name."""
         if identity is None:
-            return [link for link in self.rows() if link.name == name]
+            return self._view.core.links.named(name or "")
         number = whole(identity)
         link = None if number is None else self._view.core.links.identified(number)
         return [] if link is None else [link]
