@@ -1,6 +1,7 @@
 """Link requests: the core's orders to open links between routers and in link-route pairs."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Protocol
 
 from shm.contract.payloads import Attached, Detach, OpenLink, Termini
@@ -23,6 +24,7 @@ class Coupler(Protocol):
 
 
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
+POLLED_MOST: Final = 64  # names at a poll; each costs a look at all links of its connection
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
@@ -46,13 +48,15 @@ class LinkRequests:
         return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
-        """Attach the first waiting link of each name that has become free."""
-        for key, openings in list(self._waiting.items()):
+        """Attach the first waiting link of each name that has become free. Names take turns."""
+        for key in list(islice(self._waiting, POLLED_MOST)):
+            openings = self._waiting.pop(key)
             if self._coupler.taken(*key, openings[0].session):
+                self._waiting[key] = openings
                 continue
             opening = openings.pop(0)
-            if not openings:
-                del self._waiting[key]
+            if openings:
+                self._waiting[key] = openings
             if not self._coupler.open_link(opening):
                 self._refuse(opening.request, GONE)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shm.contract.payloads import OpenLink, Termini, Terminus
-from workers.control.link_requests import GONE, POLL_SECONDS, LinkRequests
+from workers.control.link_requests import GONE, POLL_SECONDS, POLLED_MOST, LinkRequests
 
 
 class Peer:
@@ -13,8 +13,10 @@ class Peer:
         self.names: set[str] = set()
         self.opened: list[int] = []
         self.there = True
+        self.asked = 0
 
     def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool:
+        self.asked += 1
         return self.there and name in self.names
 
     def open_link(self, wish: OpenLink) -> bool:
@@ -68,3 +70,17 @@ def test_what_waits_is_refused_with_its_connection_and_forgotten_with_its_core()
     link_requests.forget()
     link_requests.step()
     assert (refused, link_requests.wait(9.0)) == ([2], 9.0)
+
+
+def test_many_names_that_wait_take_turns() -> None:
+    """However many wait, a poll looks at few of them; one that becomes free is found when its turn comes."""
+    names = [f"n{i}" for i in range(10 * POLLED_MOST)]
+    link_requests, peer, refused = begun(*names, *names)
+    peer.names.discard(names[-1])
+    peer.asked = 0
+    for _ in range(10):
+        assert peer.opened[-1] == len(names)
+        link_requests.step()
+    assert peer.opened[-1] == 2 * len(names)
+    assert peer.asked == len(names)
+    assert refused == []
