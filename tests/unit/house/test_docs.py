@@ -129,6 +129,19 @@ def test_the_page_about_conformance_names_tests_that_exist() -> None:
     assert {(path, name) for path, name in there if "/" not in path} - named == set()
 
 
+def test_each_bound_has_a_test_that_exists() -> None:
+    """Each row names its tests; one without a folder stands in that of the test before it."""
+    page = text(ROOT / "docs" / "reliability.md").partition("\n## What is bounded\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    for row in rows:
+        folder, tests = ROOT, re.findall(r"`([\w/]*\btest_\w+\.py)`", row[-1])
+        for test in tests:
+            folder = (ROOT / test).parent if "/" in test else folder
+            assert (folder / Path(test).name).is_file(), f"{row[0]}: {test}"
+        assert tests, f"{row[0]}: no test"
+
+
 def test_a_line_of_the_changelog_is_one_short_sentence() -> None:
     """At most 25 words, on one line, under a heading that says what kind of change it is."""
     page = text(ROOT / "docs" / "changelog.md")
