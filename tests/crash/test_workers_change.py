@@ -21,6 +21,7 @@ SECTIONS = (
     "address {\n prefix: closest\n distribution: closest\n}\naddress {\n prefix: multicast\n distribution: multicast\n}"
 )
 ROUNDS = 3
+MAP = 12288  # bytes: of an arena of 8 MiB, two for each of its blocks
 
 
 def configuration(workers: int) -> Configuration:
@@ -73,7 +74,7 @@ def test_one_three_one_again_and_again(router: Changing) -> None:
             router.get_on()
             router.want(1)
         router.get_on()
-        until(lambda: router.memory_of(2) <= fresh + 8192, "return of all but the map of its blocks")
+        until(lambda: router.memory_of(2) <= fresh + MAP, "return of all but the map of its blocks")
         check(clients.finish(), at_least=50)
     until(lambda: len(router.children) == 2, "core and worker")
     assert router.core["bad_records"] == 0
