@@ -1,4 +1,4 @@
-"""Make Debian packages of what `make build` has installed: routerd, and routerd-flowlog with pyarrow.
+"""Make Debian packages of what `make build` has installed: routerd, and one for each of its extras in `BESIDES`.
 
     .venv/bin/python package/deb.py --wheel FILE [--version V] [--compress xz] [--only routerd] FOLDER
 
@@ -84,7 +84,14 @@ DESCRIBED: Final = {
         " The flow log has a row for every delivery in Parquet files. This package adds\n"
         " what writes them, pyarrow, to the environment of routerd.",
     ),
+    "routerd-tracing": (
+        "tracing by the message router routerd",
+        " The router sends spans of sampled traces to an OpenTelemetry collector. This\n"
+        " package adds what writes them, opentelemetry-proto, to the environment of\n"
+        " routerd.",
+    ),
 }
+BESIDES: Final = {"routerd-flowlog": ["pyarrow"], "routerd-tracing": ["opentelemetry-proto"]}  # distributions
 
 
 def main() -> None:
@@ -105,7 +112,7 @@ def main() -> None:
             if name == "routerd":
                 fill(tree, given.wheel, needed.values())
             else:
-                for one in besides(["pyarrow"], needed):
+                for one in besides(BESIDES[name], needed):
                     copy(one, tree / SITE)
             print(pack(tree, name, given))
 
@@ -214,7 +221,7 @@ def pack(tree: Path, name: str, given: argparse.Namespace) -> Path:
         name=name, who=WHO, version=given.version, architecture=architecture, summary=summary, description=description,
         size=sum(file.stat().st_size for file in files) // 1024,
         depends=", ".join(depends(name, given.version, libraries)),
-        more="Recommends: logrotate\nSuggests: routerd-flowlog\n" if name == "routerd" else "",
+        more="Recommends: logrotate\nSuggests: routerd-flowlog, routerd-tracing\n" if name == "routerd" else "",
     )  # fmt: skip
     (control / "control").write_text(about)
     (control / "md5sums").write_text(

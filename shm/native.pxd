@@ -104,22 +104,30 @@ cdef extern from "shm/memory/layout.h" nogil:
 
 cdef extern from "shm/memory/telemetry.h" nogil:
     cdef enum:
-        TELEMETRY_RECORDS, TELEMETRY_TEXT
+        TELEMETRY_RECORDS, TELEMETRY_TEXT, TELEMETRY_SPANS
     ctypedef struct telemetry_message:
-        uint32_t generation
+        uint64_t delivery
+        uint32_t generation, address, from_link, front
+        uint8_t hops, known, kind, outcome, presettled
     ctypedef struct telemetry_said:
         telemetry_message of
+        uint64_t arrived, settled, sent, bytes
+        uint32_t to_link, condition
+    ctypedef struct telemetry_more:
+        uint8_t *trace
+        uint8_t *span
     ctypedef struct telemetry_record:
         telemetry_said said
+        telemetry_more more
     cdef enum telemetry_known:
-        KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_OWNER
+        KNOWN_BODY, KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_OWNER
     ctypedef struct telemetry_link:
         uint32_t connection
         uint64_t number
         uint32_t container
         uint8_t kind
     ctypedef struct telemetry_header:
-        uint64_t started, dropped
+        uint64_t started, dropped, spans
     ctypedef struct telemetry_view:
         telemetry_header *header
         telemetry_record *record
@@ -136,6 +144,7 @@ cdef extern from "shm/memory/telemetry.h" nogil:
     void telemetry_replayed(const telemetry_consumer *, uint64_t)
     int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
     bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)
+    bint telemetry_read_span(const telemetry_view *, uint64_t, telemetry_record *)
 
 cdef extern from "shm/memory/flow_columns.h" nogil:
     cdef enum:

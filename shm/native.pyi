@@ -1,6 +1,6 @@
 """The types of shm.native; native.pyx and the C11 headers document the names."""
 
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -14,6 +14,7 @@ JOURNAL_BYTES: Final[int]
 TELEMETRY_BYTES: Final[int]
 TELEMETRY_ROOM: Final[int]
 TELEMETRY_RECORD: Final[int]
+SPAN_ROOM: Final[int]
 TRACE_KNOWN: Final[int]
 TRANSACTION_KNOWN: Final[int]
 OWNER_KNOWN: Final[int]
@@ -99,6 +100,14 @@ class ChainReader:
     @property
     def position(self) -> int: ...
     def read(self) -> bytes: ...
+
+@disjoint_base
+class SpanReader:
+    def __new__(cls, memory: Buffer, later: bool = ...) -> Self: ...
+    @property
+    def lost(self) -> int: ...
+    def waiting(self) -> int: ...
+    def read(self, most: int) -> list[tuple[Any, ...]]: ...
 
 def format_telemetry(memory: Buffer, started: int) -> None: ...
 def check_telemetry(memory: Buffer) -> str | None: ...

@@ -214,3 +214,4 @@ cdef class StatsPage(Mapped):
 include "native_arena.pxi"
 include "native_board.pxi"
 include "native_flow.pxi"
+include "native_spans.pxi"

@@ -26,8 +26,9 @@ from shm.contract.control import (
     ToChild,
 )
 from shm.contract.failures import failures
-from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
+from shm.contract.flow_log.setup import SetFlowLog
 from shm.contract.payloads import Presented, Served
+from shm.contract.tracing import SetTracing
 from shm.memory import placement, segment
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
@@ -118,7 +119,8 @@ class Worker:
         self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
         failures.count_in(stats)
-        self._digest(setup.flow)
+        self._flow, self._spans = setup.flow, setup.tracing
+        self._extract()
         self._pump.accept(setup.accepting)
         self._poll_due = 0
         self._draining = self._closing = self._resyncing = self._exit = False
@@ -182,15 +184,20 @@ class Worker:
             case SetSourceRoutes(source_routes):
                 self._senders.configure(source_routes)
             case SetFlowLog(flow):
-                self._digest(flow)
+                self._flow = flow
+                self._extract()
+            case SetTracing(tracing):
+                self._spans = tracing
+                self._extract()
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case _:
                 SERVER.warning("ignored a packet of the supervisor that is not for a worker: %r", message)
 
-    def _digest(self, flow: FlowLogSetup) -> None:
-        """Tell the pump what the flow log records of each message, if there is a flow log."""
-        self._pump.extract(flow.sampling > 0, flow.transactions)
+    def _extract(self) -> None:
+        """Tell the pump what flow log and tracing need of each message, if there is either."""
+        recorded = self._flow.sampling > 0
+        self._pump.extract(recorded or self._spans.sampling > 0, recorded and self._flow.transactions)
 
     def _protect(self, place: int, listener: ListenerSetup) -> None:
         """Set up a listener's place in the pump: TLS, SASL and protocol."""

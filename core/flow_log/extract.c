@@ -34,6 +34,14 @@ static bool flow_trace(const uint8_t *text, telemetry_more *to)
     return flow_hex(text + 3, to->trace, sizeof to->trace) && flow_hex(text + 36, to->span, sizeof to->span);
 }
 
+/* Whether a span is made of a message with this traceparent: its sampled flag (W3C Trace Context 3.2.2.5.1), and the
+ * low octets of its trace-id, as OpenTelemetry's TraceIdRatioBased samples. */
+static bool flow_sampled(const core_flow *f, const uint8_t *text, const telemetry_more *of)
+{
+    int high = flow_nibble(text[53]), low = flow_nibble(text[54]);
+    return f->spans && high >= 0 && low >= 0 && (low & 1 || f->unflagged) && be64(of->trace + 8) <= f->spans;
+}
+
 /* Writes an address as text or as `TYPE#NAME`: it is a string or symbol, or a list of a type, 0 to 255, and a binary
  * name.  Returns the length; -1: it is no address. */
 static int64_t flow_address(amqp_value address, uint8_t *to)
@@ -100,7 +108,10 @@ __attribute__((noinline)) static void flow_note_extract(core_router *c, core_flo
     note->of.delivery_count = d.delivery_count;
     if (__builtin_expect(!(d.trace | d.transaction | d.onward | d.back), 1)) return;
     if (d.trace && content_copy(v, in->block, d.trace, trace, TRACEPARENT, CONTENT_HOPS)
-        && flow_trace(trace, &note->more)) note->of.known |= KNOWN_TRACE;
+        && flow_trace(trace, &note->more)) {
+        note->of.known |= KNOWN_TRACE;
+        if (flow_sampled(f, trace, &note->more)) note->of.known |= KNOWN_SPAN;
+    }
     if (d.transaction && content_copy(v, in->block, d.transaction, note->more.transaction,
                                       sizeof note->more.transaction, CONTENT_HOPS)) note->of.known |= KNOWN_TRANSACTION;
     if (!(d.onward | d.back)) return;

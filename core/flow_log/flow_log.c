@@ -1,11 +1,11 @@
-/* The flow log's records (shm/memory/telemetry.h), made as deliveries end.
+/* The flow log's records and the spans of traces (shm/memory/telemetry.h), made as deliveries end.
  *
  *   a message has come  --flow_note--> what its record will say of it, if it is among those recorded
  *   a copy is over      --flow_copy--> a record
  *   it went to nobody   --flow_drop--> a record
  *
- * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched
- * on is not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
+ * While both are off there is no core_flow, and that is all anybody looks at.  What came before they were switched on
+ * is not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
  */
 #include <stdio.h>
 
@@ -147,7 +147,6 @@ static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t
 {
     note->of = (telemetry_message) {
         .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation,
-        .weight = f->every,
         .mtype = -1, .sub_id = -1, .pieces = 1, .worker = l->worker, .priority = priority,
     };
 }
@@ -210,17 +209,23 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
         && !pool_beside(&c->ins, (void **) &f->note, &f->note_room, sizeof *f->note)) return;
     core_note *note = &f->note[in->node.index];
     uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull >> 32;
-    bool logged = l->kind != LINK_CONTROL && l->worker != c->workers, taken = logged && !(hash * f->every >> 32);
-    note->of.delivery = taken ? handle : 0;
+    bool logged = l->kind != LINK_CONTROL && l->worker != c->workers;
+    bool taken = logged && f->every && !(hash * f->every >> 32);
+    note->of.delivery = 0;
     if (!taken) {
         if (__builtin_expect(f->every != f->asked, 0) && logged && !(hash * f->asked >> 32))
             stats_add(c->stats, N_FLOW_THINNED, 1);
-        return;
+        if (!f->spans || !logged || !(r->flags & F_EXTRACT)) return;
     }
     flow_note_begin(f, note, handle, a ? a->flow : l->flow ? f->link[flow_place(l->flow)].address : 0, l, priority);
     note->of.treatment = flow_class(l, a);
+    note->of.weight = taken ? f->every : 0;
     flow_ahead(c, l);
     flow_note_report(c, f, in, note, r);
+    if (!taken && !(note->of.known & KNOWN_SPAN)) {
+        note->of.delivery = 0;
+        return;
+    }
     if (l->annotated) flow_path(c, f, in, note);
     if (r->state == KEY_FOUND) flow_key(c, f, in, note, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra);
 }
@@ -251,10 +256,9 @@ __attribute__((noinline)) PRIVATE void flow_by_table(core_router *c, const core_
 
 /* ---- records ---- */
 
-/* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
-static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in, uint8_t kind)
+/* The place of the next record in the ring; NULL: there is no room. */
+static telemetry_record *flow_slot(core_router *c, core_flow *f)
 {
-    uint64_t number = ++f->number[note->of.worker];
     telemetry_record *place = telemetry_slot(&f->ring);
     if (__builtin_expect(!place, 0)) {
         stats_add(c->stats, N_FLOW_DROPPED, 1);
@@ -266,6 +270,18 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
     ring_fetch(&later->said);  /* the ring is larger than the caches: a line to write comes from memory */
     ring_fetch(&later->said.number);
+    return place;
+}
+
+/* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
+static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in, uint8_t kind)
+{
+    uint64_t number = note->of.weight ? ++f->number[note->of.worker] : 0;
+    telemetry_record *place = note->of.weight ? flow_slot(c, f) : NULL;
+    if (__builtin_expect(!place, 0)) {
+        if (!(note->of.known & KNOWN_SPAN)) return NULL;
+        place = &f->unlogged;
+    }
     if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
     r->of = note->of;
@@ -291,6 +307,12 @@ __attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, c
     if (!size || !content_copy(v, block, 0, state, (uint32_t) size, CONTENT_HOPS)) return 0;
     amqp_octets condition = outcome_condition(state, (size_t) size);
     return condition.size && condition.size <= TELEMETRY_TEXT ? flow_name(f, condition.at, condition.size) : 0;
+}
+
+/* Makes a span of a record that is complete, if its trace is sampled. */
+static inline void flow_span(const core_flow *f, const telemetry_said *r)
+{
+    if (__builtin_expect(r->of.known & KNOWN_SPAN, 0)) telemetry_write_span(&f->view, (const telemetry_record *) r);
 }
 
 static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool done, bool dropped)
@@ -331,9 +353,11 @@ __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out 
     r->sent = sent;
     if (outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, sent > in->arrived ? sent : in->arrived);
     if (outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
-    if (!heard) return;
-    if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
-    r->starved = f->starved;
+    if (heard) {
+        if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
+        r->starved = f->starved;
+    }
+    flow_span(f, r);
 }
 
 /* Records that a message goes to nobody; `to`: the receiver that is too far behind, NULL: there is none. */
@@ -350,6 +374,7 @@ __attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const cor
     r->of.outcome = outcome;
     if (!(in->flags & IN_PRESETTLED)) r->settled = flow_later(c->now, in->arrived);
     if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
+    flow_span(f, r);
 }
 
 /* Keeps what a worker reports in its last record of a copy. */

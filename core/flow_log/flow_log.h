@@ -29,8 +29,11 @@ typedef struct {               /* of a place for a link */
 typedef struct core_flow {
     telemetry_view view;
     telemetry_producer ring;
-    uint32_t every, generation;    /* one of `every` deliveries is recorded */
+    uint32_t every, generation;    /* one of `every` deliveries is recorded; 0: none */
     uint32_t asked;            /* `every` while the recorder keeps up */
+    uint64_t spans;            /* spans are made of traces whose low octets are up to this; 0: of none */
+    bool unflagged;            /* also of those that their sender does not sample */
+    telemetry_record unlogged; /* the record of a span alone */
     core_note *note;           /* by the index of the core_in */
     uint32_t note_room;
     uint64_t number[ROUTERD_MAX_WORKERS + 1];

@@ -34,9 +34,15 @@ cdef class Telemetry:
 
     def record(self, uint32_t every) -> None:
         """Record one of ``every`` deliveries, fewer while the recorder lags; 0 records none."""
-        if every:
-            self.flow.every = self.flow.asked = every
-        self.forwarder.core.flow = self.flow if every else NULL
+        self.flow.every = self.flow.asked = every
+        self.forwarder.core.flow = self.flow if every or self.flow.spans else NULL
+
+    def trace(self, uint64_t low, bint flagged) -> None:
+        """Make spans of traces whose low eight octets are at most ``low``, with ``flagged`` only of those with the sampled
+        flag; 0 makes none."""
+        self.flow.spans = low
+        self.flow.unflagged = not flagged
+        self.forwarder.core.flow = self.flow if self.flow.asked or low else NULL
 
     def publish(self) -> None:
         """Publish the records to the recorder."""

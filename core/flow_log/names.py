@@ -1,4 +1,4 @@
-"""Names of links and addresses in the flow log, kept in step with them while it is on (docs/flow-log.md)."""
+"""Names of links and addresses in the flow log and in spans, kept in step with them while either is on."""
 
 from typing import Final
 
@@ -12,12 +12,13 @@ from core.links.plane import Plane
 from shm.contract.flow_log.schema import LINK_KINDS
 from shm.contract.flow_log.setup import SetFlowLog
 from shm.contract.payloads import Detach
+from shm.contract.tracing import SetTracing
 
 _KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
 
 
 class FlowLog(Plane):
-    """The core's part of the flow log. The recorder reads the records from ``base.memory.flow``."""
+    """The core's part of flow log and tracing. Recorder and exporter read the records from ``base.memory.flow``."""
 
     def __init__(self, base: Base) -> None:
         self._telemetry = Telemetry(
@@ -25,22 +26,29 @@ class FlowLog(Plane):
         )
         self._base = base
         self._every = 0
+        self._traces = 0
+        self._on = False
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses by key
         base.addresses.watchers.append(self._watch)
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Record one of ``sampling`` deliveries, or none if it is 0."""
-        if not isinstance(change, SetFlowLog):
-            return
-        every = change.flow.sampling
-        before, self._every = self._every, every
-        if every and not before:
+        """Record one of ``sampling`` deliveries, make spans of one of ``sampling`` traces; 0: of none."""
+        match change:
+            case SetFlowLog(flow):
+                self._every = flow.sampling
+            case SetTracing(tracing):
+                self._traces = tracing.low
+                self._telemetry.trace(tracing.low, tracing.sampled_only)
+            case _:
+                return
+        before, self._on = self._on, bool(self._every or self._traces)
+        if self._on and not before:
             for address in self._base.addresses.entries():
                 self._watch(address, True)
             for link in self._base.links.entries():
                 self.attached(link)
-        self._telemetry.record(every)
+        self._telemetry.record(self._every)
 
     def close(self) -> None:
         """Publish the last records."""
@@ -48,7 +56,7 @@ class FlowLog(Plane):
 
     def attached(self, link: Link) -> None:
         """Name a link."""
-        if not self._every or link.identity in self._links:
+        if not self._on or link.identity in self._links:
             return
         connection = self._base.connections.find(link.worker, link.connection)
         names = [self._name(text) for text in (connection.container if connection else "", link.routed)]
@@ -74,7 +82,7 @@ class FlowLog(Plane):
         """Name a new address, and forget one that is gone."""
         if not there:
             self._telemetry.forget(self._named.pop(address.key, 0))
-        elif self._every and address.key not in self._named:
+        elif self._on and address.key not in self._named:
             name = self._named[address.key] = self._name(spelling(address.key))
             self._telemetry.name_address(address.handle, name)
 

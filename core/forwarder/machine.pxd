@@ -180,6 +180,8 @@ cdef extern from "core/flow_log/flow_log.h" nogil:
     ctypedef struct core_flow:
         telemetry_producer ring
         uint32_t every, asked
+        uint64_t spans
+        bint unflagged
 
 cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     ctypedef struct core_stalled:

@@ -22,6 +22,7 @@ from core.rmr import planes as route_tables
 from core.source_routes.route_workers import RouteWorkers
 from shm.contract.control import SetLinkRoutes, SetRouting, SetSourceRoutes, SetTables, Setup
 from shm.contract.flow_log.setup import SetFlowLog
+from shm.contract.tracing import SetTracing
 
 if TYPE_CHECKING:
     from core.process.router import Core
@@ -46,6 +47,7 @@ def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:
     return (
         SetSourceRoutes(setup.source_routes),
         SetFlowLog(setup.flow),
+        SetTracing(setup.tracing),
         SetRouting(setup.routing),
         SetLinkRoutes(setup.link_routes),
         SetTables(setup.tables),

@@ -30,6 +30,7 @@ from routerd.config.rules.route_tables import check_route_tables
 from routerd.config.rules.route_workers import check_route_workers
 from routerd.config.rules.security import check_security
 from routerd.config.rules.support import check_support
+from routerd.config.rules.tracing import check_tracing
 
 _ID_ALPHABET = string.ascii_letters + string.digits + "_"
 _ID_LENGTH = 15
@@ -100,6 +101,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_protocols(checked),
         *check_route_workers(checked),
         *check_flow_log(checked),
+        *check_tracing(checked),
         *check_security(checked),
         *check_doors(checked),
         *check_auth_services(checked),

@@ -263,6 +263,10 @@ CONNECTION: Final = _family(
 HTTP_ANSWERS: Final = _family("counter", "http_responses", "Answers of the exporter, by HTTP status", "code")
 HTTP_REFUSED: Final = _family("counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason")
 
+SPANS: Final = _family(
+    "counter", "trace_spans", "Spans of sampled traces: sent, refused by the collector, or lost before", "result"
+)
+
 # qdrouterd's names for the same numbers, for its dashboards. Its gauges whose names end in `_total` are not
 # here: Prometheus reserves that ending for counters.
 QDR: Final[dict[str, tuple[str, ...]]] = {
@@ -299,6 +303,6 @@ def catalogue() -> list[Metric]:
         LISTENER_UP, LISTENER_ACCEPTING, LISTENER_CONNECTIONS,
         WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,
         CONNECTOR_UP, CONNECTOR_FAILURES, CONNECTOR_ERROR, ROUTER_REACHABLE, ROUTER_COST, CONNECTION,
-        HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
+        HTTP_ANSWERS, HTTP_REFUSED, SPANS, *(qdr(name) for name in QDR),
     ]  # fmt: skip
     return list({metric.name: metric for metric in named}.values())

@@ -76,7 +76,7 @@ class Families:
 class Collector:
     """Collects a router's metrics; with ``connections`` also the newest connections.
 
-    ``http`` are the open connections of the exporter's own listeners, by name.
+    ``http`` are the open connections of the exporter's own listeners, by name, ``spans`` those of traces by result.
     """
 
     observer: Observer
@@ -85,6 +85,7 @@ class Collector:
     refused: Mapping[str, int]
     connections: bool = False
     http: Mapping[str, int] = field(default_factory=dict)
+    spans: Mapping[str, int] = field(default_factory=dict)
 
     def collect(self) -> Iterator[Family]:
         """Yield all families; prometheus_client calls this for each scrape."""
@@ -109,6 +110,8 @@ class Collector:
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self.refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
+        for result, count in self.spans.items():
+            families.add(catalogue.SPANS, count, result=result)
         families.add(number("failures").metric, failures.number, process=Role.EXPORTER)
         _as_qdrouterd(families, [*(state.page for state in states), *former])
         if self.connections:

@@ -15,9 +15,11 @@ from routerd.exporter.observer import Observer
 from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
 from routerd.exporter.tls import Secured
+from routerd.exporter.tracing import Tracing
 from shm.contract.channel import Channel
 from shm.contract.control import Alive, Exit, ListenerSetup, Ready, SetListeners, Setup, StopAccepting
-from shm.memory.observer import SharedView
+from shm.contract.tracing import SetTracing
+from shm.memory.observer import SharedView, spans
 from shm.memory.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
@@ -31,16 +33,18 @@ def run(setup: Setup, channel: Channel) -> None:
     server = Server()
     identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.generation)
     observer = Observer(SharedView(setup.segments), time.monotonic)
-    pages = Pages(observer, identity, server.answered, server.refused, server.by_listener)
+    tracing = Tracing(spans(setup.segments, later=setup.generation > 1), setup.router_id, setup.version)
+    pages = Pages(observer, identity, server.answered, server.refused, server.by_listener, tracing.counts)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
     _look(observer)  # an exporter that cannot read shared memory is not ready
+    tracing.configure(setup.tracing)
     channel.send(Ready(os.getpid()))
-    serve(server, pages, observer, channel)
+    serve(server, pages, observer, tracing, channel)
     server.close()
 
 
-def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) -> None:
+def serve(server: Server, pages: Pages, observer: Observer, tracing: Tracing, channel: Channel) -> None:
     """Run turns until the supervisor sends Exit."""
     due = 0.0
     while True:
@@ -49,6 +53,7 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
             due = now + TICK_SECONDS
             channel.send(Alive())
             _look(observer)
+            tracing.step(now)
         server.turn(now, max(0.0, due - now))
         while (message := channel.receive()) is not None:
             match message:
@@ -56,6 +61,8 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
                     return
                 case SetListeners(listeners):
                     _listen(server, pages, listeners, channel.take_descriptors())
+                case SetTracing(setup):
+                    tracing.configure(setup)
                 case StopAccepting():
                     observer.stopping = True  # clients want health and metrics to the end
                 case _:

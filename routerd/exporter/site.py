@@ -62,6 +62,7 @@ class Pages:
     answered: Counter[int]
     refused: Counter[str]
     http: Callable[[], dict[str, int]] = dict  # open connections of the exporter's listeners, by name
+    spans: Callable[[], dict[str, int]] = dict  # spans by what became of them
 
     def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
         """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
@@ -95,7 +96,8 @@ class Pages:
         names = request.parameters.get("name[]")
         registry = CollectorRegistry(auto_describe=bool(names))  # selection needs the names
         wanted = request.parameters.get("connections", ["0"])[-1] not in ("", "0", "no")
-        registry.register(Collector(self.observer, self.identity, self.answered, self.refused, wanted, self.http()))
+        counted = self.http(), self.spans()
+        registry.register(Collector(self.observer, self.identity, self.answered, self.refused, wanted, *counted))
         encode, content_type = choose_encoder(request.accept)
         if names:
             return Answer(encode(registry.restricted_registry(names)), content_type)

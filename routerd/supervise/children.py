@@ -287,7 +287,7 @@ class Children:
 
     def _startable(self) -> list[Place]:
         """Return the vacant places that wait only for their back-off."""
-        wanted = ((self.exporter, self._blueprint.serves_http), (self.recorder, self._blueprint.records))
+        wanted = ((self.exporter, self._blueprint.exports), (self.recorder, self._blueprint.records))
         more = [place for place, is_wanted in wanted if is_wanted and place.child is None]
         return [*self._startable_routing(), *(more if self.operational else [])]
 

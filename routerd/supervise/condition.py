@@ -26,5 +26,5 @@ def _trouble(place: Place, now: float) -> str:
 
 
 def _is_wanted(place: Place, blueprint: Blueprint) -> bool:
-    wanted = {Role.EXPORTER: blueprint.serves_http, Role.RECORDER: blueprint.records}
+    wanted = {Role.EXPORTER: blueprint.exports, Role.RECORDER: blueprint.records}
     return wanted.get(place.role, True)

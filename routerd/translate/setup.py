@@ -11,6 +11,7 @@ from routerd.config import Config, Log, Router
 from routerd.config.entities.flow_log import FlowLog
 from routerd.config.entities.policy import Vhost
 from routerd.config.entities.routing import Address, LinkRoute
+from routerd.config.entities.tracing import Tracing
 from routerd.config.entities.transport import AuthServicePlugin, Connector, SslProfile, failover_places
 from routerd.config.formats.source import words
 from routerd.machine.confidential import resolved
@@ -33,6 +34,7 @@ from shm.contract.security import PolicySetup
 from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.structs import same
 from shm.contract.tables import TableSetup
+from shm.contract.tracing import SetTracing, TracingSetup
 from shm.memory.space import MIB
 
 ROUTING = (Role.CORE, Role.WORKER)  # roles that handle messages
@@ -42,6 +44,7 @@ ROLES: Final = {
     "tables": ROUTING,
     "source_routes": ROUTING,
     "flow": (*ROUTING, Role.RECORDER),
+    "tracing": (*ROUTING, Role.EXPORTER),
     "routing": (Role.CORE,),
     "link_routes": (Role.CORE,),
 }
@@ -50,6 +53,7 @@ REPLACING: Final = {
     "logs": control.SetLogs, "listeners": control.SetListeners, "connectors": control.SetConnectors,
     "policy": control.SetPolicy, "tables": control.SetTables, "source_routes": control.SetSourceRoutes,
     "flow": SetFlowLog, "routing": control.SetRouting, "link_routes": control.SetLinkRoutes,
+    "tracing": SetTracing,
 }  # fmt: skip
 HOUR: Final = 3600
 
@@ -73,13 +77,14 @@ class Blueprint(msgspec.Struct, frozen=True):
     routing: Routing = Routing()
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     flow: FlowLogSetup = FlowLogSetup()
+    tracing: TracingSetup = TracingSetup()
     tables: list[TableSetup] = []
     management: Management | None = None
 
     @property
-    def serves_http(self) -> bool:
+    def exports(self) -> bool:
         """Whether the router needs an exporter."""
-        return any(one.listener.http for one in self.listening)
+        return bool(self.tracing.endpoint) or any(one.listener.http for one in self.listening)
 
     @property
     def records(self) -> bool:
@@ -204,6 +209,7 @@ def blueprint(
         routing=routing(config, identities),
         source_routes=source_routes(config, identities),
         flow=next(map(_flow, config.of(FlowLog)), FlowLogSetup()),
+        tracing=next((same(one, TracingSetup) for one in config.of(Tracing)), TracingSetup()),
         tables=tables(config),
         management=management(config, identities),
     )

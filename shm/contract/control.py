@@ -12,6 +12,7 @@ from shm.contract.routing import NetworkSetup, Routing
 from shm.contract.security import PolicySetup, ServiceSetup, TlsSetup
 from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.tables import TableSetup
+from shm.contract.tracing import SetTracing, TracingSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
 
@@ -179,6 +180,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     resumable_link_routes: bool = True
     flow: FlowLogSetup = FlowLogSetup()
+    tracing: TracingSetup = TracingSetup()
     tables: list[TableSetup] = []  # for core and workers
     presenting: list[int] = []  # for the core: workers that outlived the core before and will resync
     known_failures: list[str] = []  # kinds of death that the log has shown in full already
@@ -381,7 +383,7 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
 ToChild = (
     Setup | StopAccepting | CloseConnections | Exit
     | SetLogs | SetListeners | SetConnectors | SetPolicy | SetFlowLog
-    | SetAddresses | ChangeAddresses | SetRouting | SetLinkRoutes | SetSourceRoutes | SetTables
+    | SetAddresses | ChangeAddresses | SetRouting | SetLinkRoutes | SetSourceRoutes | SetTables | SetTracing
     | SetManagement | ChangeManagement | ChangeReply
     | WorkerGone | WorkerAdded | CoreGone | CoreBack
 )  # fmt: skip

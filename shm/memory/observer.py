@@ -121,6 +121,16 @@ class SharedView:
         return self._shown
 
 
+def spans(prefix: str, later: bool = False) -> native.SpanReader:
+    """Return a reader of a router's spans, with ``later`` of those made from now on. Raises ``SegmentError``."""
+    name = Names(prefix).flow
+    memory, _ = _map(name)
+    try:
+        return native.SpanReader(memory, later)
+    except ValueError as error:
+        raise SegmentError(f"{name} cannot be used: {error}; restart the router") from None
+
+
 def _workers(first: int, behind: int) -> list[str]:
     return [process_name(Role.WORKER, i) for i in range(first, behind)]
 

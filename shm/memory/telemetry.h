@@ -1,13 +1,15 @@
-/* Telemetry: the core's records of deliveries for the recorder, which writes them to the flow log.
+/* Telemetry: the core's records of deliveries for the recorder, which writes them to the flow log, and for the
+ * exporter, which sends those of sampled traces as spans.
  *
- *   | header | ring of records of 192 bytes: core -> recorder | names: texts that records refer to | links |
+ *   | header | ring of records of 192 bytes: core -> recorder | names: texts that records refer to | links | spans |
  *
  * The ring follows the rules of ring.h, with one difference: the core drops and counts a record that finds it full.
  * Each record has a number, so a dropped one leaves a gap.
  *
  *   role      writes                      reads
- *   core      records, head, names, links tail
- *   recorder  tail                        all else
+ *   core      all but tail                tail
+ *   recorder  tail                        records, head, names, links
+ *   exporter  nothing                     spans, names, links
  *
  * The recorder moves the tail after its spool has the records (spool.py), so the ring keeps what a killed recorder has
  * not written.
@@ -15,6 +17,9 @@
  * The id of a name or link is its place and the number of earlier uses of that place: id = place | uses << 16.  A place
  * is reused only after all others, so an id in a record stays valid for long. A reader that finds another id knows that
  * the name is gone.  Prohibited: changing a text while its id is valid; the core waiting for the recorder.
+ *
+ * Span n stands at place n - 1, modulo TELEMETRY_SPANS, under its number.  The core overwrites the oldest one whether
+ * the exporter has read it or not; the exporter knows from the numbers what it has missed.
  */
 #ifndef ROUTERD_SHM_TELEMETRY_H
 #define ROUTERD_SHM_TELEMETRY_H
@@ -29,6 +34,7 @@
 #define TELEMETRY_RECORDS (1u << 17)   /* a second of 130,000 deliveries: 24 MiB, touched when the flow log is on */
 #define TELEMETRY_NAMES (1u << 15)
 #define TELEMETRY_LINKS (1u << 16)
+#define TELEMETRY_SPANS (1u << 14)     /* 4 MiB, touched when spans are made */
 #define TELEMETRY_TEXT 248u            /* octets of a name; a longer name is cut and ends in a hash of the whole */
 
 enum telemetry_kind { FLOW_DELIVERY = 0, FLOW_DROP = 2 };      /* KINDS of shm/contract/flow_log/schema.py */
@@ -85,10 +91,16 @@ enum telemetry_known {         /* the optional values of a record that are valid
     KNOWN_TRACE = 4,           /* in `more`: trace and span */
     KNOWN_TRANSACTION = 8,
     KNOWN_ROUTE = 16,          /* onward and back */
-    KNOWN_OWNER = 32           /* a route table chose its receiver by the managed entity's owner */
+    KNOWN_OWNER = 32,          /* a route table chose its receiver by the managed entity's owner */
+    KNOWN_SPAN = 64            /* its trace is sampled: a span is made of it */
 };
 
 #define KNOWN_MORE (KNOWN_TRACE | KNOWN_TRANSACTION | KNOWN_ROUTE)
+
+typedef struct {
+    _Alignas(64) _Atomic uint64_t number;      /* from 1; 0: there is none, or it is being replaced */
+    telemetry_record of;
+} telemetry_span;
 
 typedef struct {
     _Atomic uint32_t id;       /* 0: there is none, or it is being replaced */
@@ -112,12 +124,13 @@ typedef struct {
     _Alignas(64) _Atomic uint64_t tail;
     _Alignas(64) _Atomic uint64_t dropped;     /* records of the current core without room */
     uint64_t padding[7];
-    uint8_t rest[4096 - 4 * 64];
+    _Atomic uint64_t spans;    /* the number of the last one */
+    uint8_t rest[4096 - 4 * 64 - 8];
 } telemetry_header;
 
 _Static_assert(sizeof(telemetry_message) == 64 && sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192,
                "a record is three cache lines, of which most need two");
-_Static_assert(sizeof(telemetry_name) == 256, "a name is four");
+_Static_assert(sizeof(telemetry_name) == 256 && sizeof(telemetry_span) == 256, "a name is four, and so is a span");
 _Static_assert(sizeof(telemetry_link) == 32, "two links are one");
 _Static_assert(sizeof(telemetry_header) == 4096, "the ring begins at a page");
 
@@ -126,13 +139,14 @@ typedef struct {               /* where the parts stand */
     telemetry_record *record;
     telemetry_name *name;
     telemetry_link *link;
+    telemetry_span *span;
 } telemetry_view;
 
 static inline size_t telemetry_bytes(void)
 {
     return sizeof(telemetry_header) + (size_t) TELEMETRY_RECORDS * sizeof(telemetry_record)
            + (size_t) TELEMETRY_NAMES * sizeof(telemetry_name)
-        + (size_t) TELEMETRY_LINKS * sizeof(telemetry_link);
+        + (size_t) TELEMETRY_LINKS * sizeof(telemetry_link) + (size_t) TELEMETRY_SPANS * sizeof(telemetry_span);
 }
 
 static inline telemetry_view telemetry_at(void *base)
@@ -141,6 +155,7 @@ static inline telemetry_view telemetry_at(void *base)
     v.record = (telemetry_record *) (v.header + 1);
     v.name = (telemetry_name *) (v.record + TELEMETRY_RECORDS);
     v.link = (telemetry_link *) (v.name + TELEMETRY_NAMES);
+    v.span = (telemetry_span *) (v.link + TELEMETRY_LINKS);
     return v;
 }
 
@@ -237,7 +252,18 @@ static inline void telemetry_write_link(telemetry_link *l, uint32_t id, uint32_t
     atomic_store_explicit(&l->id, id, memory_order_release);
 }
 
-/* ---- the recorder reads ---- */
+static inline void telemetry_write_span(const telemetry_view *v, const telemetry_record *of)
+{
+    uint64_t number = atomic_load_explicit(&v->header->spans, memory_order_relaxed) + 1;
+    telemetry_span *s = &v->span[(number - 1) & (TELEMETRY_SPANS - 1)];
+    atomic_store_explicit(&s->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);     /* as above: partner telemetry_read_span */
+    s->of = *of;
+    atomic_store_explicit(&s->number, number, memory_order_release);
+    atomic_store_explicit(&v->header->spans, number, memory_order_release);
+}
+
+/* ---- the recorder and the exporter read ---- */
 
 typedef struct {
     telemetry_view view;
@@ -297,6 +323,17 @@ static inline bool telemetry_read_link(const telemetry_view *v, uint32_t id, tel
     to->kind = l->kind;
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&l->id, memory_order_relaxed) == id && to->kind <= FLOW_LOCAL;
+}
+
+/* Copies a span; false: another one has its place. */
+static inline bool telemetry_read_span(const telemetry_view *v, uint64_t number, telemetry_record *to)
+{
+    const telemetry_span *s = &v->span[(number - 1) & (TELEMETRY_SPANS - 1)];
+    if (atomic_load_explicit(&s->number, memory_order_acquire) != number) return false;
+    *to = s->of;
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&s->number, memory_order_relaxed) == number
+           && to->said.of.kind <= FLOW_DROP && to->said.of.outcome <= FLOW_DROPPED;
 }
 
 #endif

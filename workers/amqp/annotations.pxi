@@ -16,7 +16,7 @@ cdef class AnnotatingPump:
         self.identity.length = len(name)
 
     def extract(self, bint messages, bint transactions):
-        """Set what the worker extracts from each message for the flow log."""
+        """Set what the worker extracts from each message for flow log and tracing."""
         self.p.extracts = (EXTRACT_MESSAGES if messages else 0) | (EXTRACT_TRANSACTIONS if messages and transactions else 0)
 
     def connection_annotations(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):

@@ -22,6 +22,7 @@ from routerd.config.entities.routing import (
     LinkRouteState,
 )
 from routerd.config.entities.source_routes import RouteWorker, RouteWorkerState, SourceRoutes
+from routerd.config.entities.tracing import Tracing
 from routerd.config.entities.transport import AuthServicePlugin, Connector, ConnectorState, Listener, SslProfile
 from routerd.config.formats.source import camel_case
 
@@ -92,6 +93,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(RouteWorker, RouteWorkerState, operations=_CREATE_DELETE),
     _type(SourceRoutes, singleton=True),
     _type(FlowLog, singleton=True, operations=("CREATE", "UPDATE", "DELETE")),
+    _type(Tracing, singleton=True),
     _type(Console, singleton=True),
 )
 USER_GROUP = _type(UserGroup)

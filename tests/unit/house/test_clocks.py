@@ -32,6 +32,7 @@ TELLS_IT = {
     "shm/memory/segment.py": "the flow log tells the lives of a router apart by when they began",
     "routerd/exporter/collector.py": "Prometheus is told when the network changed last",
     "routerd/exporter/observer.py": "Prometheus is told when processes were started",
+    "routerd/exporter/tracing.py": "spans have it",
     "routerd/exporter/status.py": "the live page shows it",
 }
 

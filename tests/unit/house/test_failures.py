@@ -21,6 +21,7 @@ from core.management.service import Service
 from core.rmr.active.intake import Feed, Intake, Values
 from core.rmr.managers.manager_sessions import ManagerSessions
 from routerd.exporter.server import Connection, Server
+from routerd.exporter.tracing import Tracing
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
 from shm.contract import failures as module
@@ -28,6 +29,7 @@ from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import TRACEBACKS, Failures, failures, start_thread, watch_process
 from shm.contract.flow_log.setup import FlowLogSetup
 from shm.contract.payloads import Attach, Close, ConnectionOpened, Detach
+from shm.contract.tracing import TracingSetup
 from tests.support.beds.local import Bed
 from tests.support.beds.logins import Home
 from tests.support.beds.recorder_desk import Desk
@@ -159,12 +161,22 @@ def stacks(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
     return lambda: enabled == [True]
 
 
+def tracing(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
+    """The next spans are sent."""
+    reader: Any = SimpleNamespace(lost=0)
+    one, turns = Tracing(reader, "me", "1"), []
+    monkeypatch.setattr(one, "turn", once(lambda: turns.append(1) or LONG))
+    one.configure(TracingSetup("http://127.0.0.1:1/", 1))
+    return lambda: bool(turns)
+
+
 PLANTED = {
     ("workers/control/logins.py", "logins"): logins,
     ("core/rmr/active/intake.py", "tables"): tables,
     ("core/management/service.py", "management"): management,
     ("workers/control/lookup.py", "lookup"): lookup,
     ("routerd/recorder/main.py", "flow log"): flow_log,
+    ("routerd/exporter/tracing.py", "tracing"): tracing,
     ("routerd/process.py", "stacks"): stacks,
 }
 # Threads that need no `start_thread`: what they raise, their caller gets.

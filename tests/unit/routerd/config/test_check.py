@@ -360,3 +360,16 @@ def test_a_flow_log_needs_what_writes_it(monkeypatch: pytest.MonkeyPatch) -> Non
     (mistake,) = told(router() + "flowLog {\n directory: /flows\n}\n")
     assert "which is not installed: on Debian install routerd-flowlog, elsewhere give pip 'routerd[flowlog]'" in mistake
     assert told(router()) == []
+
+
+def test_tracing_needs_what_sends_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routerd.config.rules.tracing.find_spec", lambda name: None)
+    (mistake,) = told(router() + "tracing {\n endpoint: http://a/\n}\n")
+    assert "which is not installed: on Debian install routerd-tracing, elsewhere give pip 'routerd[tracing]'" in mistake
+
+
+@pytest.mark.parametrize("url", ["a:1", "ftp://a/", "http://", "http://a:x/", "http://[::/", "http://a:70000/"])
+def test_spans_go_to_a_url(url: str) -> None:
+    (mistake,) = told(router() + f"tracing {{\n endpoint: {url}\n}}\n")
+    assert "is no URL of HTTP; give one such as http://127.0.0.1:4318/v1/traces" in mistake
+    assert told(router() + "tracing {\n endpoint: https://[::1]:4318/v1/traces\n}\n") == []

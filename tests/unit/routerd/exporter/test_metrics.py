@@ -55,7 +55,7 @@ def segments() -> Iterator[segment.Segments]:
 def scrape(segments: segment.Segments, http: dict[str, int] | None = None, **parameters: list[str]) -> Answer:
     observer = Observer(SharedView(segments.names.prefix), time.monotonic)
     accept = "".join(parameters.pop("accept", []))
-    pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1), lambda: http or {})
+    pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1), lambda: http or {}, lambda: {"sent": 3})
     return pages.metrics(Request("/metrics", parameters, accept))
 
 
