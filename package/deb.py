@@ -36,7 +36,14 @@ NEXT: Final = f"{sys.version_info.major}.{sys.version_info.minor + 1}"
 HOME: Final = "opt/routerd"
 SITE: Final = f"{HOME}/lib/python{PYTHON}/site-packages"
 NOT_NEEDED: Final = {"INSTALLER", "REQUESTED", "direct_url.json"}
-SCRIPT: Final = "#!/{home}/bin/python3\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+SCRIPT: Final = """#!/{home}/bin/python3
+import sys
+
+from {module} import main
+
+if __name__ == "__main__":  # the clients of `routerd bench` are processes that read this file, too
+    sys.exit(main())
+"""
 PROGRAMS: Final = {"routerd": "routerd.__main__", "qdrouterd": "routerd.qdrouterd"}
 COMPLETIONS: Final = {
     "bash": "usr/share/bash-completion/completions/routerd",

@@ -22,6 +22,7 @@ from shm.contract.numbers import whole
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
 from shm.memory.segment import DIRECTORY, SegmentError
+from shm.memory.space import segments
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
@@ -47,7 +48,7 @@ class Found(msgspec.Struct, frozen=True):
 
 def running() -> list[Found]:
     """Return the routers on this machine whose shared memory this user may open."""
-    matches = filter(None, map(_CONTROL.fullmatch, sorted(os.listdir(DIRECTORY))))
+    matches = filter(None, map(_CONTROL.fullmatch, segments()))
     return [Found(one["id"], int(one["pid"])) for one in matches if _lives(DIRECTORY / one.string)]
 
 

@@ -3,6 +3,7 @@
 A container sees all processors and all memory of its machine; only the control group says what it may use.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -49,7 +50,7 @@ def _settings(name: str, groups: Path, membership: Path) -> Iterator[str]:
     """Yield a setting of the group and of its parents, where it is set."""
     lines: list[str] = []
     with suppress(OSError):
-        lines = membership.read_text().splitlines()
+        lines = os.fsdecode(membership.read_bytes()).splitlines()  # a group's name is any octets
     for line in lines:
         if line.startswith("0::"):
             place = groups / line[len("0::") :].lstrip("/")

@@ -5,6 +5,7 @@ Documentation/ABI/testing/sysfs-devices-system-cpu, sysfs-devices-node and clock
 """
 
 import os
+import re
 import resource
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -18,6 +19,7 @@ from routerd.config.entities.router import Router
 from routerd.machine.allowance import MIB, cpu_limit, memory_limit, too_little
 from routerd.machine.descriptors import LEAST
 from routerd.machine.pinning import ranges
+from shm.contract.numbers import whole
 from shm.memory.space import DIRECTORY, SegmentError, check_space
 
 MANY_DESCRIPTORS: Final = 65_536  # what a worker can have connections (docs/operations.md, Limits)
@@ -25,6 +27,7 @@ BACKLOG: Final = 1_024  # connections that may wait to be accepted; fewer are lo
 STOLEN: Final = 0.02  # part of the time since the start that other virtual machines took
 FAST_CLOCKS: Final = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"}
 STRICT_OVERCOMMIT: Final = 2
+CPUS: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 class Verdict(StrEnum):
@@ -59,8 +62,7 @@ class Machine:
 
     def number(self, path: str) -> int | None:
         """Return the number that a file holds, or None."""
-        text = self.text(path)
-        return int(text) if text.isdecimal() else None
+        return whole(self.text(path))
 
     def paths(self, pattern: str) -> list[str]:
         """Return the paths, relative to the root, that match a pattern."""
@@ -153,17 +155,18 @@ def _nodes(router: Router, machine: Machine, usable: Collection[int]) -> Finding
 
 
 def cpu_list(text: str) -> set[int]:
-    """Return the CPUs of a list such as ``0-3,8`` (cpuset(7), List format)."""
+    """Return the CPUs of a list such as ``0-3,8`` (cpuset(7), List format); what is no such list names none."""
     cpus: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
+    for part in text.split(","):
+        if (found := CPUS.fullmatch(part)) is not None:
+            cpus |= set(range(int(found[1]), int(found[2] or found[1]) + 1))
     return cpus
 
 
 def _stolen(machine: Machine) -> Finding:
     """Compare what other virtual machines took with all time since the start (proc_stat(5), steal)."""
-    fields = [int(field) for field in machine.text("proc/stat").partition("\n")[0].split()[1:9]]
+    line = machine.text("proc/stat").partition("\n")[0]
+    fields = [whole(field) or 0 for field in line.split()[1:9]]
     part = fields[7] / max(1, sum(fields)) if len(fields) > 7 else 0.0
     found = f"other virtual machines took {part:.1%} of this machine's time since its start"
     if part < STOLEN:
@@ -211,7 +214,7 @@ def _overcommit(machine: Machine) -> Finding:
 
 
 def _swap(machine: Machine) -> Finding:
-    areas = [line.split()[0] for line in machine.text("proc/swaps").splitlines()[1:]]
+    areas = [line.split()[0] for line in machine.text("proc/swaps").splitlines()[1:] if line.strip()]
     if not areas:
         return Finding("swap", Verdict.OK, "off")
     remedy = (

@@ -14,6 +14,14 @@ class SegmentError(Exception):
     """Shared memory cannot be created or attached."""
 
 
+def segments() -> list[str]:
+    """Return the names of all segments of shared memory on this machine, sorted; none where it has no such folder."""
+    try:
+        return sorted(os.listdir(DIRECTORY))
+    except FileNotFoundError:
+        return []
+
+
 def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
     """Raise SegmentError unless there is room for ``workers`` workers, of which ``has`` exist already.
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from shm.memory.segment import DIRECTORY, remove_file
 from shm.memory.snapshot_store import PATTERN
+from shm.memory.space import segments
 
 _MEMBER: Final = re.compile(rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core")
 
@@ -14,7 +15,7 @@ _MEMBER: Final = re.compile(rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|
 def sweep() -> list[str]:
     """Remove what dead routers left in /dev/shm and return the file names; live routers' files stay."""
     families: dict[str, list[str]] = {}
-    for name in sorted(os.listdir(DIRECTORY)):
+    for name in segments():
         if (match := _MEMBER.fullmatch(name)) is not None:
             families.setdefault(match[1] or match[2], []).append(name)
     removed = []

@@ -5,6 +5,7 @@ test_deb_service.py installs it in a Debian of its own.
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,10 +22,12 @@ FOLDERS = ("etc/logrotate.d", "etc/routerd", "opt/routerd", "usr/bin", "usr/lib/
 SCRIPTS = ("postinst", "postrm", "preinst", "prerm")
 UNITS = ("routerd.socket", "routerd.service")
 INSTANCE = "routerd@a.service"
-# A tool of the system that notes its command line; for `list-units`, the service runs.
+# A tool of the system that notes its command line; one fails, as without /proc; for `list-units`, the services run.
 STUB = """#!/bin/sh
 echo "${0##*/} $*" >>"$NOTED"
-[ "$1" != list-units ] || echo routerd.service loaded active running Router
+units="routerd.service routerd@a.service routerd@b.service"
+[ "$1" != list-units ] || printf '%s loaded active running Router\\n' $units
+[ "${0##*/}" != systemd-tmpfiles ] || exit 73
 """
 TOOLS = ("chgrp", "deb-systemd-helper", "deb-systemd-invoke", "getent", "systemctl", "systemd-sysusers",
          "systemd-tmpfiles", "userdel")  # fmt: skip
@@ -128,7 +131,7 @@ class Machine:
         """What a script of the package calls, with these arguments of dpkg."""
         self.noted.write_text("")
         text = (ROOT / "package/debian" / script).read_text()
-        text = re.sub(r"(?<![\w.}*])/(?=etc/|opt/|run/|srv/|usr/|var/)", f"{self.root}/", text)
+        text = re.sub(r"(?<![\w.}*])/(?=etc/|opt\b|run/|srv/|usr/|var/)", f"{self.root}/", text)
         environment = os.environ | {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "NOTED": str(self.noted)}
         command = ["/bin/sh", "-c", text, script, *given]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -156,7 +159,24 @@ def test_upgrade_restarts_what_runs_and_starts_nothing(machine: Machine) -> None
     machine.run("preinst", "upgrade", "0.1.0")
     calls = machine.run("postinst", "configure", "0.1.0")
     assert started(calls) == []
-    assert "deb-systemd-invoke restart routerd.service" in calls
+    restarts = [call.split()[-1] for call in calls if call.startswith("deb-systemd-invoke restart ")]
+    assert restarts == ["routerd.service", "routerd@a.service", "routerd@b.service"], "one after the other"
+
+
+def test_an_instance_whose_configuration_is_refused_keeps_running(machine: Machine) -> None:
+    """The others are restarted."""
+    (machine.root / "opt/routerd/bin/routerd").write_text('#!/bin/sh\n[ "${2##*/}" != a.conf ]\n')
+    calls = machine.run("postinst", "configure", "0.1.0")
+    restarts = [call.split()[-1] for call in calls if call.startswith("deb-systemd-invoke restart ")]
+    assert restarts == ["routerd.service", "routerd@b.service"]
+
+
+def test_a_removal_leaves_the_folder_that_was_there_before(machine: Machine) -> None:
+    """dpkg removes /opt if nothing else is in it."""
+    for action in ("remove", "purge"):
+        shutil.rmtree(machine.root / "opt")
+        machine.run("postrm", action)
+        assert [*(machine.root / "opt").iterdir()] == []
 
 
 def test_installation_after_a_removal_starts_the_router_once(machine: Machine) -> None:
@@ -218,3 +238,10 @@ def test_the_program_runs_where_it_will_stand(tree: Path) -> None:
     told = output("unshare", "--mount", "bash", "-c", code)
     assert told.startswith("routerd 0.1.0, commit ")
     assert "routerd.conf: ok (4 entities)" in told
+
+
+def test_the_programs_may_be_read_by_processes_that_they_start(tree: Path) -> None:
+    """multiprocessing runs the main module again in each, as `__mp_main__`: this must not run the command."""
+    for program in ("routerd", "qdrouterd"):
+        ran = runpy.run_path(str(tree / "opt/routerd/bin" / program), run_name="__mp_main__")
+        assert callable(ran["main"])

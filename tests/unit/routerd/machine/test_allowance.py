@@ -62,3 +62,9 @@ def test_auto_is_one_less_than_the_cpus_that_may_be_used(
     monkeypatch.setattr(values, "usable_cpus", lambda: tuple(range(8)))
     monkeypatch.setattr(values, "cpu_limit", lambda: quota)
     assert values.auto_workers() == workers
+
+
+def test_a_group_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    mount, member = group(tmp_path, "", __memory_max=str(MIB))
+    member.write_bytes(b"0::/a\xff\n")
+    assert memory_limit(mount, member) == MIB

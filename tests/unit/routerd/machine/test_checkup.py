@@ -64,6 +64,16 @@ def test_what_does_not_hurt_has_none(tmp_path: Path, name: str, files: Mapping[s
     assert (findings(tmp_path, files)[name].verdict, findings(tmp_path, files)[name].remedy) == (Verdict.OK, "")
 
 
+def test_files_with_other_content_are_no_trouble(tmp_path: Path) -> None:
+    """Containers put files of their own in the place of the kernel's."""
+    odd = ("x-y", "-", "1-", "cpu a b c d e f g h", "Filename\n\n \n", "\u0663", "9" * 5000, "\0")
+    for text in odd:
+        files = {f"{NODE}{node}/cpulist": text for node in (0, 1)}
+        files |= {f"{CPU}{cpu}/topology/thread_siblings_list": text for cpu in FOUR}
+        files |= dict.fromkeys(("proc/stat", "proc/swaps", "proc/sys/vm/overcommit_memory"), text)
+        assert {"NUMA", "SMT", "stolen time", "swap", "overcommit"} <= findings(tmp_path, files).keys()
+
+
 def test_pinned_processes_are_looked_at(tmp_path: Path) -> None:
     """Two of them on one core are told; all of them on one node are right."""
     files = {f"{CPU}{cpu}/topology/thread_siblings_list": "0-1" if cpu < 2 else "2-3" for cpu in FOUR}
@@ -88,3 +98,4 @@ def test_lists_of_cpus() -> None:
     """As cpuset(7) writes them."""
     assert cpu_list("0-2,5,7-8") == {0, 1, 2, 5, 7, 8}
     assert cpu_list("") == set()
+    assert cpu_list("x-y,3,1-") == {3}
