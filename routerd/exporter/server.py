@@ -18,6 +18,7 @@ full: then those go first that have not asked yet, in the order in which they ca
 import contextlib
 import errno
 import logging
+import resource
 import selectors
 import socket
 import ssl
@@ -51,7 +52,8 @@ from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("HTTP")
 
-MOST = 128  # open connections
+MOST = 128  # open connections, as long as there are descriptors for them, and
+SPARE = 16  # for what pages are made from
 # In one turn:
 ACCEPTED_MOST = 64  # connections
 SERVED_MOST = 64  # conversations that go on
@@ -105,6 +107,12 @@ class Answer(msgspec.Struct, frozen=True):
 Site = Callable[[Request], Answer]
 
 
+def _is_late(sock: socket.socket) -> bool:
+    """Whether no more than the spare descriptors are left: a new one is the lowest that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit != resource.RLIM_INFINITY and sock.fileno() >= limit - SPARE
+
+
 class Door(msgspec.Struct, frozen=True):
     """The settings of a listening socket."""
 
@@ -154,6 +162,7 @@ class Server:
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self._short_until = 0.0  # no client is accepted before
+        self._most = MOST  # connections for which there are descriptors
         self.answered: Counter[int] = Counter()
         self._relays = websocket.Relays(self._selector)
         self._clients = Complaints(TELL_SECONDS)
@@ -218,7 +227,7 @@ class Server:
 
     def _accept(self, listening: socket.socket, door: Door) -> None:
         for number in range(ACCEPTED_MOST):
-            full = len(self._connections) >= MOST
+            full = len(self._connections) >= self._most
             if full and not self._reading:
                 self._accept_from_all(False)
                 return
@@ -233,6 +242,8 @@ class Server:
             sock.setblocking(False)
             connection = Connection(sock, f"{address[0]}:{address[1]}", door, self._now)
             self._connections[connection] = self._converse(connection)
+            if _is_late(sock):
+                self._most = len(self._connections)
             self._reading[connection] = None
             self._due = min(self._due, connection.deadline)
             self._serve(connection)  # most have asked, or have gone, by now
@@ -246,15 +257,17 @@ class Server:
             self._accept_from_all(False)
 
     def _expire(self) -> None:
+        if not self._connections:
+            self._most = MOST
         if self._now >= self._due:
             for connection in [c for c in self._connections if self._now >= c.deadline]:
                 self._drop(connection, "slow")
             self._due = min((c.deadline for c in self._connections), default=float("inf"))
-        if not self._accepting and len(self._connections) >= MOST:
+        if not self._accepting and len(self._connections) >= self._most:
             oldest = next(iter(self._connections))
             if self._now - oldest.born >= CROWDED_SECONDS:
                 self._drop(oldest, "crowded")
-        if len(self._connections) < MOST and self._now >= self._short_until:
+        if len(self._connections) < self._most and self._now >= self._short_until:
             self._accept_from_all(True)
 
     def _answer_all(self) -> None:
