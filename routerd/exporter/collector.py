@@ -6,12 +6,14 @@ The collector keeps no counters: these are in the statistics pages of the proces
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 import msgspec
 from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.samples import Exemplar
 
 from routerd.exporter import catalogue
 from routerd.exporter.catalogue import Metric, number
@@ -26,7 +28,8 @@ from shm.statistics.stats import COUNTERS
 OTHER: Final = "(other)"  # addresses
 UNNAMED: Final = "(unnamed)"  # listeners
 # Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.
-LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
+LATENCY_SIZES: Final = range(13, 36)  # bits: 8 us to 34 s
+LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in LATENCY_SIZES)
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
 
 
@@ -49,11 +52,13 @@ class Families:
         """Add a sample; ``labels`` are all of the metric's labels by name."""
         self._family(metric).add_sample(metric.shown, {label: labels[label] for label in metric.labels}, value)
 
-    def histogram(self, metric: Metric, buckets: list[tuple[str, int]], total: float) -> None:
-        """Add a histogram: cumulative buckets by their upper bounds, and the sum of all values."""
+    def histogram(
+        self, metric: Metric, buckets: list[tuple[str, int]], total: float, exemplars: Sequence[Exemplar | None] = ()
+    ) -> None:
+        """Add a histogram: cumulative buckets by their upper bounds, the sum of all values, an exemplar per bucket."""
         family = self._family(metric)
-        for bound, count in buckets:
-            family.add_sample(f"{metric.name}_bucket", {"le": bound}, count)
+        for (bound, count), exemplar in zip_longest(buckets, exemplars):
+            family.add_sample(f"{metric.name}_bucket", {"le": bound}, count, exemplar=exemplar)
         family.add_sample(f"{metric.name}_count", {}, buckets[-1][1])
         family.add_sample(f"{metric.name}_sum", {}, total)
 
@@ -76,7 +81,8 @@ class Families:
 class Collector:
     """Collects a router's metrics; with ``connections`` also the newest connections.
 
-    ``http`` are the open connections of the exporter's own listeners, by name, ``spans`` those of traces by result.
+    ``http`` are the open connections of the exporter's own listeners, by name, ``spans`` those of traces by result, and
+    ``exemplars`` some of these by latency (`routerd.exporter.tracing`).
     """
 
     observer: Observer
@@ -86,6 +92,7 @@ class Collector:
     connections: bool = False
     http: Mapping[str, int] = field(default_factory=dict)
     spans: Mapping[str, int] = field(default_factory=dict)
+    exemplars: Mapping[int, Exemplar] = field(default_factory=dict)
 
     def collect(self) -> Iterator[Family]:
         """Yield all families; prometheus_client calls this for each scrape."""
@@ -180,6 +187,7 @@ class Collector:
             catalogue.LATENCY,
             buckets(latency, LATENCY_ENDS, lambda floor: floor * catalogue.NS),
             latency.sum * catalogue.NS,
+            [self.exemplars.get(size) for size in (*LATENCY_SIZES, LATENCY_SIZES[-1] + 1)],
         )
         families.histogram(catalogue.SIZE, buckets(size, SIZE_ENDS, lambda floor: floor - 1), size.sum)
 

@@ -34,7 +34,8 @@ def run(setup: Setup, channel: Channel) -> None:
     identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.generation)
     observer = Observer(SharedView(setup.segments), time.monotonic)
     tracing = Tracing(spans(setup.segments, later=setup.generation > 1), setup.router_id, setup.version)
-    pages = Pages(observer, identity, server.answered, server.refused, server.by_listener, tracing.counts)
+    counts = server.answered, server.refused, server.by_listener, tracing.counts, tracing.exemplars.copy
+    pages = Pages(observer, identity, *counts)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
     _look(observer)  # an exporter that cannot read shared memory is not ready

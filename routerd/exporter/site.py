@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.samples import Exemplar
 
 from routerd.exporter.collector import Collector, Identity
 from routerd.exporter.folder import file_answer
@@ -63,6 +64,7 @@ class Pages:
     refused: Counter[str]
     http: Callable[[], dict[str, int]] = dict  # open connections of the exporter's listeners, by name
     spans: Callable[[], dict[str, int]] = dict  # spans by what became of them
+    exemplars: Callable[[], dict[int, Exemplar]] = dict  # some of them by latency
 
     def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
         """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
@@ -96,7 +98,7 @@ class Pages:
         names = request.parameters.get("name[]")
         registry = CollectorRegistry(auto_describe=bool(names))  # selection needs the names
         wanted = request.parameters.get("connections", ["0"])[-1] not in ("", "0", "no")
-        counted = self.http(), self.spans()
+        counted = self.http(), self.spans(), self.exemplars()
         registry.register(Collector(self.observer, self.identity, self.answered, self.refused, wanted, *counted))
         encode, content_type = choose_encoder(request.accept)
         if names:

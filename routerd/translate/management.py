@@ -13,12 +13,7 @@ from routerd.translate.identities import NUMBERED, Identities
 from shm.contract.management import AttributeSchema, Management, TypeSchema
 from shm.contract.structs import same
 
-_LOG_DEFAULTS = {
-    "enable": "info+",
-    "includeTimestamp": True,
-    "includeSource": False,
-    "outputFile": "stderr",
-}
+_LOG_DEFAULTS = {"enable": "info+", "includeTimestamp": True, "includeSource": False, "outputFile": "stderr"}
 _KINDS = {
     "enum": "string", "port": "string", "workers": "integer", "cpus": "string", "levels": "string",
     "groups": "map",

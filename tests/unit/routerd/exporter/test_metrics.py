@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.samples import Exemplar
 
 from bench import contract
 from routerd.exporter import catalogue
@@ -57,6 +58,18 @@ def scrape(segments: segment.Segments, http: dict[str, int] | None = None, **par
     accept = "".join(parameters.pop("accept", []))
     pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1), lambda: http or {}, lambda: {"sent": 3})
     return pages.metrics(Request("/metrics", parameters, accept))
+
+
+def test_buckets_of_latency_have_exemplars_in_openmetrics(segments: segment.Segments) -> None:
+    """A scraper that does not ask for them gets none."""
+    exemplar = Exemplar({"trace_id": "0a" * 16}, 9e-6, 1.5)
+    observer = Observer(SharedView(segments.names.prefix), time.monotonic)
+    pages = Pages(observer, ME, Counter(), Counter(), exemplars=lambda: {14: exemplar, 63: exemplar})
+    asked = pages.metrics(Request("/metrics", {}, "application/openmetrics-text; version=1.0.0")).body.decode()
+    (line,) = (line for line in asked.splitlines() if "trace_id" in line)
+    assert line.startswith('routerd_delivery_latency_seconds_bucket{le="1.6384e-05"}')
+    assert line.endswith('# {trace_id="' + "0a" * 16 + '"} 9e-06 1.5')
+    assert "trace_id" not in pages.metrics(Request("/metrics", {}, "")).body.decode()
 
 
 def families(answer: Answer) -> dict[str, Metric]:

@@ -71,6 +71,18 @@ def test_a_collector_that_is_away_is_asked_ever_less(caplog: pytest.LogCaptureFi
     ]
 
 
+def test_the_newest_span_of_each_latency_class_is_an_exemplar(collector: OtlpCollector) -> None:
+    """And of those that have not ended, or before they began, none is."""
+    took = [(1000, 1), (1000, 9400), (1000, 9500), (1000, 1000)]
+    given = [(bytes((place,)) * 16, SPAN, came, 0, gone, *ONE[5:]) for place, (came, gone) in enumerate(took)]
+    one = sender(Given(*given), collector.url)
+    one.turn()
+    (exemplar,) = one.exemplars.values()
+    assert list(one.exemplars) == [14]
+    assert exemplar.labels == {"trace_id": "02" * 16, "span_id": SPAN.hex()}
+    assert exemplar.value == pytest.approx(8.5e-6)
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_statuses_that_ask_for_patience(collector: OtlpCollector, status: int) -> None:
     collector.answer = status
