@@ -111,7 +111,7 @@ class Peer {
   }
   constructor(url, login) {
     Object.assign(this, { login, rest: new Uint8Array(), senders: new Map(), waiting: new Map(), parts: [], size: 0,
-      expected: 0, received: 0, transfers: 0, deliveries: 0, address: "", container: "", closed: "", began: false });
+      expected: 0, received: 0, transfers: 0, deliveries: 0, handles: 0, address: "", container: "", closed: "", began: false });
     this.ready = new Promise((done, failed) => Object.assign(this, { done, failed }));
     this.ready.catch(() => {});
     this.timer = setTimeout(() => this.end("the router does not answer"), SECONDS * 1000);
@@ -258,6 +258,7 @@ class Peer {
     for (const [address, sender] of this.senders) {
       if (sender.remote !== handle) continue;
       this.senders.delete(address);
+      this.frame(new Described(DETACH, [uint(sender.handle), true]));
       for (const [key, one] of this.waiting) {
         if (one.address !== address) continue;
         one.failed(new Error(why));
@@ -275,7 +276,7 @@ class Peer {
     if (this.closed) return Promise.reject(new Error(this.closed));
     let sender = this.senders.get(address);
     if (!sender) {
-      const handle = this.senders.size ? Math.max(...[...this.senders.values()].map(one => one.handle)) + 1 : 1;
+      const handle = ++this.handles;
       sender = { handle, name: `ask-${handle}`, remote: -1, credit: 0, sent: 0, queue: [] };
       this.senders.set(address, sender);
       this.frame(new Described(ATTACH, [sender.name, uint(handle), false, ubyte(2), ubyte(0),
@@ -284,6 +285,7 @@ class Peer {
     return new Promise((done, failed) => {
       const late = setTimeout(() => {
         this.waiting.delete(key);
+        sender.queue = sender.queue.filter(other => other !== one); // credit that comes later is not for it
         failed(new Error("the router does not answer"));
       }, SECONDS * 1000);
       const once = act => value => { clearTimeout(late); act(value); };

@@ -85,8 +85,8 @@ async function connected() {
   peer = await opening;
 }
 async function request(operation, properties = {}, body = {}) {
+  const router = $("of").value; // as it was when this was asked for
   await connected();
-  const router = $("of").value;
   if (ruled !== router) {
     const { body: self } = await exchange(router, "READ", { type: "org.amqp.management", name: "self" }, {});
     ruled = router;
@@ -148,7 +148,7 @@ function enter(state) {
 }
 function viewTable(view) {
   const columns = [...view.columns];
-  if (view.act && mayChange) columns.splice(1, 0, ["", () => "", () => view.act[0], "text", { press: row => act(view.act[1](row)),
+  if (view.act && mayChange) columns.splice(1, 0, ["", () => "", () => view.act[0], "text", { press: row => act(row.router, view.act[1](row)),
     said: row => `${view.act[0]} ${row.identity}` }]);
   const made = new Table("rows", columns, { ask: () => watch(250) });
   made.changing = mayChange;
@@ -197,7 +197,7 @@ async function renewView() {
     where: { ...folded.where, ...only.where, ...at.where } });
   if (mine !== at || table !== rows || again || router !== $("of").value) return; // something else is wanted by now
   if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
-  rows.update(found.rows, found.total);
+  rows.update(found.rows.map(row => ({ ...row, router })), found.total); // a change is for the router whose row it is
 }
 async function renewLog() {
   const mine = at, { body } = await request("GET-LOG", { type: "org.amqp.management", name: "self", limit: LINES });
@@ -220,11 +220,12 @@ function tell(words) {
 
 // ---- Changes ----
 
-async function act({ ask: question, done, operation, type, identity, body }) {
+async function act(router, { ask: question, done, operation, type, identity, body }) {
   set($("question"), question);
   if (!await agreed($("sure"))) return;
   try {
-    await request(operation, { type: "org.apache.qpid.dispatch." + type, identity }, body);
+    await connected();
+    await exchange(router, operation, { type: "org.apache.qpid.dispatch." + type, identity }, body);
     tell("");
     set($("did"), done);
   } catch (error) {

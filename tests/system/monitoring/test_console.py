@@ -17,9 +17,11 @@ from tests.support.running import Configuration, RunningRouter, needs_users, unt
 HTTP = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
 USERS = "saslMechanisms: PLAIN"
 WORKER = "routeWorker {\n address: D1\n kind: forward\n}\n"
+SHUT = "address {\n prefix: shut\n distribution: unavailable\n}\n"
 HOSTILE = ["<script>alert(1)</script>", "n" * 5000, "a\u202eb"]
 SEED = "newrt|start|one\nrte|1000|app0:4560\nnewrt|end|1\n"
 FIRST = "#rows tbody td:first-child"
+READ = "request('READ', { type: 'org.amqp.management', name: 'self' }).then(() => 'answered', error => error.message)"
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +31,8 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     (folder / "seed.rt").write_text(SEED)
     table = f"routeTable {{\n name: ric\n seed: {folder}/seed.rt\n connect: no\n}}\n"
     pages = "".join(HTTP.format(more) for more in ("", "management: read", "management: none", "websockets: no"))
-    return Configuration(
-        router="workers: 2", sections=pages + WORKER + table, expected="management|not-allowed|refused"
-    )
+    sections = pages + WORKER + SHUT + table
+    return Configuration(router="workers: 2", sections=sections, expected="management|not-allowed|refused")
 
 
 @pytest.fixture
@@ -173,6 +174,35 @@ def test_rights_are_those_of_the_listener(
     else:
         browser.until("document.querySelector('#told').innerText")
         assert told in browser.text("#told")
+        if number == 2:  # the reason is the router's each time
+            assert all(told in browser.run(READ) for _ in range(3))
+
+
+def test_after_a_refused_address_others_are_asked(router: RunningRouter, browser: Browser) -> None:
+    """The console answers the router's DETACH, and takes each handle and name once."""
+    see(browser, site(router), "log")
+    browser.until("document.querySelectorAll('#rows tbody tr').length")
+    for key in ("first", "second"):
+        refused = browser.run(f"peer.send('shut.here', [new Described(VALUE, null)], '{key}').catch(e => e.message)")
+        assert "amqp:not-found" in refused
+        own = f"exchange('{router.id}', 'READ', {{ type: 'org.amqp.management', name: 'self' }}, {{}})"
+        assert browser.run(f"{own}.then(() => 'answered', error => error.message)") == "answered"
+    assert browser.run(READ) == "answered"
+    assert browser.complaints == []
+
+
+def test_what_is_told_as_failed_is_not_sent_later(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """A request that waited for credit in vain goes away; credit that comes later is for others."""
+    see(browser, site(router), "log")
+    browser.until("document.querySelectorAll('#rows tbody tr').length")
+    browser.run("window.setTimeout = (wait => (act, ms) => wait(act, ms === SECONDS * 1000 ? 100 : ms))(setTimeout)")
+    ask = "peer.send('late.here', [new Described(VALUE, '{0}')], '{0}').catch(error => error.message)"
+    assert browser.run(ask.format("failed")) == "the router does not answer"
+    peer = net.peer()
+    receiver = peer.receiver("late.here", credit=10)
+    browser.until("peer.senders.get('late.here').credit > 0")
+    browser.run(ask.format("wanted"))
+    assert [arrived.message.body for arrived in peer.take(receiver)] == ["wanted"]
 
 
 def test_log_and_explain(router: RunningRouter, browser: Browser) -> None:
@@ -272,6 +302,34 @@ def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser)
         far.process.kill()
         browser.until("document.querySelector('#routers').innerText.includes('unreachable')")
         browser.until("document.querySelector('#told').innerText")
+        assert browser.complaints == []
+    finally:
+        far.kill()
+        near.kill()
+
+
+def test_a_change_is_for_the_router_whose_row_it_is(tmp_path: Path, browser: Browser) -> None:
+    """Also where that router leaves the list while the question stands, and the choice falls back to this one."""
+    near = NetworkRouter(tmp_path / "near", more=HTTP.format(""))
+    far = NetworkRouter(tmp_path / "far", near.routers_url)
+    try:
+        near.knows(far.id)
+        browser.open(site(near))
+        browser.until("document.querySelector('#of')?.options.length === 2")
+        browser.run("document.querySelector('#of').selectedIndex = 1")
+        press(browser, "#tab-connections")
+        with Net(far.address) as net:
+            peer = net.peer()
+            peer.expect_error = True
+            name = peer.connection.container
+            mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
+            browser.until(f"({mine})?.querySelector('button[aria-label^=close]') != null")
+            browser.run(f"{mine}.querySelector('button[aria-label^=close]').click()")
+            browser.run("document.querySelector('#of').selectedIndex = 0")
+            browser.run("document.querySelector('#of').onchange()")
+            browser.run("document.querySelector('#sure button[value=yes]').click()")
+            net.until(lambda: bool(peer.connection.remote_condition), "the connection ends")
+        browser.until("document.querySelector('#did').innerText.endsWith('is closed')")
         assert browser.complaints == []
     finally:
         far.kill()
