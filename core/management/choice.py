@@ -12,6 +12,7 @@ import msgspec
 from core.management.request import BAD_REQUEST, ManagementError
 
 MOST_ROWS: Final = 100_000  # among which a QUERY chooses; a million entries of a route table would take seconds
+MOST_BEGINNINGS: Final = 32  # each row is compared with all of them
 
 Reads = Mapping[str, Callable[[Any], Any]]  # how a row's attributes are read
 
@@ -73,6 +74,8 @@ def choice_of(body: Mapping[str, Any]) -> Choice | None:
         raise ManagementError(BAD_REQUEST, "atLeast: give a map from attribute names to whole numbers")
     if not all(isinstance(some, list) and all(isinstance(one, str) for one in some) for some in without.values()):
         raise ManagementError(BAD_REQUEST, "without: give a map from attribute names to lists of strings")
+    if sum(map(len, without.values())) > MOST_BEGINNINGS:
+        raise ManagementError(BAD_REQUEST, f"without: give {MOST_BEGINNINGS} beginnings at most")
     search, order_by = (_text(body, name) for name in ("search", "orderBy"))
     beginnings = {name: tuple(some) for name, some in without.items()}
     return Choice(where, at_least, beginnings, search.lower(), order_by, body.get("descending") is True)

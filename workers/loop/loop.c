@@ -231,6 +231,7 @@ static void conn_sweep(pump *p, worker_connection *c)
 {
     if (c->framed) { framed_sweep(p, c); return; }
     lane_rest(c);
+    if (c->admitted) relay_forgo(c);
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
         /* no OPEN, or no end after a CLOSE, within the time given */

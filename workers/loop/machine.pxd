@@ -88,7 +88,6 @@ cdef extern from "workers/loop/api.h" nogil:
         const char *why
         bint faulty
     int RELAY_DECIDED
-    void relay_forgo(worker_connection *)
     void relay_admit(relay *, const char *)
     void relay_refuse(relay *, int, const char *)
     void relay_question(relay *, const char *, size_t)
@@ -102,7 +101,7 @@ cdef extern from "workers/loop/api.h" nogil:
         bint opened, known, failed
         int64_t deadline
         char *user
-        bint secured
+        bint secured, admitted
         uint8_t trace
         bint dialled
         framed_connection *framed

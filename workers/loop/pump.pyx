@@ -326,7 +326,7 @@ cdef class Pump(AnnotatingPump):
         put_symbols(pn_connection_desired_capabilities(c.engine), capabilities)
         put_map(pn_connection_properties(c.engine), properties, True)
         pn_connection_open(c.engine)
-        relay_forgo(c)
+        c.admitted = True
         mark_dirty(&self.p, c)
 
     def connection_close(self, uint32_t index, uint32_t generation, error=None):

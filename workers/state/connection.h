@@ -35,6 +35,7 @@ struct worker_connection {
     uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
     struct sockaddr_in6 peer;      /* the peer's address, IPv6 or IPv4 */
     bool secured;                  /* it was accepted with TLS */
+    bool admitted;                 /* its user is known, and the engine may forget its login (relay.c) */
     uint8_t trace;                 /* enum trace_setting (trace.c) */
     struct pump *tracer;           /* the pump to which the engine reports each frame; NULL: none */
     bool denied;                   /* it is being closed for a message too large; nothing more is received */

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "workers/state/session.h"
 #include "workers/transport/transport.h"
 
 /* Copies octets, because the engine's buffer is gone when the callback returns. False: they are too long. */
@@ -317,10 +318,12 @@ enum { SASL_SSF = 1 };                 /* a property, an int: 0 without encrypti
 int sasl_getprop(void *exchange, int property, const void **value) __attribute__((weak));
 void sasl_dispose(void **exchange) __attribute__((weak));
 
-/* Forgets the engine's SASL exchange of a client that is in, some 6.5 KB: Python has asked for its user.  One that
- * encrypts the frames that follow stays. */
-GLUE void relay_forgo(worker_connection *c)
+/* Forgets the engine's SASL exchange of a client that is in, some 6.5 KB: Python has asked for its user, and our AMQP
+ * header is behind the last SASL frame.  An exchange that encrypts the frames that follow stays. */
+PRIVATE inline void relay_forgo(worker_connection *c)
 {
+    if (!c->lane->headed) return;
+    c->admitted = false;
     if (c->relay || c->dialled || !sasl_getprop || !sasl_dispose) return;
     if (pn_sasl_outcome(pn_sasl(c->transport)) != PN_SASL_OK) return;
     void *exchange = pnx_sasl_get_context(c->transport);

@@ -135,7 +135,7 @@ GLUE void relay_question(relay *r, const char *start, size_t size);
 GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm);
 PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *c);
 PRIVATE void relay_left(worker_connection *c);
-GLUE void relay_forgo(worker_connection *c);
+PRIVATE void relay_forgo(worker_connection *c);
 
 /* security.c */
 extern GLUE const char security_proxy[];

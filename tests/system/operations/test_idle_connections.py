@@ -14,6 +14,7 @@ from tests.support.clients.wire import (
     OPEN,
     SOURCE,
     TARGET,
+    Frame,
     begin,
     described,
     exactly,
@@ -23,7 +24,7 @@ from tests.support.clients.wire import (
 from tests.support.running import Configuration, RunningRouter, roles, until
 
 FEW, MANY = 100, 500
-OUTCOME = 0x44
+MECHANISMS, OUTCOME = 0x40, 0x44
 MOST = 24 * 1024  # bytes of each
 ENDS = Described(ulong(SOURCE), ["idle"]), Described(ulong(TARGET), ["idle"])
 LINK = frame(0, described(ATTACH, "link", uint(0), True, None, None, *ENDS))
@@ -45,14 +46,13 @@ def sockets() -> Iterator[list[socket.socket]]:
         one.close()
 
 
-def read_until(one: socket.socket, code: int) -> None:
-    """Read a header and the frames behind it, up to one of that kind."""
-    exactly(one, 8)
+def read_until(one: socket.socket, code: int) -> Frame:
+    """Read frames up to one of that kind."""
     while True:
         size = exactly(one, 4)
         got = parse(size + exactly(one, int.from_bytes(size, "big") - 4))
         if got and got.code == code:
-            return
+            return got
 
 
 def attach(router: RunningRouter, sockets: list[socket.socket], number: int) -> None:
@@ -62,7 +62,10 @@ def attach(router: RunningRouter, sockets: list[socket.socket], number: int) -> 
     for one in new:
         one.sendall(WORDS)
     for one in new:
+        exactly(one, 8)
+        assert b"ANONYMOUS" in read_until(one, MECHANISMS).data, "who does not wait is told them, too"
         read_until(one, OUTCOME)
+        exactly(one, 8)
         read_until(one, ATTACH)
 
 

@@ -74,6 +74,7 @@ def test_a_query_that_does_not_choose_is_answered_as_ever(bed: Bed) -> None:
     [
         {"where": "x"}, {"where": {1: 2}}, {"atLeast": {"name": "x"}}, {"search": 1}, {"orderBy": ["name"]},
         {"without": {"name": "x"}}, {"without": {"name": [1]}},
+        {"without": {"name": ["x"] * 20, "peer": ["y"] * 13}},
     ],
 )  # fmt: skip
 def test_a_choice_that_makes_no_sense(bed: Bed, choice: dict[str, Any]) -> None:
