@@ -81,6 +81,7 @@ class Listeners:
 
     def add(self, one: ListenerSetup) -> None:
         """Serve a listener's sockets. A full pump leaves them to other workers. Raises CertificateError."""
+        self._lacking.pop(one.number, None)
         places = self._places[one.number] = []
         for fd in one.fds:
             try:

@@ -125,3 +125,19 @@ def test_what_is_served_is_told(home: Home) -> None:
     assert home.listeners.served == {"l1": True, "l2": False, "l9": False}
     home.listeners.change([one(1)], home.give(1))
     assert home.listeners.served == {"l1": True}
+
+
+def test_a_mended_listener_is_told_as_served(home: Home) -> None:
+    """After its certificates can be used, it lacks nothing."""
+    missing = True
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if missing:
+            raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    home.listeners.change([one(1)], home.give(1))
+    assert home.listeners.served == {"l1": False}
+    missing = False
+    home.listeners.change([one(1)], home.give(1))
+    assert home.listeners.served == {"l1": True}
