@@ -80,7 +80,10 @@ GLUE void pump_leave(pump *p)
     p->grown_count = 0;
     control_forget(p);
     outbox_detach(&p->actions);
-    for (uint32_t i = 0; i < p->conns.high; i++) ((worker_connection *) pool_at(&p->conns, i))->known = false;
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED) c->known = false;
+    }
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
         if (k->slot.next_free == SLOT_USED) detach_link(p, k);
@@ -91,14 +94,15 @@ GLUE void pump_leave(pump *p)
 GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
 {
     arena_disown(&p->arena);
-    for (uint32_t i = 0; i < p->links.high; i++)
-        memset(((worker_link *) pool_at(&p->links, i))->kept, 0, sizeof(((worker_link *) 0)->kept));
-    for (uint32_t i = 0; i < p->conns.high; i++)
-        memset(((worker_connection *) pool_at(&p->conns, i))->kept, 0, sizeof(((worker_connection *) 0)->kept));
+    for (uint32_t i = 0; i < p->links.high; i++) {
+        worker_link *k = (worker_link *) pool_at(&p->links, i);
+        if (k->slot.next_free == SLOT_USED) memset(k->kept, 0, sizeof k->kept);
+    }
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
-        if (c->slot.next_free != SLOT_USED || !c->lane) continue;
-        if (c->lane->said) { c->lane->said = 1; turn_unfill(c->lane); }
+        if (c->slot.next_free != SLOT_USED) continue;
+        memset(c->kept, 0, sizeof c->kept);
+        if (c->lane && c->lane->said) { c->lane->said = 1; turn_unfill(c->lane); }
     }
     if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
         || !ring_consume(&p->work, work))
