@@ -61,6 +61,7 @@ class InterRouter(msgspec.Struct):
     streams: int  # the handle of its streaming links; 0: the peer offers none
     control: set[bool] = msgspec.field(default_factory=set)  # directions of its control links; True: outgoing
     data: dict[bool, set[int]] = msgspec.field(default_factory=lambda: {True: set(), False: set()})
+    own: dict[tuple[bool, int, int], Link] = msgspec.field(default_factory=dict)  # by direction, kind and priority
     asked: set[int] = msgspec.field(default_factory=set)  # pending link requests
     up: bool = False
 
@@ -249,11 +250,18 @@ class InterRouters(Plane):
             taken.add(priority)
         return kind, priority
 
+    def attached(self, link: Link) -> None:
+        """Note a control link or data link, of which a connection has a bounded number."""
+        inter_router = self._inter_routers.get((link.worker, link.connection))
+        if inter_router is not None and link.kind in (CONTROL_LINK, DATA_LINK):
+            inter_router.own[link.outgoing, link.kind, link.priority] = link
+
     def detached(self, link: Link, detach: Detach | None) -> None:
         """Forget a link between routers that is gone."""
         inter_router = self._inter_routers.get((link.worker, link.connection))
         if inter_router is None:
             return
+        inter_router.own.pop((link.outgoing, link.kind, link.priority), None)
         if link.kind == CONTROL_LINK:
             inter_router.control.discard(link.outgoing)
             self._lost(inter_router)

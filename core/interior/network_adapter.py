@@ -56,7 +56,6 @@ class NetworkAdapter(Plane):
         self._forwarder = base.forwarder
         self._addresses = base.addresses
         self._local = base.local
-        self._links = base.links
         self._me = base.me
         self.nodes = Nodes(base.forwarder)
         self.nodes.add_router(0, self._text(base.me.router_id))
@@ -274,13 +273,16 @@ class NetworkAdapter(Plane):
         board.edges = [EdgeRow(*edge, cost) for edge, cost in islice(edges.items(), EDGES)]
 
     def _traffic(self, bit: int) -> tuple[int, int]:
-        """Return how many deliveries came from a neighbour and went to it; 0 of any other router."""
+        """Return how many deliveries came from a neighbour and went to it; 0 of any other router.
+
+        Links of link routes and streaming links, of which there may be very many, are not counted.
+        """
         number = self._neighbours.get(bit)
         found = None if number is None else self.inter_routers.numbered(number)
         if found is None:
             return 0, 0
         counts = [0, 0]
-        for link in self._links.of_connection(found.worker, found.opened.connection):
+        for link in found.own.values():
             info = self._forwarder.link_info(found.worker, link.link, link.generation)
             counts[link.outgoing] += info["deliveries"] if info else 0
         return counts[False], counts[True]

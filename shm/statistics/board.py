@@ -115,7 +115,8 @@ class ListenerRow(msgspec.Struct, array_like=True, frozen=True):
 class RouterRow(msgspec.Struct, array_like=True, frozen=True):
     """Another router of the network; ``cost`` is that of the path to it, or None if there is no path.
 
-    ``came`` and ``went`` count the deliveries from and to a neighbour on its connection's present links.
+    ``came`` and ``went`` count the deliveries from and to a neighbour on the present control and data links of its
+    connection.
     """
 
     router: str
