@@ -45,7 +45,7 @@ class Choice(msgspec.Struct, frozen=True):
         found = []
         for entity in entities:
             values = row(entity)
-            if self._takes(values, reads) and (not sought or self._found(values, sought)):
+            if self._takes(values, reads) and (not self.search or self._found(values, sought)):
                 found.append((reads[self.order_by](values) if self.order_by else None, entity))
         if self.order_by:
             known = [pair for pair in found if pair[0] is not None]
@@ -56,7 +56,7 @@ class Choice(msgspec.Struct, frozen=True):
     def _takes(self, values: Any, reads: Reads) -> bool:
         return (
             all(reads[name](values) == value for name, value in self.where.items())
-            and all(_number(reads[name](values)) >= least for name, least in self.at_least.items())
+            and all(_reaches(reads[name](values), least) for name, least in self.at_least.items())
             and not any(str(reads[name](values) or "").startswith(some) for name, some in self.without.items())
         )
 
@@ -95,8 +95,8 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def _reaches(value: Any, least: int) -> bool:
+    return isinstance(value, int | float) and value >= least
 
 
 def _rank(value: Any) -> tuple[bool, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from core.management import entity_type
+from core.management.choice import Choice
 from shm.contract.management import PREFIX
 from tests.support.beds.agent import Bed
 
@@ -32,11 +33,19 @@ def test_by_least_value(bed: Bed) -> None:
     assert bed.asked == [[2]]
 
 
+def test_by_a_least_value_of_any_number() -> None:
+    """A fraction is a number; a row without a value has none, however small it may be."""
+    rows, reads = [-2, 1.5, 2, None, "3"], {"value": lambda row: row}
+    found = {least: Choice(at_least={"value": least}).chosen(rows, lambda row: row, reads, []) for least in (1, -1, -2)}
+    assert found == {1: [1.5, 2], -1: [1.5, 2], -2: [-2, 1.5, 2]}
+
+
 def test_by_text(bed: Bed) -> None:
     """Part of a requested attribute, in any case; numbers are no text."""
     assert asked(bed, ["name"], search="FRO") == ([["from"]], 1)
     assert asked(bed, ["name", "owningAddr"], search="s.UK") == ([["to", "M0news.uk"], ["from", "M0news.uk"]], 2)
     assert asked(bed, ["creditAvailable"], search="250") == ([], 0)
+    assert asked(bed, ["no"], search="fro") == ([], 0)
 
 
 def test_without_beginnings(bed: Bed) -> None:
