@@ -157,6 +157,7 @@ class Server:
         self._connections: dict[Connection, Waiting[None]] = {}  # and their conversations, oldest first
         self._reading: dict[Connection, None] = {}  # those whose head is not complete, oldest first
         self._asking: dict[Connection, None] = {}  # those that wait for their page, in their order
+        self._served = -1  # the last descriptor of a turn that left some for the next one
         self._made: dict[tuple[Site, str, str, str], Answer] = {}  # pages of this turn
         self._due = float("inf")  # no deadline is earlier
         self._listening: dict[socket.socket, Door] = {}
@@ -202,7 +203,11 @@ class Server:
         self._expire()
         wait = min(seconds, max(0.0, self._due - now), seconds if self._accepting else SHORT_SECONDS)
         ready = self._selector.select(0.0 if self._asking else wait)
-        for key, _ in ready[:SERVED_MOST]:  # the selector names the others first in the next turn
+        if len(ready) > SERVED_MOST:  # a selector may name the same ones first in every turn
+            ready.sort(key=lambda one: (one[0].fd <= self._served, one[0].fd))
+            del ready[SERVED_MOST:]
+            self._served = ready[-1][0].fd
+        for key, _ in ready:
             if key.data is not None:
                 key.data()
         self._answer_all()

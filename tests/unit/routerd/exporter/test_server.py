@@ -129,6 +129,21 @@ def test_a_flood_of_those_who_take_nothing_is_bounded(bed: Bed) -> None:
     assert b"/late" in bed.answer(late)
 
 
+def test_those_who_always_have_more_to_say_keep_nobody_out(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that are ready have their turn, in the order of their descriptors: also the listening socket."""
+    monkeypatch.setattr(http, "SERVED_MOST", 2)
+    talkers = [bed.client(get("/")) for _ in range(4)]
+    bed.turn(20)
+    assert len(bed.server) == len(talkers)
+    for talker in talkers:
+        talker.sendall(bytes(40 * http.HEAD_BYTES))
+    bed.turn(1)
+    late = bed.client(get("/late"))
+    bed.turn(6)
+    late.settimeout(0.5)
+    assert b"/late" in late.recv(1000)
+
+
 def test_clients_that_vanish_leave_nothing(bed: Bed) -> None:
     """Resets in every state."""
     for says in (b"", b"GET /", get("/large")):
