@@ -351,7 +351,7 @@ def test_maps_in_a_long_file_cost_as_much_as_in_a_short_one() -> None:
         assert (len(sections), mistakes) == (number, [])
         return time.process_time() - before
 
-    assert seconds(10_000) < 25 * min(seconds(1000) for _ in range(3))
+    assert min(seconds(10_000) for _ in range(2)) < 25 * min(seconds(1000) for _ in range(3))  # another may disturb
 
 
 def test_a_flow_log_needs_what_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
