@@ -1,7 +1,6 @@
 """A rate limit for log lines that peers can cause."""
 
 import logging
-from collections import deque
 from collections.abc import Hashable
 from typing import Final
 
@@ -12,23 +11,23 @@ MOST_KEYS: Final = 1024  # exceeds the product of neighbours and kinds of line i
 
 
 class _Lines:
-    """The lines of one key: the times of the last ones in seconds, and the number swallowed since."""
+    """The lines of one key: when in seconds a whole burst of them may come again, and the number swallowed."""
 
-    def __init__(self, burst: int) -> None:
-        self.when: deque[float] = deque([float("-inf")] * burst, burst)
+    def __init__(self) -> None:
+        self.rested = float("-inf")
         self.swallowed = 0
 
 
 class Complaints:
-    """Limits each key to one line in ``seconds`` on average and to ``burst`` lines in a row.
+    """Limits each key to ``burst`` lines in a row, and then to one line in ``seconds``.
 
     The next line tells how many lines were swallowed. `MOST_KEYS` keys have a limit of their own, all others
     share one: a peer that makes up names delays lines about new keys only. Callers pass the time, in seconds.
     """
 
     def __init__(self, seconds: float = MINUTE, burst: int = 1) -> None:
-        self._span = seconds * burst
-        self._burst = burst
+        self._seconds = seconds
+        self._ahead = seconds * (burst - 1)
         self._keys: dict[Hashable, _Lines] = {}  # in the order of their last lines
 
     def __len__(self) -> int:
@@ -59,15 +58,15 @@ class Complaints:
         """Return how many lines of a key were swallowed since its last one; None: swallow this one, too."""
         if key not in self._keys and len(self._keys) >= MOST_KEYS:
             oldest = next(iter(self._keys))
-            if now - self._keys[oldest].when[-1] >= self._span:
+            if self._keys[oldest].rested <= now:
                 del self._keys[oldest]
             else:
                 key = None
-        lines = self._keys.get(key) or _Lines(self._burst)
-        if now - lines.when[0] < self._span:
+        lines = self._keys.get(key) or _Lines()
+        if lines.rested - now > self._ahead:
             lines.swallowed += 1
             return None
-        lines.when.append(now)
+        lines.rested = max(lines.rested, now) + self._seconds
         self._keys.pop(key, None)
         self._keys[key] = lines
         swallowed, lines.swallowed = lines.swallowed, 0

@@ -23,7 +23,7 @@ from tests.support.clients.wire import (
 )
 from tests.support.running import Configuration, RunningRouter, roles, until
 
-FEW, MANY = 100, 500
+FEW, MANY = 300, 600  # the logins of the first leave memory to those of the others
 MECHANISMS, OUTCOME = 0x40, 0x44
 MOST = 24 * 1024  # bytes of each
 ENDS = Described(ulong(SOURCE), ["idle"]), Described(ulong(TARGET), ["idle"])

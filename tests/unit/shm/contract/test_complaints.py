@@ -32,6 +32,14 @@ def test_a_burst_is_told_one_by_one() -> None:
     assert [complaints.due(3, "x") for _ in range(4)] == [2, 0, 0, None]
 
 
+def test_a_flood_that_goes_on_is_told_at_the_pace() -> None:
+    """After the burst, a line comes each second: nobody who looks at the log waits for the next burst."""
+    complaints = Complaints(1.0, 50)
+    told = [tenth // 10 for tenth in range(200) if complaints.due(tenth / 10, "x") is not None]
+    assert told[:50] == [tenth // 10 for tenth in range(50)]
+    assert [told.count(second) for second in range(8, 20)] == [1] * 12
+
+
 def test_made_up_names_delay_newcomers_alone() -> None:
     """Memory is bounded, and so are the lines; keys known before have theirs."""
     complaints = Complaints()
