@@ -12,6 +12,7 @@ import msgspec
 
 from shm.contract.roles import Role, is_worker
 from shm.native import BUCKET_FLOORS
+from shm.statistics.board import AddressRow
 from shm.statistics.stats import DROPPED_PRESETTLED
 
 TICK_SECONDS: Final = 1.0
@@ -28,7 +29,7 @@ class Tick(msgspec.Struct, frozen=True):
     counters: dict[str, int]
     cpu: dict[str, float]
     generations: dict[str, int]
-    addresses: dict[str, int]
+    addresses: dict[str, AddressRow]
 
 
 class Point(NamedTuple):

@@ -101,7 +101,7 @@ class Observer:
                 counters[name] = counters.get(name, 0) + value
         found = {state.page.process: self.figures(state.page.pid) for state in states if state.alive}
         cpu = {process: figures.cpu for process, figures in found.items() if figures}
-        addresses = {row.address: row.deliveries for row in self.view.board().addresses}
+        addresses = {row.address: row for row in self.view.board().addresses}
         generations = {state.page.process: state.page.generation for state in states}
         tick = Tick(self._clock(), counters, cpu, generations, addresses)
         self._ticks.append(tick)
@@ -175,26 +175,28 @@ class Observer:
 
     def address_rate(self, address: str, seconds: float = 5.0) -> float:
         """Return recent deliveries per second to one of the busiest addresses."""
-        if address not in self._span(seconds)[0].addresses:
+        if address not in self.span(seconds)[0].addresses:
             return 0.0
-        return self._growth(seconds, lambda tick: tick.addresses.get(address, 0))
+        return self._growth(
+            seconds, lambda tick: tick.addresses[address].deliveries if address in tick.addresses else 0
+        )
 
     def recently(self, name: str, seconds: float = 60.0) -> int:
         """Return the recent growth of a counter."""
-        before, last = self._span(seconds)
+        before, last = self.span(seconds)
         return max(0, last.counters.get(name, 0) - before.counters.get(name, 0))
 
     def restarts_before(self, process: str, seconds: float) -> int:
         """Return how often a process had been restarted that many seconds ago, as far as the history goes."""
-        return max(0, self._span(seconds)[0].generations.get(process, 0) - 1)
+        return max(0, self.span(seconds)[0].generations.get(process, 0) - 1)
 
-    def _span(self, seconds: float) -> tuple[Tick, Tick]:
+    def span(self, seconds: float) -> tuple[Tick, Tick]:
         """Return the first tick of the last so many seconds, and the last one."""
         last = self._ticks[-1] if self._ticks else Tick(0, {}, {}, {}, {})
         return next((tick for tick in self._ticks if tick.time >= last.time - seconds), last), last
 
     def _growth(self, seconds: float, value: Callable[[Tick], float]) -> float:
-        before, last = self._span(seconds)
+        before, last = self.span(seconds)
         return max(0.0, (value(last) - value(before)) / (last.time - before.time)) if last.time > before.time else 0.0
 
 

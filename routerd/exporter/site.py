@@ -115,7 +115,7 @@ class Pages:
 
     def status(self, request: Request) -> Answer:
         """Answer with the data of the live page."""
-        return Answer(msgspec.json.encode(status(self.observer, self.identity)), "application/json")
+        return Answer(msgspec.json.encode(status(self.observer, self.identity, self.http())), "application/json")
 
     def history(self, request: Request) -> Answer:
         """Answer with what the charts of the live page show; `span` is `minutes` or `hour`."""

@@ -169,35 +169,6 @@ def test_rates_are_per_second_of_the_last_ones(bed: Bed) -> None:
     assert min(status["rates"].values()) == 0
 
 
-@pytest.mark.parametrize(
-    ("process", "numbers", "said"),
-    [
-        ("worker-0", {"paused": 1}, "worker-0: reads nothing until blocks are free"),
-        ("worker-1", {"small_free": 1}, "worker-1: its arena is 100% full; see arenaSize"),
-        ("core", {"overflow": 3}, "core: 3 records wait for a full ring"),
-        ("core", {"dropped_presettled": 2}, "2 presettled deliveries had no destination within the last minute"),
-        ("worker-0", {"bad_records": 1}, "1 records in shared memory made no sense within the last minute"),
-    ],
-)
-def test_what_an_operator_should_look_at_is_an_alarm(
-    bed: Bed, process: str, numbers: dict[str, int], said: str
-) -> None:
-    """Each with where, what, and for how long."""
-    bed.set(process, **numbers)
-    bed.tick()
-    assert said in bed.alarms
-
-
-def test_a_full_ring_is_an_alarm(bed: Bed) -> None:
-    """The process that reads it does not keep up."""
-    producer = contract.Producer(bed.segments.rings, contract.work_ring_offset(1))
-    for _ in range(contract.RING_CAPACITY - 1):
-        producer.push(contract.pack(type=1))
-    producer.publish()
-    del producer
-    assert bed.alarms == "worker-1: a ring is 100% full"
-
-
 def test_status_has_what_the_page_shows(bed: Bed) -> None:
     """Names in camel case, numbers of all processes, connections as rows."""
     row = ConnectionRow(1, "client", "10.0.0.1:1", "normal", "joe")
