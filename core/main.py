@@ -27,6 +27,7 @@ from shm.contract.control import (
     WorkerGone,
 )
 from shm.contract.failures import failures
+from shm.contract.numbers import counted
 from shm.memory import segment, snapshot_store
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def run(setup: Setup, channel: Channel) -> None:
     display = Display(core, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     failures.count_in(segments.core_stats())
-    LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
+    LOGGER.info("Router %s core started for %s", setup.router_id, counted(setup.workers, "worker"))
     service = None if setup.management is None else Service(core, channel.send)
     if service is not None:
         core.errands.append(service.step)

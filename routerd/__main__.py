@@ -14,6 +14,7 @@ from routerd.cli.config_file import loaded, print_findings, warn
 from routerd.cli.program import ProgramGroup
 from routerd.config import default_config
 from routerd.machine.version import installed
+from shm.contract.numbers import counted
 from shm.memory.journal import LEVELS
 
 MOST_TTL = (2**32 - 1) // 1000  # seconds: a ttl is an unsigned number of milliseconds (AMQP 1.0 part 3.2.1)
@@ -85,7 +86,7 @@ def check(file: Path, as_json: bool) -> None:
         sys.exit(print_findings(file))
     config = loaded(file)
     warn(config)
-    click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
+    click.echo(f"{file}: ok ({counted(config.count, 'entity')})")
 
 
 @main.command(

@@ -14,6 +14,7 @@ from core.interior.message import mobile_address
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.nodes import Node, Nodes
 from core.interior.port import Port
+from shm.contract.numbers import counted
 
 LOGGER = logging.getLogger("ROUTER_MA")
 
@@ -142,7 +143,8 @@ class MobileSync:
         remote.seq = update.mobile_seq
         remote.asked = _NEVER
         self._behind.discard(node.router)
-        LOGGER.debug("router %s has %d addresses at %d", node.router, len(remote.addresses), remote.seq)
+        count = counted(len(remote.addresses), "address")
+        LOGGER.debug("router %s has %s at %d", node.router, count, remote.seq)
         return self._waiting_for(node.router, remote)
 
     def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
@@ -178,7 +180,7 @@ class MobileSync:
         for key in remote.addresses:
             self._port.unmap_destination(key, node.bit)
         if remote.addresses:
-            LOGGER.info("dropped %d addresses of router %s", len(remote.addresses), node.router)
+            LOGGER.info("dropped %s of router %s", counted(len(remote.addresses), "address"), node.router)
 
     # -- on behalf of others -------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from core.addresses.tenants import trespasses
 from core.links.rights import NOT_ALLOWED, Rights, Scopes
 from core.links.termini import named, placeable
 from shm.contract.complaints import Complaints, bursts
+from shm.contract.numbers import counted
 from shm.contract.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.contract.security import Admission
 from shm.statistics.stats import COUNTERS
@@ -137,7 +138,7 @@ class Admissions:
     def _full(self, admission: Admission | None, present: int) -> str:
         """Return the limit that another connection would exceed, as a text, or an empty text."""
         if present >= self._max_connections:
-            return f"the router has {present} connections (maxConnections of policy)"
+            return f"the router has {counted(present, 'connection')} (maxConnections of policy)"
         if admission is None:
             return ""
         vhost = self.vhosts.get(admission.vhost) or Vhost()
@@ -147,7 +148,7 @@ class Admissions:
             (f"host {admission.host}", vhost.hosts[admission.host], admission.max_connections_per_host),
         ):
             if count >= limit:
-                return f"{what} has {count} connections to vhost {admission.vhost}, which is the limit"
+                return f"{what} has {counted(count, 'connection')} to vhost {admission.vhost}, which is the limit"
         return ""
 
     def denied(self, denied: Denied) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from core.links.base import Base
 from shm.contract.control import WorkerAdded, WorkerGone, WorkerReclaimed
+from shm.contract.numbers import counted
 from shm.contract.payloads import Presented
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -46,8 +47,8 @@ class Recovery:
             links = self._base.links.forget_worker(gone.index)
             connections = self._base.connections.forget_worker(gone.index)
             self._reclaimed[gone.index] = gone.generation
-            what = "worker %d generation %d reclaimed: %d connections, %d links"
-            LOGGER.info(what, gone.index, gone.generation, connections, links)
+            what = "worker %d generation %d reclaimed: %s, %s"
+            LOGGER.info(what, gone.index, gone.generation, counted(connections, "connection"), counted(links, "link"))
         elif gone.removed:
             self._forwarder.empty_place(gone.index)  # its successor never started
         self._presented.discard(gone.index)

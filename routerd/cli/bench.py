@@ -19,6 +19,7 @@ from proton.reactor import Container
 from routerd.cli.client import Client, ClientError, Place
 from routerd.cli.connection_options import security, words
 from routerd.cli.printed import print_json
+from shm.contract.numbers import counted
 
 SAMPLE: Final = 16  # one message of so many carries the time of its sending
 ATTACH_S: Final = 30.0  # for each stage before a client has its link
@@ -160,7 +161,8 @@ def run(place: Place, load: Load, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    click.echo(f"{received} messages of {load.size} octets, {found['messagesPerSecond']} a second with these clients")
+    taken = f"{counted(received, 'message')} of {counted(load.size, 'octet')}"
+    click.echo(f"{taken}, {found['messagesPerSecond']} a second with these clients")
     click.echo(f"on their way: median {found['medianMilliseconds']:.2f} ms, p99 {found['p99Milliseconds']:.2f} ms")
     for name, cost in found["cpuMicroseconds"].items():
         click.echo(f"CPU time of {name}: {cost:.2f} µs per message")

@@ -15,6 +15,7 @@ from routerd.cli import printed
 from routerd.cli.cli_options import AS_JSON, Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type
 from routerd.cli.table_options import FILE, pieces, question
+from shm.contract.numbers import counted
 
 PIECE = 1 << 17  # characters of a table per request: far below the agent's limit
 PUSH_SECONDS = 60.0  # the shortest timeout of a push: the router reads all of a table before it answers
@@ -70,7 +71,7 @@ def push(file: Path, name: str | None, as_json: bool, place: Place) -> None:
         return
     for one in answer["outcomes"]:
         table_id = one["table_id"] or "<id-missing>"
-        click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
+        click.echo(f"{found}: {one['kind']} {table_id} in use ({counted(one['entries'], 'entry')})")
 
 
 @click.command(short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who"))
@@ -119,7 +120,7 @@ def _applications(rows: list[dict[str, Any]]) -> Table:
 def _heading(row: dict[str, Any]) -> str:
     if not row.get("installed"):
         return f"{row['name']}: no table yet{': ' + row['lastError'] if row.get('lastError') else ''}"
-    found = f"{row['name']}: table {row.get('tableId', '<id-missing>')}, {row['entryCount']} entries"
+    found = f"{row['name']}: table {row.get('tableId', '<id-missing>')}, {counted(row['entryCount'], 'entry')}"
     return f"{found}, from {row['origin']}, in use since {_time(row['installed'])}"
 
 

@@ -14,6 +14,7 @@ from proton.utils import BlockingConnection, LinkDetached
 from routerd.cli.client import NODE, Client, ClientError, Place, plain
 from routerd.cli.connection_options import connect, words
 from routerd.cli.printed import print_json, printable
+from shm.contract.numbers import counted
 
 PREFETCH = 1000  # credit for round trips, so that few of them wait for more
 SHOWN = ("id", "address", "subject", "reply_to", "correlation_id", "properties", "body")
@@ -171,7 +172,7 @@ def ping(place: Place, count: int, interval: float, as_json: bool) -> None:
             print_json(found)
         else:
             figures = ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "count")
-            click.echo(f"{len(milliseconds)} round trips in milliseconds: {figures}")
+            click.echo(f"{counted(len(milliseconds), 'round trip')} in milliseconds: {figures}")
 
 
 def _round(connection: BlockingConnection, timeout: float) -> Callable[[], None]:

@@ -18,7 +18,7 @@ import msgspec
 
 from routerd.cli.client import Client, ClientError, Place
 from routerd.cli.printed import print_json
-from shm.contract.numbers import whole
+from shm.contract.numbers import counted, whole
 from shm.contract.roles import Role
 from shm.memory.observer import Page, SharedView
 from shm.memory.segment import DIRECTORY, SegmentError
@@ -202,7 +202,7 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
 
 def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str]:
     """Yield lines about the restart until it is over. Raises RestartError."""
-    yield f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other"
+    yield f"Router {router.id}, process {router.pid}: {counted(follower.total, 'process')}, one after the other"
     end = time.monotonic() + timeout
     while True:
         yield from follower.step()

@@ -12,6 +12,7 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.connection_options import ClientError, Place, connect, words
 from routerd.source_routes.address import Address, Route, local, show_route
+from shm.contract.numbers import counted
 
 ONWARD, RETURN = "x-opt-route.onward", "x-opt-route.return"
 HOPS, STATE, META = "x-opt-route.hops", "x-opt-route.state", "x-opt-route.meta"
@@ -92,6 +93,6 @@ def lines(followed: Followed, onward: Route) -> list[str]:
         return ["accepted on its way, and did not come back in time"]
     text = [f"{number:3}  {name}" for number, name in enumerate(followed.passed, 1)]
     end = show_route(followed.returning).removesuffix(ME).rstrip("=>") or "none but the sender"
-    text.append(f"arrives at {onward[-1]} after {followed.hops} workers")
+    text.append(f"arrives at {onward[-1]} after {counted(followed.hops, 'worker')}")
     text.append(f"return route to the sender by: {end}; {followed.state}")
     return text

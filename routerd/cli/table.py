@@ -18,6 +18,7 @@ from routerd.cli.cli_options import AS_JSON, examples
 from routerd.cli.live_table import ask, push, who
 from routerd.cli.table_changes import owner_changes, table_changes
 from routerd.cli.table_options import COMPAT, FILE, pieces, question
+from shm.contract.numbers import counted
 from shm.contract.text import printable
 
 
@@ -114,16 +115,8 @@ def _summary(result: Result) -> str:
     kind = "table" if result.complete else "update"
     endpoints = {one for groups in result.groups for group in groups.members for one in group}
     types = len(set(result.types))
-    counts = (
-        _count(len(result), "entry", "entries"),
-        _count(types, "message type"),
-        _count(len(endpoints), "endpoint"),
-    )
+    counts = (counted(len(result), "entry"), counted(types, "message type"), counted(len(endpoints), "endpoint"))
     return f"{kind} {name}: ok ({', '.join(counts)})"
-
-
-def _count(number: int, one: str, more: str = "") -> str:
-    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 @table.command(short_help="Show the table in a file.", epilog=examples("routerd table show table.rt"))
@@ -147,7 +140,8 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
         printed.add_row(shown, str(entry.message_type), str(entry.subscription), senders, groups)
     Console().print(shown)
     if read.owners:
-        click.echo(f"{len(read.owners)} managed entities of {len(set(read.owners.values()))} owners")
+        owners = len(set(read.owners.values()))
+        click.echo(f"{counted(len(read.owners), 'managed entity')} of {counted(owners, 'owner')}")
 
 
 @table.command(short_help="Compare the tables in two files.", epilog=examples("routerd table diff old.rt new.rt"))

@@ -126,13 +126,13 @@ def _dropped(sight: Sight, _: float) -> Iterator[str]:
         ("dropped_behind", "did not reach a receiver that was far behind"),
     ):
         if count := sight.grown(name):
-            yield f"{counted(count, 'presettled delivery', 'presettled deliveries')} {why} {_RECENTLY}"
+            yield f"{counted(count, 'presettled delivery')} {why} {_RECENTLY}"
 
 
 def _failing(sight: Sight, share: float) -> Iterator[str]:
     ended, fine = sight.grown(*_SETTLED), sight.grown("accepted")
     if ended - fine > share * ended:
-        found = f"{ended - fine} of {counted(ended, 'delivery', 'deliveries')}"
+        found = f"{ended - fine} of {counted(ended, 'delivery')}"
         yield f"{found} {_RECENTLY} {'was' if ended - fine == 1 else 'were'} not accepted"
 
 
@@ -150,7 +150,7 @@ def _stuck(sight: Sight, _: float) -> Iterator[str]:
 def _slow(sight: Sight, seconds: float) -> Iterator[str]:
     ended, late = sight.grown(*_SETTLED, "presettled"), sight.grown("delayed_1s", "delayed_10s")
     if late > ended / 100:
-        yield f"{late} of {counted(ended, 'delivery', 'deliveries')} took more than {seconds:g} s {_RECENTLY}"
+        yield f"{late} of {counted(ended, 'delivery')} took more than {seconds:g} s {_RECENTLY}"
 
 
 class _Growth(NamedTuple):
@@ -179,7 +179,7 @@ def _failing_address(sight: Sight, share: float) -> Iterator[str]:
     for one in _growth(sight):
         failed = one.ended - one.accepted
         if one.ended > 0 and failed > share * one.ended:
-            found = f"{one.row.address}: {failed} of {counted(one.ended, 'delivery', 'deliveries')}"
+            found = f"{one.row.address}: {failed} of {counted(one.ended, 'delivery')}"
             yield f"{found} {_RECENTLY} {'was' if failed == 1 else 'were'} not accepted by its receivers"
 
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from shm.contract.numbers import counted
+
 GROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MIB: Final = 1024 * 1024
@@ -39,7 +41,7 @@ def too_little(workers: int, arena_mib: int, limit: int | None) -> str:
     if limit is None or need <= limit // MIB:
         return ""
     return (
-        f"{workers} workers, arenas of {arena_mib} MiB and {processes} processes of about {PROCESS_MIB} MiB"
+        f"{counted(workers, 'worker')}, arenas of {arena_mib} MiB and {processes} processes of about {PROCESS_MIB} MiB"
         f" may take {need} MiB, but the control group allows {limit // MIB} MiB: the kernel will kill "
         "processes under load; lower `workers` or `arenaSize`, or raise the limit (MemoryMax=, --memory of "
         "a container)"

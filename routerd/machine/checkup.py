@@ -19,11 +19,12 @@ from routerd.config.entities.router import Router
 from routerd.machine.allowance import MIB, cpu_limit, memory_limit, too_little
 from routerd.machine.descriptors import LEAST
 from routerd.machine.pinning import ranges
-from shm.contract.numbers import whole
+from shm.contract.numbers import counted, whole
 from shm.memory.space import DIRECTORY, SegmentError, check_space
 
 MANY_DESCRIPTORS: Final = 65_536  # what a worker can have connections (docs/operations.md, Limits)
 BACKLOG: Final = 1_024  # connections that may wait to be accepted; fewer are lost when clients come back at once
+REPLACEABLE: Final = 2  # workers, of which one serves while the other restarts: the default
 STOLEN: Final = 0.02  # part of the time since the start that other virtual machines took
 FAST_CLOCKS: Final = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"}
 STRICT_OVERCOMMIT: Final = 2
@@ -91,13 +92,16 @@ def checkup(router: Router, machine: Machine, usable: Collection[int]) -> Iterat
 def _cpus(router: Router, usable: Collection[int]) -> Finding:
     limit = cpu_limit()
     have = min(len(usable), limit or len(usable))
-    found = f"{have:g} usable, {router.workers} workers and the core"
+    found = f"{have:g} usable, {counted(router.workers, 'worker')} and the core"
     if limit is not None and limit < len(usable):
         found += "; the control group limits their time"
-    if have < router.workers + 1:
-        remedy = f"lower `workers` to {max(1, int(have) - 1)} (`auto`), or give the router more CPUs"
-        return Finding("CPUs", Verdict.WARNING, found, remedy)
-    return Finding("CPUs", Verdict.OK, found)
+    if have >= router.workers + 1:
+        return Finding("CPUs", Verdict.OK, found)
+    if router.workers == REPLACEABLE <= have:
+        found += " take turns; so one worker serves while the other restarts"
+        return Finding("CPUs", Verdict.OK, found)
+    fewer = "" if router.workers == 1 else f"lower `workers` to {max(1, int(have) - 1)} (`auto`), or "
+    return Finding("CPUs", Verdict.WARNING, found, f"{fewer}give the router more CPUs")
 
 
 def _governor(machine: Machine, usable: Collection[int]) -> Finding:

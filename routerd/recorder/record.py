@@ -23,6 +23,7 @@ from routerd.recorder.spool import ENOUGH, Head, NotingReader, Spool
 from shm.contract.complaints import Complaints
 from shm.contract.flow_log.schema import RAW, folder
 from shm.contract.flow_log.setup import FlowLogSetup
+from shm.contract.numbers import counted
 from shm.native import StatsPage
 from shm.statistics.stats import COUNTERS
 
@@ -242,9 +243,9 @@ class Recorder:
         text = error.strerror or str(error)
         self._complaints.tell(
             now, LOGGER, logging.ERROR,
-            "The flow log cannot be written to %s: %s; %d records are lost, and more until it can. "
+            "The flow log cannot be written to %s: %s; %s lost, and more until it can. "
             "Trying again with pauses of up to %g s",
-            self.root, text, rows, LONGEST_REST, key=("file", text),
+            self.root, text, counted(rows, "record is", "records are"), LONGEST_REST, key=("file", text),
         )  # fmt: skip
 
     def _count(self, name: str, number: int) -> None:

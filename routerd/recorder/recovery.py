@@ -13,6 +13,7 @@ from typing import BinaryIO, Final, Self
 from routerd.recorder import spool
 from routerd.recorder.files import File, own
 from routerd.recorder.rows import ROOM, Rows
+from shm.contract.numbers import counted
 from shm.native import TELEMETRY_BYTES, TELEMETRY_RECORD, FlowReader, format_telemetry
 
 LOGGER = logging.getLogger("ROUTER")
@@ -88,7 +89,8 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
         )  # fmt: skip
     elif not target.exists():  # otherwise the recorder died before it removed the spool
         rows = _make_file(root, head, file)
-        LOGGER.info("Flow log: %d records that a killed recorder left are in %s now", rows, target)
+        count = counted(rows, "record is", "records are")
+        LOGGER.info("Flow log: %s in %s now, which a killed recorder left", count, target)
     path.unlink()
     return rows
 

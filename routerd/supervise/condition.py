@@ -5,6 +5,7 @@ from typing import Final
 from routerd.supervise.child import Place
 from routerd.supervise.children import Children
 from routerd.translate.setup import Blueprint
+from shm.contract.numbers import counted
 from shm.contract.roles import Role
 
 _LACKING: Final = {Role.EXPORTER: "no http", Role.RECORDER: "no flow log"}  # what a role's absence means
@@ -14,7 +15,7 @@ def condition(children: Children, blueprint: Blueprint, connections: int, note: 
     """Return which processes serve and which do not, and the note."""
     serving = sum(worker.serving for worker in children.workers)
     core = "" if children.core.serving else "core restarts, "
-    count = f"{serving} of {len(children.workers)} workers serve, {connections} connections"
+    count = f"{serving} of {counted(len(children.workers), 'worker')} serve, {counted(connections, 'connection')}"
     troubles = (_trouble(place, now) for place in children.everybody if _is_wanted(place, blueprint))
     return "; ".join([f"{core}{count}", *filter(None, [*troubles, note])])
 

@@ -17,6 +17,7 @@ from routerd.machine.pinning import repin
 from routerd.supervise.child import Place
 from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
+from shm.contract.numbers import counted
 from shm.contract.roles import Role
 
 PAUSE = 0.25  # seconds until a worker begins to leave: the client that asked for it gets its answer first
@@ -59,7 +60,7 @@ class WorkerSlots:
                     repin(worker.child.pid, its)
         for worker in self.workers[len(cpus) :]:
             if worker.leaving is None:
-                event(LOGGER, NOTICE, f"{worker.name} leaves: the router is to have {len(cpus)} workers")
+                event(LOGGER, NOTICE, f"{worker.name} leaves: the router is to have {counted(len(cpus), 'worker')}")
                 worker.leaving = Stopping(now + PAUSE, grace, {worker.index})
                 worker.leave_at = now + PAUSE
 

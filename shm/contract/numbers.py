@@ -1,4 +1,4 @@
-"""Whole numbers in texts from outside: the environment, files and file names; and numbers of things in our own texts."""
+"""Numbers in texts: whole ones from outside, such as the environment and file names, and those of things in our own."""
 
 from typing import Final
 
@@ -11,5 +11,11 @@ def whole(text: str | bytes) -> int | None:
 
 
 def counted(number: float, one: str, more: str = "") -> str:
-    """Return a number with the noun for it: "1 entry", "2 entries". Without ``more`` the plural of ``one`` ends in s."""
-    return f"{number} {one if number == 1 else more or one + 's'}"
+    """Return a number and what it counts: "1 entry", "2 entries"; ``more`` is a plural that is not regular."""
+    return f"{number} {one if number == 1 else more or _plural(one)}"
+
+
+def _plural(word: str) -> str:
+    if word.endswith("y"):
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith("s") else "s")

@@ -24,6 +24,7 @@ from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use
 from core.rmr.tables.state import Installed
 from shm.contract.control import SetTables
+from shm.contract.numbers import counted
 from shm.contract.payloads import Detach, Error, record
 from shm.contract.tables import TableSetup
 from shm.statistics.stats import COUNTERS
@@ -337,8 +338,8 @@ class RouteTables(Plane):
                 history.table_id, history.origin = one.table_id or history.table_id, origin
                 history.installed = int(time.time())
             LOGGER.info(
-                "Route table %s: %s %s from %s in use, %d entries",
-                name, one.kind, table_id, origin, one.entries,
+                "Route table %s: %s %s from %s in use, %s",
+                name, one.kind, table_id, origin, counted(one.entries, "entry"),
             )  # fmt: skip
         if made.values:
             history.stamp = made.feed.stamp

@@ -24,7 +24,10 @@ HASH_ALLOWED = frozenset({"pattern", "bindingKey", "hostname", "prefix"})
 # In a routeWorker '#' also ends the type of an address.
 HASH_IN_ROUTES = frozenset({"address", "inner", "route", "returnRoute", "traceAs", "sendTo", "allow", "innerAllow"})
 
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _BEGIN = re.compile(r"([\w.-]+)\s*\{\s*(?:#.*)?", re.ASCII)
+_ON_ONE_LINE = re.compile(r"([\w.-]+)\s*\{\s*([^#].*)", re.ASCII)
+_PAIR = re.compile(r"([\w.-]+)\s*:\s*([^\s,;{}]+)", re.ASCII)
 _END = re.compile(r"\}\s*(?:#.*)?")
 _SETTING = re.compile(r"([\w.-]+)\s*:\s*(.*)", re.ASCII)
 _WITH_HASH = re.compile(r"(\S+(?:\s+[^\s#]\S*)*)\s*(?:#.*)?")
@@ -52,6 +55,12 @@ class _Reader:
                 continue
             if begin := _BEGIN.fullmatch(line):
                 found.append(self._section(begin[1]))
+            elif _NAME.fullmatch(line) and self._peek() == "{":
+                self._mistake(f"'{{' stands on a line of its own; write '{line} {{' instead")
+                self._index += 1
+                found.append(self._section(line))
+            elif inline := _ON_ONE_LINE.fullmatch(line):
+                found.append(self._on_one_line(inline[1], inline[2]))
             elif setting := _SETTING.fullmatch(line):
                 self._mistake(f"{shown(setting[1])} is outside a section; put it between 'router {{' and '}}'")
                 self._skip_block(setting[2])
@@ -61,19 +70,29 @@ class _Reader:
                 self._mistake(f"{shown(line)} is not understood; begin a section with its name, such as 'router {{'")
         return found
 
-    def _section(self, name: str) -> Section:
+    def _on_one_line(self, name: str, rest: str) -> Section:
+        """Read a section with attributes behind its brace as if they stood on lines of their own."""
+        self._mistake(f"'{name} {{' stands before an attribute; put each on a line of its own")
+        start = self._index
+        settings = [Setting(pair[1], pair[2], start) for pair in _PAIR.finditer(rest)]
+        if not rest.endswith("}"):
+            return self._section(name, settings)
+        return Section(name, Block(tuple(settings), start), start, self._file)
+
+    def _section(self, name: str, settings: list[Setting] | None = None) -> Section:
         start = self._index
         routes = camel_case(name).rpartition(".")[2] == "routeWorker"
         self._with_hash = HASH_ALLOWED | HASH_IN_ROUTES if routes else HASH_ALLOWED
-        settings: list[Setting] = []
+        settings = settings or []
         while (line := self._next()) is not None:
             if not line or line.startswith("#"):
                 continue
             if _END.fullmatch(line):
                 return Section(name, Block(tuple(settings), start), start, self._file)
             if begin := _BEGIN.fullmatch(line):
-                self._mistake(
-                    f"section {shown(begin[1])} begins inside section {shown(name)}; close that with '}}' first"
+                self._not_closed(
+                    settings,
+                    f"section {shown(begin[1])} begins inside section {shown(name)}; close that with '}}' first",
                 )
                 self._index -= 1
                 return Section(name, Block(tuple(settings), start), start, self._file)
@@ -81,8 +100,17 @@ class _Reader:
                 self._mistake(f"{shown(line)} is not understood; write 'attribute: value', or '}}' to end {name}")
             elif setting := self._setting(match[1], match[2]):
                 settings.append(setting)
-        self._mistake(f"section {shown(name)} is not closed; add '}}' after its last attribute", start)
+        self._not_closed(settings, f"section {shown(name)} is not closed; add '}}' after its last attribute", start)
         return Section(name, Block(tuple(settings), start), start, self._file)
+
+    def _not_closed(self, settings: list[Setting], text: str, line: int = 0) -> None:
+        """Report a section without its end; a brace behind its last value was meant to be that."""
+        last = settings[-1] if settings else None
+        if last is None or not isinstance(last.value, str) or not last.value.endswith(" }"):
+            self._mistake(text, line)
+            return
+        self._mistake(f"'}}' stands behind the value of {last.name}; put it on a line of its own", last.line)
+        settings[-1] = Setting(last.name, last.value[:-1].rstrip(), last.line)
 
     def _setting(self, name: str, rest: str) -> Setting | None:
         line = self._index
@@ -131,6 +159,9 @@ class _Reader:
         depth = rest.count("{") - rest.count("}")
         while depth > 0 and (line := self._next()) is not None:
             depth += line.count("{") - line.count("}")
+
+    def _peek(self) -> str:
+        return self._lines[self._index].strip() if self._index < len(self._lines) else ""
 
     def _next(self) -> str | None:
         if self._index >= len(self._lines):

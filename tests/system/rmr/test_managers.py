@@ -338,7 +338,7 @@ def test_no_octets_and_no_digits_of_a_peer_end_the_core(
     assert "Traceback" not in pushed.stderr
     (file.with_name("meids")).write_bytes(b"meid_map|start|n\nmme_ar|a:1|\xff\nmeid_map|end|1\n")
     pushed = command(router, "push", "--table", "serves", "--bus", router.url, str(file.with_name("meids")))
-    assert pushed.stdout == "serves: map n in use (1 entries)\n", pushed.stderr
+    assert pushed.stdout == "serves: map n in use (1 entry)\n", pushed.stderr
     asked = command(router, "ask", "--table", "serves", "--mt", "1000", "--meid", "\udcff", "--bus", router.url)
     assert asked.returncode == 0, asked.stderr
     (frame,) = asking.link.receive()

@@ -158,7 +158,7 @@ def test_a_bad_table_leaves_the_old_one(router: RunningRouter, tmp_path: Path) -
     assert asked.stdout.splitlines()[0].endswith("line 2, mse|2000|-1|logger:30311")
     file.write_text("updatert|start|up-1\nmse|5000|-1|other:1\nupdatert|end|1\n")
     good = tool(router, "push", str(file), "--table", "ric")
-    assert (good.returncode, good.stdout) == (0, "ric: update up-1 in use (1 entries)\n")
+    assert (good.returncode, good.stdout) == (0, "ric: update up-1 in use (1 entry)\n")
     again = json.loads(tool(router, "push", str(file), "--table", "ric", "--json").stdout)
     assert again["outcomes"][0]["table_id"] == "up-1"
     assert tool(router, "ask", "--table", "ric", "--mt", "5000").returncode == 0

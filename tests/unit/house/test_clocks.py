@@ -34,6 +34,7 @@ TELLS_IT = {
     "routerd/exporter/observer.py": "Prometheus is told when processes were started",
     "routerd/exporter/tracing.py": "spans have it",
     "routerd/exporter/status.py": "the live page shows it",
+    "routerd/exporter/worries.py": "the live page tells which certificates soon expire",
 }
 
 

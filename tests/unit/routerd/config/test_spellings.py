@@ -220,7 +220,12 @@ def test_vhost_groups_with_and_without_quotes(quote: str) -> None:
     [
         ("router {\n id: A\n", ["f.conf:1: section 'router' is not closed"]),
         ("router {\n id: A\nlistener {\n}\n", ["f.conf:3: section 'listener' begins inside section 'router'"]),
-        ("router\n{\n}\n", ["f.conf:1: 'router' is", "f.conf:2: '{' is", "f.conf:3: '}' closes no section"]),
+        ("router\n{\n}\n", ["f.conf:1: '{' stands on a line of its own; write 'router {' instead"]),
+        ("router { mode: standalone }\n", ["f.conf:1: 'router {' stands before an attribute; put each on a line"]),
+        ("router { mode: standalone\n id: A\n}\n", ["f.conf:1: 'router {' stands before an attribute"]),
+        ("vhost { hostname: v }\nrouter {\n id: A\n}\n", ["f.conf:1: 'vhost {' stands before an attribute"]),
+        ("listener {\n port: 5672 }\nrouter {\n id: A\n}\n", ["f.conf:2: '}' stands behind the value of port; put"]),
+        ("listener {\n port: 5672 }\n", ["f.conf:2: '}' stands behind the value of port; put it on a line of its own"]),
         ("id: A\n", ["f.conf:1: 'id' is outside a section"]),
         ("router {\n id:\n mode interior\n}\n", ["f.conf:2: id has no value", "f.conf:3: 'mode interior' is not"]),
         ('router {\n id: "A"\n}\n', ['f.conf:2: id: "A" is in quotes']),

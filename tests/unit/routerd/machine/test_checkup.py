@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from routerd.config import load
 from routerd.config.entities.router import Router
 from routerd.machine.checkup import Finding, Machine, Verdict, checkup, cpu_list
 
@@ -99,3 +100,31 @@ def test_lists_of_cpus() -> None:
     assert cpu_list("0-2,5,7-8") == {0, 1, 2, 5, 7, 8}
     assert cpu_list("") == set()
     assert cpu_list("x-y,3,1-") == {3}
+
+
+@pytest.mark.parametrize(
+    ("workers", "cpus", "verdict", "told"),
+    [
+        (2, 3, Verdict.OK, "3 usable, 2 workers and the core"),
+        (2, 2, Verdict.OK, "2 usable, 2 workers and the core take turns; so one worker serves while the other"),
+        (2, 1, Verdict.WARNING, "lower `workers` to 1 (`auto`), or give the router more CPUs"),
+        (1, 1, Verdict.WARNING, "give the router more CPUs"),
+        (3, 3, Verdict.WARNING, "lower `workers` to 2 (`auto`), or give the router more CPUs"),
+    ],
+)
+def test_more_processes_than_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, cpus: int, verdict: Verdict, told: str
+) -> None:
+    """Two workers are the default for two CPUs, too: the reason is in the finding."""
+    monkeypatch.setattr("routerd.machine.checkup.cpu_limit", lambda: None)
+    found = next(checkup(Router(workers=workers), Machine(tmp_path), range(cpus)))
+    assert found.verdict is verdict
+    assert (found.remedy or found.found).startswith(told)
+
+
+@pytest.mark.parametrize("sample", ["routerd.conf", "image.conf"])
+def test_the_sample_configurations_fit_a_small_machine(tmp_path: Path, sample: str) -> None:
+    """`routerd doctor` has nothing against the number of their workers on two CPUs."""
+    router = load(Path(__file__).parents[4] / "package" / sample).router
+    assert router.workers == Router().workers == 2
+    assert next(checkup(router, Machine(tmp_path), range(2))).verdict is Verdict.OK
