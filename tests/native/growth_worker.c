@@ -151,7 +151,7 @@ static routerd_record message(client *from)
     return world.delivered[0];
 }
 
-static void core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
+static routerd_record *core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
 {
     routerd_record *r = to_worker(W_SEND, world.links[link]);
     r->arena = m->arena;
@@ -159,6 +159,7 @@ static void core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
     r->length = m->length;
     r->flags = F_COMPLETE;
     r->peer = UINT64_C(1) << 32 | handle;
+    return r;
 }
 
 /* n messages of one receiver, or of as many; settled in no order, all at once, or by nobody. */
@@ -261,6 +262,39 @@ static void dialled(uint32_t n)
     client_goes(&k, false);
 }
 
+/* Presettled messages for receivers that have no credit: the core hears of each once, of few in a turn. */
+static void starving(uint32_t n)
+{
+    client from, k;
+    const routerd_record m = message(&from);
+    const uint32_t each = n / 10;
+    uint64_t heard = 0;
+    k = client_with(STARVING_MOST, true);
+    for (uint32_t i = 0; i < STARVING_MOST; i++) {
+        ((worker_link *) pool_at(&world.p.links, world.links[i].index))->capacity = WIDE;
+        for (uint32_t j = 0; j < each; j++) core_sends(&m, i, i * each + j + 1)->flags |= F_SETTLED;
+        turns(false);
+    }
+    for (uint32_t i = 0; i < world.p.links.high; i++)
+        ((worker_link *) pool_at(&world.p.links, i))->starved_since -= 2 * STARVED_BRIEFLY;
+    world.heard = 0;
+    counting = true;
+    starving_check(&world.p);
+    while (heard < STARVING_MOST * each) {
+        publish_actions(&world.p);
+        counting = false;
+        core_hears();
+        CHECK(world.heard > heard && world.heard - heard <= WAITS_MOST + each, "%u at once", world.heard);
+        heard = world.heard;
+        counting = true;
+        waits_serve(&world.p);
+    }
+    report("receiver_starves_per_message", heard);
+    CHECK(heard == STARVING_MOST * each && !world.p.waits_first, "%lu are told", heard);
+    client_goes(&k, false);
+    client_goes(&from, false);
+}
+
 enum { TURNS = 3 };                    /* in which a message comes, or is settled; more links are looked at later */
 
 /* n links that may keep no more blocks wait for some, while another client's messages come and go; then they detach. */
@@ -337,6 +371,7 @@ int main(int argc, char **argv)
     windows(n, false, (const char *const[2]) { "receiver_waits_for_window", "receiver_has_window" });
     stalled(n);
     paused(n);
+    starving(n);
     dialled(n);
     CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");
     return 0;

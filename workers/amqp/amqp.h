@@ -143,6 +143,7 @@ PRIVATE routerd_record *post_done(pump *p, const worker_link *k, uint64_t core, 
 PRIVATE routerd_record *post_update(pump *p, const out_delivery *o);
 PRIVATE void out_abort(pump *p, out_delivery *o);
 PRIVATE void out_waits(pump *p, worker_link *k);
+PRIVATE void waits_serve(pump *p);
 PRIVATE void starving_check(pump *p);
 PRIVATE void egress_accept(pump *p, const routerd_record *r);
 PRIVATE void egress_drained(pump *p, worker_link *k);

@@ -132,11 +132,42 @@ static void drop_presettled(pump *p, worker_link *k)
 
 /* Marks deliveries to a receiver that takes none at present: presettled ones no longer hold up their senders, and are
  * dropped if the list fills up before they are sent.  Only deliveries queued since the last call are checked. */
-PRIVATE inline void out_waits(pump *p, worker_link *k)
+static void waits_say(pump *p, worker_link *k)
 {
     for (out_delivery *o = k->queue_last; o && !o->waits; o = o->previous) {
         o->waits = true;
+        p->waits++;
         if (o->droppable) post_link(p, A_WAITS, k)->delivery = o->core;
+    }
+}
+
+/* Does so, or lets the link wait for the next turn if the core has heard of many in this one. */
+PRIVATE inline void out_waits(pump *p, worker_link *k)
+{
+    if (k->waits_due) return;
+    if (p->waits < WAITS_MOST) { waits_say(p, k); return; }
+    k->waits_due = true;
+    k->waits_next = NULL;
+    k->waits_previous = p->waits_last;
+    *(p->waits_last ? &p->waits_last->waits_next : &p->waits_first) = k;
+    p->waits_last = k;
+}
+
+static void waits_forget(pump *p, worker_link *k)
+{
+    if (!k->waits_due) return;
+    k->waits_due = false;
+    *(k->waits_previous ? &k->waits_previous->waits_next : &p->waits_first) = k->waits_next;
+    *(k->waits_next ? &k->waits_next->waits_previous : &p->waits_last) = k->waits_previous;
+}
+
+/* A turn's share of links whose deliveries the core has not heard of. */
+PRIVATE void waits_serve(pump *p)
+{
+    p->waits = 0;
+    for (worker_link *k; (k = p->waits_first) && p->waits < WAITS_MOST;) {
+        waits_forget(p, k);
+        waits_say(p, k);
     }
 }
 
@@ -369,6 +400,7 @@ PRIVATE inline void egress_lost(pump *p, worker_link *k)
     out_delivery *o;
     bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
     work_remove(p, k);
+    waits_forget(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
         if (o->settled) {
             post_done(p, k, o->core, F_DROPPED);

@@ -8,6 +8,7 @@
 GLUE const struct lane_fault_terms lane_faults[] = {
     [LANE_FINE] = { LANE_NOBODY, NULL, NULL },
     [LANE_FRAMING] = { LANE_CONNECTION, "amqp:connection:framing-error", "the size of a frame makes no sense" },
+    [LANE_TYPE] = { LANE_CONNECTION, "amqp:connection:framing-error", "a frame is of another type than AMQP's" },
     [LANE_DECODE] = { LANE_CONNECTION, "amqp:decode-error", "a frame is malformed" },
     [LANE_ORDER] = { LANE_CONNECTION, "amqp:not-allowed", "OPEN is the first frame, and comes once" },
     [LANE_CHANNEL] = { LANE_CONNECTION, "amqp:not-allowed", "no session has the channel of a frame" },

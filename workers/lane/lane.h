@@ -53,6 +53,7 @@ enum lane_settle_mode { LANE_AS_LINK, LANE_FIRST, LANE_SECOND };       /* as the
 enum lane_fault {
     LANE_FINE,
     LANE_FRAMING,                      /* its size or data offset */
+    LANE_TYPE,                         /* its type */
     LANE_DECODE,                       /* its performative */
     LANE_ORDER,                        /* it stands before OPEN, or is another OPEN */
     LANE_CHANNEL,                      /* no session begins on its channel */

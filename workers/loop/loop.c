@@ -306,7 +306,7 @@ static int turn_timeout(pump *p, int64_t until)
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
     if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->rest_first || p->behind_first
-        || work_unstalls(p) || at <= p->now_ms)
+        || p->waits_first || work_unstalls(p) || at <= p->now_ms)
         return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
@@ -314,6 +314,7 @@ static int turn_timeout(pump *p, int64_t until)
 static void turn_timers(pump *p)
 {
     if (p->accept_retry && p->now_ms >= p->accept_retry) sockets_retry(p);
+    waits_serve(p);
     if (p->now_ms >= p->next_sweep) {
         conns_sweep(p);
         starving_check(p);

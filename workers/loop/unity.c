@@ -24,6 +24,7 @@
 #include "workers/session/heartbeats.c"
 #include "workers/session/held.c"
 #include "workers/session/lane.c"
+#include "workers/session/logins.c"
 #include "workers/session/numbers.c"
 #include "workers/session/output.c"
 #include "workers/session/states.c"

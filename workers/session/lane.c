@@ -170,7 +170,7 @@ static void frame_arrives(lane_connection *l, const uint8_t *octets, size_t size
     if (__builtin_expect(l->c->tracer != NULL, 0) && !l->shown) trace_octets(l->c, false, octets, size);
     if (fault) fault_raise(l, NULL, NULL, fault);
     else if (ours) transport_frame(l, &f);
-    else if (f.type) fault_raise(l, NULL, NULL, LANE_FRAMING);
+    else if (f.type) fault_raise(l, NULL, NULL, LANE_TYPE);
     else if (f.performative && (f.performative < LANE_OPEN || f.performative > LANE_CLOSE))
         fault_raise(l, NULL, NULL, LANE_DECODE);
     else control_frame(l, &f, octets, size);
@@ -236,7 +236,7 @@ static void rest_keep(lane_connection *l, const uint8_t *octets, size_t size)
 }
 
 /* Keeps octets behind those that wait. */
-static void rest_add(lane_connection *l, const uint8_t *octets, size_t size)
+PRIVATE void rest_add(lane_connection *l, const uint8_t *octets, size_t size)
 {
     if (l->rest_size + size > l->rest_room) {
         l->rest_room = l->rest_size + size;
@@ -340,7 +340,8 @@ PRIVATE void lane_go_on(lane_connection *l)
     l->behind = false;
     if (!fault_go_on(l)) { turn_await(l); return; }
     l->heard |= l->bare;
-    rest_left(l, l->rest, l->rest_size, lane_read(l, l->rest, l->rest_size));
+    ssize_t done = layers_below(l) ? login_go_on(l) : lane_read(l, l->rest, l->rest_size);
+    rest_left(l, l->rest, l->rest_size, done);
     if (!l->behind && !l->bare) pn_transport_process(l->transport, 0);         /* the end of its input has come */
 }
 

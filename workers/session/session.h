@@ -12,6 +12,7 @@
  *   borrowed.c   octets of blocks on their way to the socket
  *   states.c     the states of deliveries that we say
  *   faults.c     a peer's violation: DETACH, END or CLOSE
+ *   logins.c     what a client says while its login has no answer yet
  *   turns.c      what a connection may take of its worker's time, and of memory for its output
  *
  * The engine keeps OPEN, BEGIN, ATTACH, DETACH, END and CLOSE; each of its frames passes here as octets, and is learnt
@@ -40,7 +41,7 @@
  *                             that go on are in blocks of the arena (over_share)
  *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes
  *                             some; the engine's answer others, which are not read beyond OUT_MOST (turns.c)
- *   frames behind their turn  what has been read of the socket at once; no more is read
+ *   frames behind their turn  what has been read of the socket at once; no more is read.  So before a login's answer
  *   states of deliveries      on their way: SAID_MOST of a connection besides outcomes, none in the last blocks;
  *                             those that are kept: one copy for neighbours with the same
  *   an unfinished frame       our frame size, in the engine's buffer or in blocks of the arena
@@ -76,8 +77,12 @@ PRIVATE void session_name(worker_session *s, uint64_t number);
 /* lane.c */
 PRIVATE void read_buffer_left(read_buffer *buffer);
 PRIVATE void lane_rest(worker_connection *c);
+PRIVATE void rest_add(lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void lane_go_on(lane_connection *l);
 PRIVATE void lane_free(worker_connection *c);
+
+/* logins.c */
+PRIVATE ssize_t login_go_on(lane_connection *l);
 
 /* heartbeats.c */
 PRIVATE bool heartbeat_spared(const lane_connection *l);

@@ -12,6 +12,8 @@
  *   a connection      --too many states of deliveries-->     behind and full; its socket is not read
  *   choked            --the socket has taken half of that--> one of those that wait for a turn
  *   full              --half of those have been passed on--> one of those that wait for a turn
+ *   a client          --octets come before the answer to its login--> behind and asking; its socket is not read
+ *   asking            --its login is answered-->             one of those that wait for a turn
  *   behind            --its frames have been read-->         its socket is read again
  *
  * Connections that we dialled are not choked: two routers that both wait for the other to read would wait for ever.
@@ -49,7 +51,7 @@ PRIVATE void turn_forget(lane_connection *l)
 PRIVATE void turn_await(lane_connection *l)
 {
     mark_dirty(l->p, l->c);
-    if (!l->choked && !l->full) waiting_add(l);
+    if (!l->choked && !l->full && !l->asking) waiting_add(l);
     else conn_pause(l->p, l->c);
 }
 
@@ -139,6 +141,15 @@ PRIVATE void turn_unfill(lane_connection *l)
     l->said--;
     if (!l->full || l->said > SAID_MOST / 2) return;
     l->full = false;
+    waiting_add(l);
+    conn_resume(l->p, l->c);
+}
+
+/* A client's login is answered: what it has said meanwhile is read. */
+PRIVATE void lane_answered(lane_connection *l)
+{
+    if (!l->asking) return;
+    l->asking = false;
     waiting_add(l);
     conn_resume(l->p, l->c);
 }

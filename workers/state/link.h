@@ -19,6 +19,7 @@ struct worker_link {
     bool known;                    /* the core has been told of it */
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool starving;                 /* out: it is among the pump's `starving` */
+    bool waits_due;                /* out: the core is to hear of deliveries that wait, in one of the next turns */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool by_core;                  /* out: its deliveries are in the table of outs_of_core */
@@ -61,6 +62,7 @@ struct worker_link {
     bool discarding;               /* in: the rest of a delivery that has been dropped is still coming */
     struct attach_due *attach_due; /* our ATTACH, which the engine has not written; NULL: it has */
     struct worker_link *tell_next, *tell_previous;
+    struct worker_link *waits_next, *waits_previous;
     struct delivery *deliveries;   /* all that are not forgotten */
     struct delivery *unread_first, *unread_last;
     struct delivery *arriving, *sending;   /* whose next TRANSFER is to come, or to be written; NULL: none */

@@ -87,13 +87,14 @@ typedef struct lane_connection {
     worker_connection *c;
     pn_transport_t *transport;
     const struct io_layer **slots; /* the engine's layers of this transport (layers.c) */
-    unsigned layer;                /* the slot of the AMQP layer, whose place the lane takes */
+    unsigned layer;                /* the slot of the AMQP layer, whose place the lane takes; before, of a login */
     bool headed;                   /* our protocol header is out: OPEN may follow */
     bool opened;                   /* the peer's OPEN has come */
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */
     bool behind, choked;           /* frames that came wait: for its turn; for its output, of which too much waits */
     bool open_out;                 /* our OPEN has been written */
     bool full;                     /* it is behind until fewer of its deliveries' states are on their way */
+    bool asking;                   /* it is behind until its login is answered: `rest` is what came meanwhile */
     bool shown;                    /* the trace has the first frame of `rest` */
     bool halfway;                  /* the first frame of `rest` is a DISPOSITION that goes on at these delivery-ids */
     uint32_t halfway_first, halfway_last;

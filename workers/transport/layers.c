@@ -11,6 +11,7 @@
  *
  * The lane reads once their header has come, and writes our header and all behind it; OPEN does not wait for their
  * header.  A layer that reads a header sees at most the 8 octets of one: clients send frames behind it without waiting.
+ * While a login waits for its answer (relay.c), the lane keeps a header that comes, and all behind it (lane_hold).
  *
  * The engine describes no frame of a traced connection by itself, since malformed octets would crash it: the lane does
  * (trace.c).  SASL frames are the engine's; it is quiet about those that are malformed.
@@ -83,6 +84,11 @@ static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets,
     lane_connection *l = layers_lane(t);
     enum watched w = layers_which(l->slots[layer]);
     bool sasl = w == SASL_THEIRS || w == SASL_BOTH;
+    if (size && l->rest_size) return lane_joined(l, (const uint8_t *) octets, size);
+    if (size && sasl && *octets == 'A' && relay_asking(l->c)) {    /* a header: no frame of SASL is that large */
+        l->layer = layer;
+        return lane_hold(l, (const uint8_t *) octets, size);
+    }
     bool quiet = sasl && l->c->tracer && !trace_sound(l->c, (const uint8_t *) octets, size);
     if (quiet) trace_pause(l->c);
     l->slots[layer] = own[w];
@@ -245,6 +251,19 @@ PRIVATE inline ssize_t layers_give(lane_connection *l, const uint8_t *octets, si
     ssize_t done = amqp_layer.in(l->transport, l->layer, (const char *) octets, size);
     trace_resume(l->c);
     return done;
+}
+
+/* Whether the lane does not read yet, but layers in its place or below it. */
+PRIVATE bool layers_below(const lane_connection *l)
+{
+    enum watched w = layers_which(l->slots[l->layer]);
+    return w != AMQP_THEIRS && w != AMQP_BOTH;
+}
+
+/* Gives the layer octets that have waited.  0: it needs more; negative: it reads no more. */
+PRIVATE ssize_t layers_in(lane_connection *l, const uint8_t *octets, size_t size)
+{
+    return l->slots[l->layer]->in(l->transport, l->layer, (const char *) octets, size);
 }
 
 /* Takes what the engine writes.  Negative: it writes no more. */

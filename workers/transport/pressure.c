@@ -24,7 +24,8 @@ PRIVATE void conn_pause(pump *p, worker_connection *c)
 PRIVATE inline void conn_resume(pump *p, worker_connection *c)
 {
     if (c->framed) mark_dirty(p, c);
-    else if (!c->reading && !c->lane->choked && !c->lane->full && !c->failed && pn_transport_capacity(c->transport) > 0)
+    else if (!c->reading && !c->lane->choked && !c->lane->full && !c->lane->asking && !c->failed
+             && pn_transport_capacity(c->transport) > 0)
         conn_listen(p, c, true);
 }
 

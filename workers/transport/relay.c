@@ -14,7 +14,7 @@
  *
  * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL
  * (the service would see the router's certificate, and take the client for the router). An init that comes before the
- * mechanisms waits for them.
+ * mechanisms waits for them. The AMQP header of a client that is not answered waits, too, with what is behind it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +37,18 @@ static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
 
 static pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
 
+/* Whether a client has said what is not answered yet.  Its AMQP header may come meanwhile, and waits. */
+PRIVATE bool relay_asking(const worker_connection *c)
+{
+    const relay *r = c->relay;
+    if (!r || r->up != c) return false;
+    return r->state == RELAY_ASKING || r->state == RELAY_OPENING || (r->state == RELAY_CONNECTING && r->early);
+}
+
 /* Sends octets to one side. */
 static void relay_say(relay *r, worker_connection *c, const relay_said *said, int what)
 {
+    if (c == r->up) lane_answered(c->lane);
     pnx_sasl_set_bytes_out(c->transport, relay_bytes(said));
     pnx_sasl_set_desired_state(c->transport, what);
     mark_dirty(r->p, c);

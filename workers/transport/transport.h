@@ -84,11 +84,16 @@ PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, si
 PRIVATE void layers_fail(struct lane_connection *l, const char *condition, const char *description);
 PRIVATE ssize_t layers_take(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE bool layers_ended(const struct lane_connection *l);
+PRIVATE bool layers_below(const struct lane_connection *l);
+PRIVATE ssize_t layers_in(struct lane_connection *l, const uint8_t *octets, size_t size);
 
 /* Whoever reads and writes frames defines these (workers/session).  A result of PN_EOS: no more. */
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE void lane_wake(worker_connection *c);
+PRIVATE ssize_t lane_hold(struct lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE ssize_t lane_joined(struct lane_connection *l, const uint8_t *octets, size_t size);
+PRIVATE void lane_answered(struct lane_connection *l);
 
 /* The same without the transport, on a socket that nothing is between. */
 PRIVATE uint8_t *lane_room(struct lane_connection *l, size_t *room);
@@ -133,6 +138,7 @@ GLUE void relay_refuse(relay *r, int outcome, const char *why);
 GLUE void relay_admit(relay *r, const char *user);
 GLUE void relay_question(relay *r, const char *start, size_t size);
 GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm);
+PRIVATE bool relay_asking(const worker_connection *c);
 PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *c);
 PRIVATE void relay_left(worker_connection *c);
 PRIVATE void relay_forgo(worker_connection *c);

@@ -15,13 +15,13 @@ from tests.support.clients.wire import parse
 class Door(Stand):
     """A pump that listens."""
 
-    def __init__(self, name: str, tls: TlsSetup | None) -> None:
+    def __init__(self, name: str, tls: TlsSetup | None, mechanisms: str = "ANONYMOUS") -> None:
         super().__init__(name)
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.listening.setblocking(False)
         setup = self.registry.listeners[0] = ListenerSetup("door", [self.listening.fileno()], tls=tls)
         place = self.pump.add_listener(
-            self.listening.fileno(), 0, 16384, 100, 60_000, 60_000, 50, 64, 64, False, "ANONYMOUS"
+            self.listening.fileno(), 0, 16384, 100, 60_000, 60_000, 50, 64, 64, False, mechanisms
         )
         self.handler.guard.protect(place, setup)
         self.pump.accept(True)

@@ -139,6 +139,14 @@ def test_a_frame_that_cannot_be_is_a_framing_error(scene: Scene, octets: bytes) 
     assert scene.client.end_of_connection().condition == FRAMING
 
 
+@pytest.mark.parametrize("kind", [1, 2, 255])
+def test_a_frame_of_another_type_is_a_framing_error(scene: Scene, kind: int) -> None:
+    """2.3.1: SASL's type has no place behind the AMQP header, and others have none at all."""
+    scene.client.write(b"\0\0\0\x08\x02" + bytes((kind, 0, 0)))
+    error = scene.client.end_of_connection()["error"].value
+    assert [str(one) for one in error[:2]] == [FRAMING, "a frame is of another type than AMQP's"]
+
+
 def test_a_handle_above_handle_max_is_a_framing_error(scene: Scene) -> None:
     """2.7.2."""
     scene.client.write(scene.client.attaching(scene.name, 2**31, True))

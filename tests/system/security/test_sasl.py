@@ -3,6 +3,7 @@
 import base64
 import re
 import socket
+import ssl
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import proton
 import pytest
 from proton import symbol
 
 from routerd.cli.connection_options import ClientError, Place, connect
+from tests.support.certificates import Authority
 from tests.support.clients import wire
 from tests.support.clients.secured import Credentials, attempt
 from tests.support.programs import sasl_users
@@ -29,14 +32,17 @@ LISTENER = "host: 127.0.0.1\n port: 0\n authenticatePeer: {}\n saslMechanisms: {
 
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
-    """Listeners: users only; users or nobody; users with encryption."""
+    """Listeners: users only; users or nobody; users with encryption, which it cannot have; users with TLS."""
     folder = tmp_path_factory.mktemp("sasl")
     sasl_users.make(folder, alice="secret", bob="hidden")
     settings = f"workers: 1\n saslConfigDir: {folder}\n saslConfigName: routerd"
     users = LISTENER.format("yes", "PLAIN SCRAM-SHA-256")
     either = LISTENER.format("no", "ANONYMOUS PLAIN")
     encrypted = f"{users}\n requireEncryption: yes"
+    made = Authority(folder).issue("server", "/CN=localhost")
+    profile = f"sslProfile {{\n name: p\n certFile: {made.certificate}\n privateKeyFile: {made.key}\n}}\n"
     sections = f"listener {{\n {either}\n}}\nlistener {{\n {encrypted}\n}}\n"
+    sections += f"{profile}listener {{\n {users}\n sslProfile: p\n requireSsl: yes\n}}\n"
     return Configuration(settings, users, sections)
 
 
@@ -85,14 +91,56 @@ class Raw:
         assert self.hear().code == MECHANISMS
 
     def say(self, code: int, *fields: Any) -> None:
-        body = wire.described(code, *fields)
-        self.sock.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body)
+        self.sock.sendall(sasl(code, *fields))
 
     def hear(self) -> wire.Frame:
-        size = wire.exactly(self.sock, 4)
-        found = wire.parse(size + wire.exactly(self.sock, int.from_bytes(size, "big") - 4))
-        assert found is not None
-        return found
+        return heard(self.sock)
+
+
+def sasl(code: int, *fields: Any) -> bytes:
+    body = wire.described(code, *fields)
+    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
+
+
+@pytest.mark.parametrize("password", ["secret", "wrong"])
+@pytest.mark.parametrize("listener", [0, 3], ids=["plain", "tls"])
+def test_a_client_says_all_without_waiting(router: RunningRouter, since: Since, listener: int, password: str) -> None:
+    """Header, login, header, OPEN, BEGIN and ATTACH in one write, as clients do that know how it will go (2.4.1)."""
+    url = re.findall(r"amqps?://\S+", router.output)[listener].replace("amqps", "amqp")
+    sock = socket.create_connection(address_of(url), timeout=LONG)
+    if listener:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        sock = context.wrap_socket(sock)
+    words = (
+        b"AMQP\3\1\0\0",
+        sasl(INIT, symbol("PLAIN"), f"\0alice\0{password}".encode()),
+        wire.AMQP_HEADER,
+        wire.frame(0, wire.described(wire.OPEN, "eager")),
+        wire.begin(0),
+        wire.frame(0, wire.described(wire.ATTACH, "link", proton.uint(0), True)),
+    )
+    sock.sendall(b"".join(words))
+    assert wire.exactly(sock, 8) == b"AMQP\3\1\0\0"
+    assert heard(sock).code == MECHANISMS
+    outcome = heard(sock)
+    assert outcome.code == OUTCOME
+    if password == "secret":  # noqa: S105 - of this test
+        assert outcome.fields[0] == 0
+        assert wire.exactly(sock, 8) == wire.AMQP_HEADER
+        assert [heard(sock).code for _ in range(3)] == [wire.OPEN, wire.BEGIN, wire.ATTACH]
+    else:
+        assert outcome.fields[0] == 1
+        assert not sock.recv(1)
+        since.counted("refused_authentication", 1)
+    sock.close()
+
+
+def heard(sock: socket.socket) -> wire.Frame:
+    size = wire.exactly(sock, 4)
+    found = wire.parse(size + wire.exactly(sock, int.from_bytes(size, "big") - 4))
+    assert found is not None
+    return found
 
 
 def test_a_challenge_does_not_tell_which_users_exist(router: RunningRouter) -> None:
