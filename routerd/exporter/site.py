@@ -37,7 +37,7 @@ def _source(content: str) -> str:
 
 
 STYLE: Final = _part("page.css")
-SCRIPTS: Final = ("elements.js", "tables.js", "charts.js", "network.js", "amqp.js", "console.js", "page.js")
+SCRIPTS: Final = ("elements.js", "tables.js", "charts.js", "network.js", "scram.js", "amqp.js", "console.js", "page.js")
 SCRIPT: Final = "\n".join(map(_part, SCRIPTS))
 # The page is one file, so that a browser never has parts of two versions, and a file below httpRootDir replaces none.
 PAGE: Final = _part("page.html").replace("/* page.css */", STYLE).replace("/* page.js */", SCRIPT).encode()

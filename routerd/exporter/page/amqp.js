@@ -2,7 +2,7 @@
 
 const OPEN = 0x10, BEGIN = 0x11, ATTACH = 0x12, FLOW = 0x13, TRANSFER = 0x14, DISPOSITION = 0x15, DETACH = 0x16,
   CLOSE = 0x18, ERROR = 0x1d, ACCEPTED = 0x24, SOURCE = 0x28, TARGET = 0x29,
-  MECHANISMS = 0x40, INIT = 0x41, OUTCOME = 0x44, ANNOTATIONS = 0x72, PROPERTIES = 0x73, APPLICATION = 0x74, VALUE = 0x77;
+  MECHANISMS = 0x40, INIT = 0x41, CHALLENGE = 0x42, RESPONSE = 0x43, OUTCOME = 0x44, ANNOTATIONS = 0x72, PROPERTIES = 0x73, APPLICATION = 0x74, VALUE = 0x77;
 const FRAME_BYTES = 65536, MESSAGE_BYTES = 4 << 20, DEEPEST = 32, REPLIES = 16, SECONDS = 10,
   PAYLOAD_BYTES = 400; // with its head within 512 octets, which each peer takes
 
@@ -111,7 +111,7 @@ class Peer {
   }
   constructor(url, login) {
     Object.assign(this, { login, rest: new Uint8Array(), senders: new Map(), waiting: new Map(), parts: [], size: 0,
-      expected: 0, received: 0, transfers: 0, deliveries: 0, handles: 0, address: "", container: "", closed: "", began: false });
+      expected: 0, received: 0, transfers: 0, deliveries: 0, handles: 0, scram: null, address: "", container: "", closed: "", began: false });
     this.ready = new Promise((done, failed) => Object.assign(this, { done, failed }));
     this.ready.catch(() => {});
     this.timer = setTimeout(() => this.end("the router does not answer"), SECONDS * 1000);
@@ -168,8 +168,10 @@ class Peer {
   heard({ code, value }, frame) {
     switch (code) {
       case MECHANISMS: return this.authenticate([value[0]].flat());
+      case CHALLENGE: return this.challenged(value[0]);
       case OUTCOME:
         if (value[0] !== 0) return this.end("the router does not accept this user and password");
+        if (this.scram && !this.believed(value[1])) return;
         this.began = true;
         this.header(0);
         this.frame(new Described(OPEN, [this.container = "console-" + crypto.getRandomValues(new Uint32Array(2)).join(""),
@@ -190,10 +192,25 @@ class Peer {
     }
   }
   authenticate(offered) {
-    const wanted = this.login ? "PLAIN" : "ANONYMOUS";
-    if (!offered.includes(wanted)) return this.end(this.login ? "this listener takes no passwords (PLAIN)" : "log in first");
-    const proof = this.login ? octetsOf(`\0${this.login.user}\0${this.login.password}`) : octetsOf("console");
+    const scram = Object.keys(SCRAMS).find(name => offered.includes(name));
+    if (this.login && scram) this.scram = new Scram(scram, this.login);
+    const wanted = !this.login ? "ANONYMOUS" : scram ?? "PLAIN";
+    if (!offered.includes(wanted)) return this.end(this.login ? "this listener takes no passwords (SCRAM or PLAIN)" : "log in first");
+    const proof = this.scram ? this.scram.first : this.login ? octetsOf(`\0${this.login.user}\0${this.login.password}`) : octetsOf("console");
     this.frame(new Described(INIT, [symbol(wanted), proof, location.hostname]), 1);
+  }
+  challenged(octets) {
+    if (!this.scram) throw new RangeError("a challenge to nobody");
+    this.scram.response(octets).then(response => this.frame(new Described(RESPONSE, [response]), 1), error => this.end(error.message));
+  }
+  // Whether the router knows the password: the proof has come as a challenge, or comes with the outcome.
+  believed(octets) {
+    try {
+      if (!this.scram.proven) this.scram.check(textOf(octets ?? new Uint8Array()));
+    } catch (error) {
+      this.end(error.message);
+    }
+    return this.scram.proven;
   }
   attached([name, handle, , , , source]) {
     if (name === "replies") {

@@ -46,10 +46,18 @@ class Browser:
         self._rest, self._number, self._session = b"", 0, ""
         self.complaints: list[str] = []  # of scripts, and of the policy that says what a page may load
         targets = self._command("Target.getTargets")["targetInfos"]
-        page = next(target["targetId"] for target in targets if target["type"] == "page")
-        self._session = self._command("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        self._page = next(target["targetId"] for target in targets if target["type"] == "page")
+        self.new_page()
+
+    def new_page(self) -> None:
+        """Show an empty page in place of the one before, which is closed: no test sees what another has left."""
+        self._session = ""
+        left, self._page = self._page, self._command("Target.createTarget", url="about:blank")["targetId"]
+        self._command("Target.closeTarget", targetId=left)
+        self._session = self._command("Target.attachToTarget", targetId=self._page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self._command(f"{domain}.enable")
+        self.complaints.clear()
 
     def close(self) -> None:
         self._process.kill()

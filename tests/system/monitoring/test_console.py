@@ -8,6 +8,7 @@ import pytest
 from proton import Message
 
 from tests.support.clients.browser import Browser
+from tests.support.clients.frame_client import FrameClient
 from tests.support.clients.web import get, site
 from tests.support.peer import Net
 from tests.support.programs import sasl_users
@@ -15,12 +16,14 @@ from tests.support.routers.network import NetworkRouter
 from tests.support.running import Configuration, RunningRouter, needs_users, until
 
 HTTP = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
-USERS = "saslMechanisms: PLAIN"
 WORKER = "routeWorker {\n address: D1\n kind: forward\n}\n"
 SHUT = "address {\n prefix: shut\n distribution: unavailable\n}\n"
 HOSTILE = ["<script>alert(1)</script>", "n" * 5000, "a\u202eb"]
 SEED = "newrt|start|one\nrte|1000|app0:4560\nnewrt|end|1\n"
 FIRST = "#rows tbody td:first-child"
+SENT = """window.sent = [];
+  const { send } = WebSocket.prototype;
+  WebSocket.prototype.send = function (octets) { sent.push(octets); send.call(this, octets); };"""
 READ = "request('READ', { type: 'org.amqp.management', name: 'self' }).then(() => 'answered', error => error.message)"
 
 
@@ -32,14 +35,26 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     table = f"routeTable {{\n name: ric\n seed: {folder}/seed.rt\n connect: no\n}}\n"
     pages = "".join(HTTP.format(more) for more in ("", "management: read", "management: none", "websockets: no"))
     sections = pages + WORKER + SHUT + table
-    return Configuration(router="workers: 2", sections=sections, expected="management|not-allowed|refused")
+    listener = "host: 127.0.0.1\n port: 0\n idleTimeoutSeconds: 0"  # nobody serves the connection of `stuck`
+    return Configuration("workers: 2", listener, sections, "management|not-allowed|refused")
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    browser = Browser(tmp_path / "profile")
-    yield browser
-    browser.close()
+def client(router: RunningRouter) -> Iterator[FrameClient]:
+    with FrameClient(router.address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stuck(router: RunningRouter) -> Iterator[None]:
+    """An unsettled delivery and a receiver without credit, from the module's beginning: they are stuck after 10 s."""
+    with Net(router.address) as net:
+        peer = net.peer()
+        receiver, sender = peer.receiver("stuck.here", credit=5), peer.ready_sender("stuck.here")
+        peer.receiver("dry.here", credit=0)
+        net.send(sender, Message(body=b"x"))
+        peer.take(receiver)
+        yield
 
 
 def see(browser: Browser, url: str, view: str) -> None:
@@ -88,20 +103,19 @@ def test_from_addresses_to_links_to_connections(router: RunningRouter, net: Net,
     assert browser.complaints == []
 
 
-def test_ten_thousand_addresses_and_hostile_names(router: RunningRouter, net: Net, browser: Browser) -> None:
+def test_thousands_of_addresses_and_hostile_names(router: RunningRouter, client: FrameClient, browser: Browser) -> None:
     """The router chooses a hundred rows of them; names are text, octets that are no text are one, too."""
-    peer = net.peer()
-    names = [*HOSTILE, *(f"load.{number:05}" for number in range(10_000))]
-    for name in names[:-1]:
-        peer.begin_receiver(name)
-    peer.receiver(names[-1])
+    names = [*HOSTILE, *(f"load.{number:05}" for number in range(3_000))]
+    client.begin()
+    client.write(b"".join(client.attaching(name, handle, receiver=True) for handle, name in enumerate(names)))
+    client.round_trip()
     see(browser, site(router), "addresses")
-    browser.until("document.querySelector('#rows-count').innerText.startsWith('(100 of 100')")
+    browser.until("document.querySelector('#rows-count').innerText.startsWith('(100 of 300')")
     source = "new Described(SOURCE, [new Typed(0xa1, 4, 99, 97, 102, 0xe9)])"  # an octet that is no UTF-8
     attach = f"['x', uint(9), true, ubyte(2), ubyte(0), {source}, new Described(TARGET, [])]"
     browser.run(f"peer.frame(new Described(ATTACH, {attach}))")
     browser.focus("#rows-search")
-    browser.press(*"load.09999")
+    browser.press(*"load.02999")
     browser.until("document.querySelectorAll('#rows tbody tr').length === 1")
     browser.run("document.querySelector('#rows-search').value = 'caf'")
     browser.run("document.querySelector('#rows-search').oninput()")
@@ -116,13 +130,8 @@ def test_ten_thousand_addresses_and_hostile_names(router: RunningRouter, net: Ne
     assert browser.complaints == []
 
 
-def test_what_is_stuck(router: RunningRouter, net: Net, browser: Browser) -> None:
+def test_what_is_stuck(router: RunningRouter, stuck: None, browser: Browser) -> None:
     """Unsettled deliveries at once, after 10 s as stuck; a receiver that gives no credit."""
-    peer = net.peer()
-    receiver, sender = peer.receiver("stuck.here", credit=5), peer.ready_sender("stuck.here")
-    peer.receiver("dry.here", credit=0)
-    net.send(sender, Message(body=b"x"))
-    peer.take(receiver)
     see(browser, site(router), "links")
     browser.until("document.querySelector('#only').options.length === 4")
     said = "document.querySelector('#rows tbody').innerText.includes"
@@ -254,32 +263,111 @@ def test_octets_that_are_no_amqp(router: RunningRouter, browser: Browser) -> Non
 
 
 @needs_users
-def test_a_user_logs_in(tmp_path: Path, browser: Browser) -> None:
-    """Where the listener wants a login, the console asks for one, and has the rights of that user."""
-    sasl_users.make(tmp_path, alice="secret")
+@pytest.mark.parametrize(("offered", "chosen"), [("PLAIN", "PLAIN"), ("PLAIN SCRAM-SHA-256", "SCRAM-SHA-256")])
+def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: str) -> None:
+    """Where the listener wants a login, the console asks for one, and has the rights of that user.
+
+    With SCRAM no frame has the password, and names and passwords may have any characters.
+    """
+    user, password = "ali,ce", "se,cr=\u00e9t"
+    sasl_users.make(tmp_path, **{user: password})
     settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
-    router = RunningRouter(
-        tmp_path, Configuration(settings, sections=HTTP.format(USERS), expected="authentication|auth")
-    )
+    sections = HTTP.format(f"saslMechanisms: {offered}")
+    router = RunningRouter(tmp_path, Configuration(settings, sections=sections, expected="authentication|auth"))
     try:
         see(browser, site(router), "connections")
         browser.until("document.querySelector('#told').innerText.includes('log in first')")
+        browser.run(SENT)
         for right in (False, True):
             press(browser, "#log-in")
-            browser.run("document.querySelector('#user').value = 'alice'")
-            browser.run(f"document.querySelector('#password').value = '{'secret' if right else 'wrong'}'")
+            browser.run(f"document.querySelector('#user').value = '{user}'")
+            browser.run(f"document.querySelector('#password').value = '{password if right else 'wrong'}'")
             browser.run("document.querySelector('#login button[value=yes]').click()")
             if not right:
                 browser.until("document.querySelector('#told').innerText.includes('does not accept')")
         browser.until("document.querySelectorAll('#rows tbody tr').length")
-        assert browser.text("#rights") == "as alice: may change the router"
+        assert browser.text("#rights") == f"as {user}: may change the router"
         assert browser.run("document.querySelector('#password').value") == ""
+        mine = "{ type: 'connection', names: ['container', 'sasl'] }"
+        rows = f"query({mine}, {{}}).then(found => found.rows.find(row => row.container === peer.container).sasl)"
+        assert browser.run(rows) == chosen
+        assert browser.run(f"sent.some(octets => textOf(octets).includes('{password}'))") == (chosen == "PLAIN")
+        assert browser.complaints == []
     finally:
         router.kill()
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "nonce", "challenge", "proof", "verdict"),
+    [
+        (  # RFC 5802, section 5
+            "SCRAM-SHA-1", "fyko+d2lbbFgONRv9qkxdawL",
+            "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+        ),
+        (  # RFC 7677, section 3
+            "SCRAM-SHA-256", "rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ),
+    ],
+)  # fmt: skip
+def test_scram_is_that_of_the_standard(
+    router: RunningRouter, browser: Browser, mechanism: str, nonce: str, challenge: str, proof: str, verdict: str
+) -> None:
+    """Its examples; and a router that does not know the password, or asks for what helps to guess it, is none."""
+    browser.open(site(router))
+    browser.until("document.readyState === 'complete' && typeof Scram === 'function'")
+    login = f"new Scram('{mechanism}', {{ user: 'user', password: 'pencil' }}, '{nonce}')"
+    browser.run(f"window.trial = {login}")
+    assert browser.run("textOf(trial.first)") == f"n,,n=user,r={nonce}"
+    answer = "{0}.response(octetsOf('{1}')).then(textOf, error => error.message)"
+    both = challenge.split(",", maxsplit=1)[0]
+    assert browser.run(answer.format("trial", challenge)) == f"c=biws,{both},p={proof}"
+    assert "does not prove" in browser.run(answer.format("trial", f"v={proof}"))
+    assert not browser.run("trial.proven")
+    assert browser.run(answer.format("trial", f"v={verdict}")) == ""
+    assert browser.run("trial.proven")
+    for wrong, why in (
+        (challenge.replace("i=4096", "i=1"), "1 iterations"),
+        (challenge.replace("i=4096", "i=4096000"), "iterations"),
+        (challenge.replace(nonce[:5], "other"), "no answer"),
+        (f"r={nonce},s=QSXCR+Q6sek8bf92,i=4096", "no answer"),
+        ("v=", "no answer"),
+        ("", "no answer"),
+    ):
+        assert why in browser.run(answer.format(login, wrong))
+    assert "does not prove" in browser.run(f"try {{ {login}.check('v=') }} catch (error) {{ error.message }}")
+
+
+def close_a_connection_of(far: NetworkRouter, browser: Browser) -> None:
+    """Ask for it, and answer when the console no longer shows that router: the row's router closes it."""
+    press(browser, "#tab-connections")
+    with Net(far.address) as net:
+        peer = net.peer()
+        peer.expect_error = True
+        name = peer.connection.container
+        mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
+        browser.until(f"({mine})?.querySelector('button[aria-label^=close]') != null")
+        browser.run(f"{mine}.querySelector('button[aria-label^=close]').click()")
+        choose(browser, 0)
+        browser.run("document.querySelector('#sure button[value=yes]').click()")
+        net.until(lambda: bool(peer.connection.remote_condition), "the connection ends")
+    browser.until("document.querySelector('#did').innerText.endsWith('is closed')")
+
+
+def choose(browser: Browser, router: int) -> int:
+    """Choose a router from the list; return the number of rows that the view shows then."""
+    browser.run(f"document.querySelector('#of').selectedIndex = {router}")
+    chosen = "document.querySelector('#of').onchange() || document.querySelectorAll('#rows tbody tr').length"
+    return int(browser.run(chosen))
+
+
 def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser) -> None:
-    """Two routers and the line between them; the console asks the one that is chosen; a lost one is marked."""
+    """Two routers and the line between them; the console asks the one that is chosen; a lost one is marked.
+
+    A change is for the router whose row it is, also where that router has left the list while the question stands.
+    """
     near = NetworkRouter(tmp_path / "near", more=HTTP.format(""))
     far = NetworkRouter(tmp_path / "far", near.routers_url)
     try:
@@ -290,46 +378,17 @@ def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser)
         assert "cost 1" in browser.run("document.querySelector('#picture').textContent")
         browser.until("document.querySelector('#routers').innerText.includes('(1)')")
         until(lambda: json.loads(get(site(near) + "/status.json").body)["routers"][0][3] > 0, "what came from it")
-        browser.run("document.querySelector('#of').selectedIndex = 1")
+        choose(browser, 1)
         press(browser, "#tab-log")
         browser.until(f"document.querySelector('#rows tbody').innerText.includes('Router {far.id} core started')")
-        browser.run("document.querySelector('#of').selectedIndex = 0")
-        chosen = "document.querySelector('#of').onchange() || document.querySelectorAll('#rows tbody tr').length"
-        assert browser.run(chosen) == 0  # at once: a button must not act on another router's row
+        assert choose(browser, 0) == 0  # at once: a button must not act on another router's row
         browser.until(f"document.querySelector('#rows tbody').innerText.includes('Router {near.id} core started')")
-        browser.run("document.querySelector('#of').selectedIndex = 1")
-        browser.run("document.querySelector('#of').onchange()")
+        choose(browser, 1)
+        close_a_connection_of(far, browser)
+        choose(browser, 1)
         far.process.kill()
         browser.until("document.querySelector('#routers').innerText.includes('unreachable')")
         browser.until("document.querySelector('#told').innerText")
-        assert browser.complaints == []
-    finally:
-        far.kill()
-        near.kill()
-
-
-def test_a_change_is_for_the_router_whose_row_it_is(tmp_path: Path, browser: Browser) -> None:
-    """Also where that router leaves the list while the question stands, and the choice falls back to this one."""
-    near = NetworkRouter(tmp_path / "near", more=HTTP.format(""))
-    far = NetworkRouter(tmp_path / "far", near.routers_url)
-    try:
-        near.knows(far.id)
-        browser.open(site(near))
-        browser.until("document.querySelector('#of')?.options.length === 2")
-        browser.run("document.querySelector('#of').selectedIndex = 1")
-        press(browser, "#tab-connections")
-        with Net(far.address) as net:
-            peer = net.peer()
-            peer.expect_error = True
-            name = peer.connection.container
-            mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
-            browser.until(f"({mine})?.querySelector('button[aria-label^=close]') != null")
-            browser.run(f"{mine}.querySelector('button[aria-label^=close]').click()")
-            browser.run("document.querySelector('#of').selectedIndex = 0")
-            browser.run("document.querySelector('#of').onchange()")
-            browser.run("document.querySelector('#sure button[value=yes]').click()")
-            net.until(lambda: bool(peer.connection.remote_condition), "the connection ends")
-        browser.until("document.querySelector('#did').innerText.endsWith('is closed')")
         assert browser.complaints == []
     finally:
         far.kill()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ ADDRESSES = "#addresses tbody td:first-child"
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
     return Configuration(router="workers: 2", sections=HTTP + CONNECTOR, expected="nobody|127.0.0.1:1|worker.1")
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    browser = Browser(tmp_path / "profile")
-    yield browser
-    browser.close()
 
 
 def pass_to(net: Net, *addresses: str) -> None:
