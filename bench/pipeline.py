@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -43,10 +44,13 @@ copy (
 @click.command()
 @click.option("--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Records of a log.")
 @click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only this job; may be repeated.")
+@click.option("--hot", is_flag=True, help="All messages have one address and path, within a quarter of an hour.")
 @click.option("--memory", default="3g", show_default=True, help="Java's memory.")
 @click.option("--logs", type=click.Path(path_type=Path), help="Directory that keeps generated logs for the next time.")
 @click.option("--child", hidden=True)
-def main(records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None) -> None:
+def main(
+    records: tuple[float, ...], jobs: tuple[str, ...], hot: bool, memory: str, logs: Path | None, child: str | None
+) -> None:
     """Generate logs of these sizes and measure the jobs on them."""
     if child is not None:
         job, log, output = child.split(" ")
@@ -55,24 +59,27 @@ def main(records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: P
     shown = Table("records", "job", "s", "of it start", "CPU s", "peak PSS MB", "rows out")
     for size in records:
         with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
-            directory = _generated(int(size), logs or Path(folder))
+            directory = _generated(int(size), hot, logs or Path(folder))
             for job in jobs or JOBS:
                 if job != "duckdb" or find_spec("duckdb"):
                     shown.add_row(f"{int(size):,}", JOBS[job], *_run(job, directory, folder, memory))
     Console(width=140).print(shown)
 
 
-def _generated(records: int, logs: Path) -> Path:
+def _generated(records: int, hot: bool, logs: Path) -> Path:
     """Return the directory of a log of that size, which is made unless it exists."""
     from pipeline.generate.scenario import Scenario  # noqa: PLC0415  the rest runs without numpy
     from pipeline.generate.write import TRUTH, generate  # noqa: PLC0415  the same
 
-    directory = logs / str(records)
+    directory = logs / f"{records}{'-hot' if hot else ''}"
     if (directory / TRUTH).exists():  # it is written last
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    truth = generate(Scenario(records=records, days=1), directory)
+    scenario = Scenario(records=records, days=1)
+    if hot:
+        scenario = replace(scenario, types=0, faults=(), hot_path=0.98, hot_minutes=15)
+    truth = generate(scenario, directory)
     size = sum(file.stat().st_size for file in directory.rglob("*.parquet"))
     took = time.perf_counter() - began
     click.echo(f"{truth.records} records, {truth.files} files, {size / 1e6:.0f} MB, generated in {took:.0f} s")

@@ -79,8 +79,12 @@ def _setting(text: str) -> tuple[str, str]:
 @_option("--start", default="2026-01-05", help="First day, YYYY-MM-DD.")
 @_option("--routers", default=4, type=click.IntRange(3, 64), help="Number, in a ring.")
 @_option("--workers", default=2, type=click.IntRange(1, 64), help="Number in each router.")
+@_option("--hot-address", default=0.0, type=click.FloatRange(0, 1), help="Share of messages of one address.")
+@_option("--hot-receiver", default=0.0, type=click.FloatRange(0, 1), help="Share of messages to one receiver.")
+@_option("--hot-path", default=0.0, type=click.FloatRange(0, 1), help="Share of messages of one address and path.")
+@_option("--hot-minutes", default=0, type=click.IntRange(0, 60), help="Time of all of these; 0 is the whole log.")
 @click.option("--no-faults", is_flag=True, help="Nothing in the log is out of the ordinary.")
-def generate(directory: Path, no_faults: bool, start: str, **numbers: int) -> None:
+def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> None:
     """Write a flow log into DIRECTORY, with faults that its _truth.json lists."""
     from pipeline.generate.scenario import FAULTS, Scenario  # noqa: PLC0415  numpy is optional
     from pipeline.generate.write import generate as write  # noqa: PLC0415  numpy is optional
@@ -89,7 +93,10 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: int) -> No
         first = date.fromisoformat(start)
     except ValueError as error:
         raise PipelineError(f"--start {start} is not a day, YYYY-MM-DD") from error
-    truth = write(Scenario(**numbers, start=first, faults=() if no_faults else FAULTS), directory)
+    scenario = Scenario(**numbers, start=first, faults=() if no_faults else FAULTS)
+    if scenario.hot > 1:
+        raise PipelineError("--hot-address, --hot-receiver and --hot-path are more than all messages together")
+    truth = write(scenario, directory)
     click.echo(f"{directory}: {truth.records} records in {truth.files} files, {len(truth.faults)} faults")
 
 

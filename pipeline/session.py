@@ -28,7 +28,8 @@ RULES: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Groups are small and many: to sort all records from 128 groups on costs more than their memory.
+    # What a grouping collects is small (sets of names, an estimate): to sort all records from 128 groups on costs more
+    # than the memory.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     # The pipeline names each file; a Spark job that looks for thousands of them takes longer than the driver.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",

@@ -14,6 +14,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 FIRST_TYPE: Final = 12000  # of the message types
 FIRST_OWNER_PORT: Final = 38000
 ENDPOINTS: Final = 4  # endpoints that own managed entities
+HOT_ADDRESSES: Final = 4  # of the hot receiver
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class Flow:
     by_meid: bool = False
     weight: int = 1
     presettled: bool = False
+    hot: bool = False  # its share is one of the hot messages
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class Clients:
 
 
 def build(scenario: Scenario, random: np.random.Generator) -> Clients:
-    """Return the clients of a scenario; the shares of their flows add up to 1."""
+    """Return the clients of a scenario; the shares of flows add up to 1, and those of the hot flows by themselves."""
     clients = Clients()
     for fault in scenario.faults:
         if fault != "asymmetric pair":
@@ -68,6 +70,7 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
     rest = 1.0 - sum(flow.share for flow in clients.flows)
     _types(scenario, clients, random, rest * 0.25)
     _ordinary(scenario, clients, random, rest * (0.75 if scenario.types else 1.0))
+    _hot(scenario, clients)
     return clients
 
 
@@ -115,6 +118,25 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
         clients.flows.append(
             Flow(f"service{at}/requests", float(shares[at]), senders, [consumers], -1, False, weight, presettled)
         )
+
+
+def _hot(scenario: Scenario, clients: Clients) -> None:
+    """Add what is hot: an address of clients everywhere, a receiver of several addresses, an address over one path."""
+    routers, half = list(range(scenario.routers)), scenario.routers // 2
+    whole = scenario.hot or 1.0
+
+    def add(address: str, share: float, senders: list[int], consumers: list[int]) -> None:
+        clients.flows.append(Flow(address, share / whole, senders, [consumers], hot=True))
+
+    if scenario.hot_address:
+        consumers = [clients.consumer(router, f"hot-address-{router}") for router in routers]
+        add("hot/address", scenario.hot_address, routers, consumers)
+    if scenario.hot_receiver:
+        receiver = clients.consumer(1, "hot-receiver")
+        for at in range(HOT_ADDRESSES):
+            add(f"hot/receiver/{at}", scenario.hot_receiver / HOT_ADDRESSES, routers, [receiver])
+    if scenario.hot_path:
+        add("hot/path", scenario.hot_path, [0], [clients.consumer(half, "hot-path")])
 
 
 def zipf(number: int, exponent: float) -> Floats:

@@ -49,7 +49,9 @@ class Traffic:
         self._loop = self._detour = 0
         self._prepare_faults()
         flows = self.clients.flows
-        self._shares = np.array([flow.share for flow in flows])
+        hot = np.array([flow.hot for flow in flows])
+        shares = np.array([flow.share for flow in flows])
+        self._shares, self._hot_shares = np.where(hot, 0.0, shares), np.where(hot, shares, 0.0)
         self._senders = _table([flow.senders for flow in flows])
         self._first = _table([flow.groups[0] for flow in flows])
         self._second = _table([flow.groups[1] if len(flow.groups) > 1 else [] for flow in flows])
@@ -111,12 +113,21 @@ class Traffic:
 
     # ---- messages ----
 
-    def hour(self, number: int, messages: int) -> Hour:
-        """Return the messages of an hour, counted from 0, as deliveries: a message to two groups is two."""
+    def hour(self, number: int, messages: int, hot: int = 0) -> Hour:
+        """Return the messages of an hour, counted from 0, as deliveries: a message to two groups is two.
+
+        ``hot`` of them are hot ones.
+        """
         random = self._random
         flow = random.choice(len(self._shares), messages, p=self._shares / self._shares.sum())
+        at = np.sort(random.random(messages)) * 3600.0
+        if hot:
+            at[:hot] = np.sort(random.random(hot)) * (self.scenario.hot_minutes or 60) * 60.0
+            flow[:hot] = random.choice(len(self._shares), hot, p=self._hot_shares / self._hot_shares.sum())
+            order = np.argsort(at)
+            at, flow = at[order], flow[order]
         hour = Hour(
-            at=np.sort(random.random(messages)) * 3600.0 + number * 3600.0,
+            at=at + number * 3600.0,
             flow=flow,
             sender=_choose(self._senders, flow, random),
             consumer=self._first[0][_choose(self._first, flow, random)],

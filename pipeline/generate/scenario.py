@@ -17,7 +17,9 @@ class Scenario:
     """A log to generate, with ``records`` within a few per cent; equal scenarios give equal logs.
 
     The clocks of routers are wrong by up to ``skew_s`` seconds. ``clients`` is the number of ordinary addresses,
-    ``special`` the share of all messages for each address with a fault.
+    ``special`` the share for each address with a fault. The ``hot_…`` ones are shares of all messages that concern one
+    address, one receiver and one path; with ``hot_minutes`` they pass within so many minutes of the last day. All other
+    shares are of the messages that are not hot.
     """
 
     records: int = 200_000
@@ -31,12 +33,21 @@ class Scenario:
     meids: int = 60
     skew_s: float = 2.0
     special: float = 0.04
+    hot_address: float = 0.0
+    hot_receiver: float = 0.0
+    hot_path: float = 0.0
+    hot_minutes: int = 0
     faults: tuple[str, ...] = FAULTS
 
     @property
     def hours(self) -> int:
         """The length of the log."""
         return self.days * 24
+
+    @property
+    def hot(self) -> float:
+        """The share of all messages that are hot."""
+        return self.hot_address + self.hot_receiver + self.hot_path
 
     @property
     def origin(self) -> datetime:

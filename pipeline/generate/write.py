@@ -27,6 +27,7 @@ from shm.contract.flow_log.arrow import SCHEMA
 from shm.contract.flow_log.schema import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, file_name, folder
 
 TRUTH: Final = "_truth.json"
+HOT_HOUR: Final = 4  # of the last day; there is no fault in it
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]
 CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
 
@@ -39,21 +40,27 @@ def generate(scenario: Scenario, directory: Path) -> Truth:
     if directory.exists() and any(directory.iterdir()):
         raise PipelineError(f"{directory} is not empty; give a new directory for a generated log")
     writer = _Writer(scenario, directory)
-    for number, messages in enumerate(_messages(scenario, writer)):
-        writer.hour(number, messages)
+    for number, (messages, hot) in enumerate(_messages(scenario, writer)):
+        writer.hour(number, messages, hot)
     truth = writer.truth
     truth.faults = writer.traffic.faults
     (directory / TRUTH).write_bytes(msgspec.json.format(msgspec.json.encode(truth), indent=1) + b"\n")
     return truth
 
 
-def _messages(scenario: Scenario, writer: "_Writer") -> list[int]:
-    """Return the number of messages of each hour, more by day than by night, for the records wanted."""
+def _messages(scenario: Scenario, writer: "_Writer") -> list[tuple[int, int]]:
+    """Return the number of messages of each hour, more by day than by night, for the records wanted; and of hot ones.
+
+    The hot ones of a few minutes come in one hour of the last day.
+    """
     hours = np.arange(scenario.hours)
     pattern = 1.0 + 0.6 * np.sin((hours % 24 - 9) / 24 * 2 * np.pi)
-    probe = Traffic(scenario, np.random.default_rng(scenario.seed)).hour(0, 5000)
-    rows = len(probe.at) / 5000 * writer.records.mean_hops(probe)
-    return [int(one) for one in pattern / pattern.sum() * scenario.records / rows]
+    probe = Traffic(scenario, np.random.default_rng(scenario.seed)).hour(0, 5000, int(5000 * scenario.hot))
+    wanted = scenario.records / (len(probe.at) / 5000 * writer.records.mean_hops(probe))
+    pattern /= pattern.sum()
+    when = hours == scenario.hours - 24 + HOT_HOUR if scenario.hot_minutes else pattern
+    hot = wanted * scenario.hot * when
+    return [(int(one + many), int(many)) for one, many in zip(wanted * (1 - scenario.hot) * pattern, hot, strict=True)]
 
 
 class _Writer:
@@ -73,9 +80,9 @@ class _Writer:
         self._containers = [one.container for one in self.traffic.clients.consumers]
         self._containers += [scenario.router(at) for at in range(scenario.routers)]
 
-    def hour(self, number: int, messages: int) -> None:
-        """Make an hour's messages, and write the file of each router and worker."""
-        hour = self.traffic.hour(number, messages)
+    def hour(self, number: int, messages: int, hot: int) -> None:
+        """Make an hour's messages, of which some are hot, and write the file of each router and worker."""
+        hour = self.traffic.hour(number, messages, hot)
         rows = self.records.of(hour)
         worker = (hour.sender[rows.delivery] + rows.hop) % self.scenario.workers
         ended = rows.began + rows.latency_ns / 1e9

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, gathered, messages, packed, ranked, weight
+from pipeline.tables.measures import beginning, messages, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "address", "mtype", "n_deliveries", "sample_weight",
@@ -49,22 +49,21 @@ def observed(log: DataFrame) -> DataFrame:
         f.col("peer_container").alias("container"),
         (f.col("egress_kind").isNull() | (f.col("egress_kind") != "inter_router")).alias("outer"),
         "n_deliveries", "sample_weight", "latency_ns", "credit_wait_ns", "outcome", "error_type",
-        packed(f.col("settle_ns") - f.col("latency_ns"), "answer"),
-        packed(f.col("latency_ns") - f.coalesce("credit_wait_ns", f.lit(0)), "own"),
+        weight().alias("weight"),
+        (f.col("settle_ns") - f.col("latency_ns")).alias("answer"),
+        (f.col("latency_ns") - f.coalesce("credit_wait_ns", f.lit(0))).alias("own"),
     )  # fmt: skip
     failed = f.sum(f.when(f.col("outcome").isin(*FAILED), weight()).otherwise(0))
-    return rows.groupBy("quarter", *WHERE, "outer").agg(
+    key = ("quarter", *WHERE, "outer")
+    return placed(rows, key, "answer", "own").groupBy(*key).agg(
         f.count("*").alias("n"),
         messages(),
         failed.alias("failed"),
         f.mode("error_type", True).alias("error"),
         f.avg("latency_ns").alias("latency_mean"),
         f.avg("credit_wait_ns").alias("credit_mean"),
-        *gathered("answer"),
-        *gathered("own"),
-    ).select(
-        "quarter", *WHERE, "outer", "n", "messages", "failed", "error", "latency_mean", "credit_mean",
-        *ranked("answer", ("p50",)), *ranked("own", ("p50",)),
+        *ranked("answer", ("p50",)),
+        *ranked("own", ("p50",)),
     )  # fmt: skip
 
 

@@ -9,10 +9,6 @@ from pyspark.sql import functions as f
 from shm.contract.flow_log.schema import OUTCOMES
 
 PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999}  # per mille
-VALUE_AT: Final = 16  # bits of a packed value below which its weight stands
-MOST_WEIGHT: Final = 1 << VALUE_AT  # exceeds the weight of one record in a percentile
-SPAN_BITS: Final = VALUE_AT + 15  # the values of a span differ by at most 33 microseconds
-LONGEST_NS: Final = (1 << 47) - 1  # 39 hours; a longer duration counts as that in a percentile
 BUCKETS: Final = 16  # in a power of two; a bucket is 4.4 % wide
 
 
@@ -45,68 +41,41 @@ def beginning(seconds: int) -> Column:
     return f.timestamp_micros(micros - f.pmod(micros, f.lit(seconds * 1_000_000)))
 
 
-def packed(column: str | Column, name: str, weighted: Column | None = None, lowest: int = 0) -> Column:
-    """Return a column for `gathered`: a value and its weight, by default the record's, in one integer.
+def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:
+    """Return rows with what `ranked` needs of each value: how much weight its group has up to it, and in all.
 
-    Integers sort and travel faster than pairs. A value below ``lowest`` counts as ``lowest``. Select the column
-    before the grouping: Spark interprets what a collecting aggregate computes itself, and compiles the rest.
+    ``names`` are columns with values; ``weight`` is a column with what each row stands for. Rows are sorted by group
+    and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows.
     """
-    value = f.col(column) if isinstance(column, str) else column
-    heavy = f.least(weight() if weighted is None else weighted, f.lit(MOST_WEIGHT - 1))
-    bounded = f.greatest(f.lit(0), f.least(value - lowest, f.lit(LONGEST_NS)))
-    return f.when(value.isNotNull(), bounded * MOST_WEIGHT + heavy).alias(f"{name}_packed")
+    group = Window.partitionBy(*key)
+    for name in names:
+        counted = f.sum(f.when(f.col(name).isNotNull(), f.col("weight")).otherwise(0))
+        ordered = group.orderBy(name)
+        rows = rows.select(
+            "*",
+            counted.over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)).alias(f"{name}_upto"),
+            counted.over(ordered.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)).alias(
+                f"{name}_all"
+            ),
+        )
+    return rows
 
 
-def gathered(name: str) -> list[Column]:
-    """Return the aggregates of a packed column that `ranked` needs: the values in order, and their weights."""
-    heavy = f.col(f"{name}_packed").bitwiseAND(MOST_WEIGHT - 1)
-    return [
-        f.sort_array(f.collect_list(f"{name}_packed")).alias(f"{name}_values"),
-        f.coalesce(f.sum(heavy), f.lit(0)).alias(f"{name}_n"),
-        f.min(heavy).alias(f"{name}_least"),
-        f.max(heavy).alias(f"{name}_most"),
-    ]
+def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
+    """Return aggregates of placed rows: the number of messages, and nearest-rank percentiles.
 
-
-def ranked(name: str, percentiles: Iterable[str] = PERCENTILES, lowest: int = 0) -> list[Column]:
-    """Return the number of gathered messages and nearest-rank percentiles: values that so many do not exceed."""
-    all_ = f.col(f"{name}_n")
-    found = ((_at(name, _rank(all_, one)) + lowest).alias(f"{name}_{one}") for one in percentiles)
-    return [all_, *found]
-
-
-def ranked_in_spans(rows: DataFrame, key: str, name: str, percentiles: Iterable[str], lowest: int = 0) -> DataFrame:
-    """Return number, least value and percentiles by ``key``, for few groups with very many packed values.
-
-    Values are gathered by span, so no list is as long as the log. Only the spans that hold a percentile are walked.
+    A percentile is the least value that so many messages do not exceed, null without any value.
     """
-    spans = rows.groupBy(key, f.shiftright(f"{name}_packed", SPAN_BITS).alias("span")).agg(*gathered(name))
-    group = Window.partitionBy(key)
-    n = f.col(f"{name}_n")
-    placed = spans.select(
-        "*", f.sum(n).over(group).alias("all"), (f.sum(n).over(group.orderBy("span")) - n).alias("before")
+    found = (
+        f.min(f.when(f.col(f"{name}_upto") >= _rank(f.col(f"{name}_all"), one), f.col(name))).alias(f"{name}_{one}")
+        for one in percentiles
     )
-    first = f.shiftright(f.get(f"{name}_values", f.lit(0)), VALUE_AT) + lowest
-    found = []
-    for one in percentiles:
-        rank = _rank(f.col("all"), one) - f.col("before")
-        inside = (rank > 0) & (rank <= n)
-        found.append(f.max(f.when(inside, _at(name, rank) + lowest)).alias(f"{name}_{one}"))
-    return placed.groupBy(key).agg(f.max("all").alias(f"{name}_n"), f.min(first).alias("least_ns"), *found)
+    return [f.coalesce(f.max(f"{name}_all"), f.lit(0)).alias(f"{name}_n"), *found]
 
 
-def _at(name: str, rank: Column) -> Column:
-    """Return the gathered value at which the sum of weights reaches the rank, which counts from 1."""
-    values, least = f.col(f"{name}_values"), f.col(f"{name}_least")
-
-    def step(state: Column, one: Column) -> Column:
-        further = f.struct((state["left"] - one.bitwiseAND(MOST_WEIGHT - 1)).alias("left"), one.alias("at"))
-        return f.when(state["left"] <= 0, state).otherwise(further)
-
-    start = f.struct(rank.alias("left"), f.lit(None).cast("long").alias("at"))
-    walked = f.aggregate(values, start, step)["at"]
-    alike = f.get(values, (f.ceil(rank / f.nullif(least, f.lit(0))) - 1).cast("int"))
-    return f.shiftright(f.when(least == f.col(f"{name}_most"), alike).otherwise(walked), VALUE_AT)
+def merged(rows: DataFrame, key: Iterable[str], name: str) -> DataFrame:
+    """Return rows of a key, a value and its ``weight``, with equal values as one: for few groups with many rows."""
+    return rows.groupBy(*key, name).agg(f.sum("weight").alias("weight"))
 
 
 def _rank(count: Column, percentile: str) -> Column:

@@ -11,13 +11,12 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.flows import INNER, added, outer
-from pipeline.tables.measures import gathered, origin, packed, ranked, ranked_in_spans, weight
+from pipeline.tables.measures import merged, origin, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",
     "n_deliveries", "sample_weight", "latency_ns",
 )  # fmt: skip
-LOWEST_NS: Final = -(1 << 46)  # 19 hours; clocks of routers may differ by as much
 
 
 def _followed(log: DataFrame) -> DataFrame:
@@ -88,12 +87,14 @@ def _transit(log: DataFrame) -> DataFrame:
             _alike("came_number").alias("came_alone"),
         )
         .where("sent_ns is not null and came_ns is not null and sent_alone and came_alone")
-        .select("way", (f.col("came_ns") - f.col("sent_ns")).alias("transit_ns"), "weight")
+        .select("way", (f.col("came_ns") - f.col("sent_ns")).alias("transit"), "weight")
     )
-    times = passed.select(
-        f.substring_index("way", ">", -2).alias("pair"), packed("transit_ns", "transit", f.col("weight"), LOWEST_NS)
+    times = passed.select(f.substring_index("way", ">", -2).alias("pair"), "transit", "weight")
+    found = (
+        placed(merged(times, ["pair"], "transit"), ["pair"], "transit")
+        .groupBy("pair")
+        .agg(f.min("transit").alias("least_ns"), *ranked("transit", ("p50", "p99")))
     )
-    found = ranked_in_spans(times, "pair", "transit", ("p50", "p99"), LOWEST_NS)
     return found.select(
         f.substring_index("pair", ">", 1).alias("router_id"),
         f.substring_index("pair", ">", -1).alias("onward"),
@@ -195,17 +196,15 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
         .groupBy("msg_id_hash", f.col("router_id").alias("origin"))
         .agg(f.min("began_ns").alias("start_ns"), _alike("message_number").alias("alone"))
         .where("alone")
-        .hint("shuffle_hash")  # it fits into memory, and nothing has to be sorted
     )
     times = (
         known.where("path <> router_id and (inner is null or not inner)")
         .select("msg_id_hash", origin().alias("origin"), "path", "ended_ns", "weight")
         .join(began, ["msg_id_hash", "origin"])
-        .select("path", packed(f.col("ended_ns") - f.col("start_ns"), "took", f.col("weight"), LOWEST_NS))
+        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), "weight")
     )
     shown = ("p50", "p90", "p99")
-    gathered_rows = times.groupBy("path").agg(*gathered("took"))
-    found = gathered_rows.select("path", *ranked("took", shown, LOWEST_NS))
+    found = placed(merged(times, ["path"], "took"), ["path"], "took").groupBy("path").agg(*ranked("took", shown))
     return _set_right(found, pairs, [f"took_{one}" for one in shown])
 
 

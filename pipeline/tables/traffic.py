@@ -6,8 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
-from shm.contract.flow_log.schema import OUTCOMES
+from pipeline.tables.measures import beginning, messages, octets, origin, outcomes, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "path", "address", "mtype", "size_bytes", "n_deliveries",
@@ -30,17 +29,16 @@ def keyed(log: DataFrame) -> DataFrame:
 
 def traffic(log: DataFrame) -> DataFrame:
     """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
-    gathered_rows = (
-        keyed(log)
-        .select("*", packed("latency_ns", "latency"))
+    rows = keyed(log).select("*", f.col("latency_ns").alias("latency"), weight().alias("weight"))
+    return (
+        placed(rows, KEY, "latency")
         .groupBy(*KEY)
         .agg(
             f.count("*").alias("records"),
             messages(),
             octets(),
             *outcomes(),
-            f.max("latency_ns").alias("latency_max"),
-            *gathered("latency"),
+            *ranked("latency"),
+            f.max("latency").alias("latency_max"),
         )
     )
-    return gathered_rows.select(*KEY, "records", "messages", "bytes", *OUTCOMES, *ranked("latency"), "latency_max")
