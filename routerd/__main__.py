@@ -149,6 +149,7 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
 )
 @click.option("-g", "--general", "view", flag_value="router", default="router", help="Show the router (default).")
 @click.option("-c", "--connections", "view", flag_value="connections", help="Show connections.")
+@click.option("--connectors", "view", flag_value="connectors", help="Show connectors, and why some fail.")
 @click.option("-l", "--links", "view", flag_value="links", help="Show links.")
 @click.option("-a", "--addresses", "view", flag_value="addresses", help="Show addresses.")
 @click.option("--traffic", "view", flag_value="traffic", help="Show what passes on each connection.")
@@ -245,12 +246,14 @@ def log(place: Place, **options: Any) -> None:
 def send(place: Place, address: str, bodies: tuple[str, ...], properties: tuple[str, ...], **options: Any) -> None:
     """Send messages to ADDRESS, a message for each of BODIES, one after the other; - is standard input, line by line.
 
-    Exit status 1: a message was not accepted.
+    Without BODIES the command sends one empty message. Exit status 1: a message was not accepted.
     """
     if odd := next((one for one in properties if "=" not in one), None):
         raise click.UsageError(f"{odd!r} is not understood; give --property NAME=VALUE")
     check_utf8(address, options["subject"], *bodies, *properties)
     given = dict(one.split("=", 1) for one in properties)
+    if not bodies:
+        click.echo("no BODIES are given: the command sends an empty message (- sends standard input)", err=True)
     texts = (line for body in bodies or ("",) for line in (_lines() if body == "-" else [body]))
     tool = import_module("routerd.cli.messages")  # late: it needs the engine
     sys.exit(tool.send(place, address, tool.Sending(texts, properties=given, **options)) > 0)
@@ -277,7 +280,10 @@ def _lines() -> Iterator[str]:
 @AS_JSON
 @asks
 def receive(place: Place, address: str, count: int | None, **options: Any) -> None:
-    """Receive messages from ADDRESS, print their bodies and accept them. Exit status 1: fewer than --count came."""
+    """Receive messages from ADDRESS, print their bodies and accept them. Exit status 1: fewer than --count came.
+
+    At the end standard error says how many came.
+    """
     check_utf8(address)
     tool = import_module("routerd.cli.messages")  # late: it needs the engine
     sys.exit(tool.receive(place, address, tool.Receiving(count, **options)) < (count or 0))

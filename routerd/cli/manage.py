@@ -48,6 +48,8 @@ def _mistake(ask: Ask) -> str | None:
         instead = f"did you mean {guess}?" if guess else f"give one of {', '.join(OPERATIONS)}"
         return f"there is no operation {ask.operation!r}; {instead}"
     if ask.operation in ("create", "update"):
+        if ask.operation == "update" and not ask.arguments:
+            return "update changes nothing without attributes; give some as name=value"
         odd = next((one for one in ask.arguments if not one.partition("=")[0] or "=" not in one), None)
         return odd and f"{odd!r} is not understood; give attributes as name=value"
     if ask.operation == "query":

@@ -16,6 +16,7 @@ from routerd.cli.connection_options import connect, words
 from routerd.cli.printed import print_json, printable
 from shm.contract.numbers import counted
 
+PATIENCE = 1.0  # seconds of silence while an outcome is awaited
 PREFETCH = 1000  # credit for round trips, so that few of them wait for more
 SHOWN = ("id", "address", "subject", "reply_to", "correlation_id", "properties", "body")
 OUTCOMES = {Delivery.REJECTED: "rejected", Delivery.RELEASED: "released", Delivery.MODIFIED: "modified"}
@@ -92,7 +93,7 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
     """Return why a message was not accepted; "" if it was. Raises ClientError if nobody says."""
     delivery: Any = sender.link.send(message)
     try:
-        connection.wait(lambda: bool(delivery.settled or delivery.remote_state), timeout=place.timeout)
+        _wait(connection, lambda: bool(delivery.settled or delivery.remote_state), place)
     except Timeout as error:
         raise _late(place, "an outcome (does anybody receive from the address?)") from error
     state, condition = delivery.remote_state, delivery.remote.condition
@@ -103,6 +104,17 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
     if state == Delivery.RELEASED:
         why = "; nobody receives from this address, or the receiver gave the message back"
     return f"{OUTCOMES.get(state, 'no outcome')}{why}"
+
+
+def _wait(connection: BlockingConnection, over: Callable[[], bool], place: Place) -> None:
+    """Wait until something is over, and say after a while what for. Raises Timeout."""
+    patience = min(PATIENCE, place.timeout)
+    with suppress(Timeout):
+        connection.wait(over, timeout=patience)
+    if not over():
+        if patience < place.timeout:
+            click.echo(f"waiting for an outcome, for {place.timeout:g} s at most", err=True)
+        connection.wait(over, timeout=place.timeout - patience)
 
 
 def _late(place: Place, what: str) -> ClientError:
@@ -121,10 +133,12 @@ def receive(place: Place, address: str, receiving: Receiving) -> int:
             try:
                 message = receiver.receive(timeout=receiving.wait)  # None: for ever
             except Timeout:
+                click.echo(f"no message came for {receiving.wait:g} s", err=True)
                 break
             _show(message, receiving.as_json)
             receiver.accept()
             came += 1
+    click.echo(f"{counted(came, 'message')} received", err=True)
     return came
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-# What write(2) says of a full disk, a quota, a limit of the file's size, and a device or terminal that is gone.
-# Commands write to nothing but their output.
-UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+# What write(2) says of a full disk, a quota, a limit of the file's size, a device or terminal that is gone, and of no
+# output at all. Commands write to nothing but their output.
+UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
 class Program(click.Command):
@@ -17,14 +17,16 @@ class Program(click.Command):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command and exit, with status 1 if the output cannot be written."""
+        _take_place_of_closed()
         try:
             return super().main(*args, **extra)
         except OSError as error:
             if error.filename is not None or error.errno not in UNWRITABLE:
                 raise
-            click.echo(
-                f"Error: the output cannot be written ({error.strerror}); write it where there is room", err=True
-            )
+            where = "; write it where there is room"
+            if error.errno == errno.EBADF:
+                where = ": standard output is closed; open it, or name a file"
+            click.echo(f"Error: the output cannot be written ({error.strerror}){where}", err=True)
             sys.exit(1)
         finally:
             _let_go()
@@ -34,11 +36,27 @@ class ProgramGroup(Program, click.Group):
     """A program of several commands."""
 
 
+STDOUT: Final = 1
+
+
+def _take_place_of_closed() -> None:
+    """Open what takes no octets in the place of a standard output that is closed.
+
+    Python would drop what a command prints, and a file that the command opens would become its output.
+    """
+    if sys.stdout is not None:
+        return
+    while (opened := os.open(os.devnull, os.O_RDONLY)) < STDOUT:
+        pass  # it stays open in the place of a closed standard input
+    if opened != STDOUT:
+        os.dup2(opened, STDOUT)
+        os.close(opened)
+    sys.stdout = os.fdopen(STDOUT, "w", encoding="utf-8", closefd=False)
+
+
 def _let_go() -> None:
     """Drop output that cannot be written: the interpreter would try again at its end, and complain."""
-    output = sys.__stdout__
-    if output is None:  # a closed descriptor
-        return
+    output = sys.__stdout__ or sys.stdout  # a test may have replaced the latter
     try:
         output.flush()
     except OSError:

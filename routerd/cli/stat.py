@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -50,9 +50,10 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Frame(NamedTuple):
-    """The rows of one refresh; ``trouble`` says why they are those of an earlier one."""
+    """The rows of one refresh, and those of the view below; ``trouble`` says why they are those of an earlier one."""
 
     rows: Rows
+    below: Rows
     trouble: str
 
 
@@ -66,7 +67,7 @@ def run(place: Place, options: Options) -> None:
     with suppress(KeyboardInterrupt):
         if options.watch is None:
             with closing(Network(place)) as network:
-                show(console, options, _look(network, view, options))
+                show(console, options, _look(network, view, options), _look_below(network, view, options))
         else:
             _watch(frames(place, view, options), view, options, console)
 
@@ -80,11 +81,12 @@ def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
     """
     network: Network | None = Network(place)
     rows: Rows = []
+    below: Rows = []
     while True:
         trouble = ""
         try:
             network = network or Network(place)
-            rows = _look(network, view, options)
+            rows, below = _look(network, view, options), _look_below(network, view, options)
         except RefusedError:
             raise
         except ClientError as error:
@@ -92,7 +94,7 @@ def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
             if network is not None:
                 network.close()
             network = None
-        yield Frame(rows, trouble)
+        yield Frame(rows, below, trouble)
         time.sleep(RETRY_SECONDS if trouble else options.watch or 0.0)
 
 
@@ -102,10 +104,10 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
             if frame.trouble:
                 click.echo(frame.trouble, err=True)
             else:
-                show(console, options, frame.rows)
+                show(console, options, frame.rows, frame.below)
     with Live(console=console, auto_refresh=False, screen=True) as live:
         for frame in looks:
-            table = _shown(view, frame.rows, console.width)
+            table = _shown(view, frame.rows, console.width, frame.below)
             trouble = [Text(f"{frame.trouble}\nConnecting again", style="bold")] if frame.trouble else []
             live.update(Group(*trouble, table), refresh=True)
 
@@ -166,6 +168,15 @@ def _look(network: Network, view: View, options: Options) -> Rows:
     elif options.reverse:
         rows.reverse()
     return rows[: options.limit]
+
+
+def _look_below(network: Network, view: View, options: Options) -> Rows:
+    """Return the rows of the view below: none in JSON, for chosen rows, or from a router that has no such entities."""
+    if not view.below or options.json or options.chooses:
+        return []
+    with suppress(RefusedError):
+        return _look(network, VIEWS[view.below], Options(view.below))
+    return []
 
 
 def chosen(view: View, row: dict[str, Any], options: Options) -> bool:
@@ -249,17 +260,21 @@ def _sort_key(value: Any) -> tuple[bool, str | float]:
     return True, str(value)
 
 
-def show(console: Console, options: Options, rows: list[dict[str, Any]]) -> None:
-    """Print rows as a table or as JSON."""
+def show(console: Console, options: Options, rows: Rows, below: Rows | None = None) -> None:
+    """Print rows as a table, with those of the view below, or as JSON."""
     if options.json:
         print_json(rows)
     else:
-        console.print(_shown(VIEWS[options.view], rows, console.width))
+        console.print(_shown(VIEWS[options.view], rows, console.width, below))
 
 
-def _shown(view: View, rows: Rows, width: int) -> Group:
-    note = view.note(rows) if view.note else ""
-    return Group(_table(view, rows, width), *([Text(note)] if note else []))
+def _shown(view: View, rows: Rows, width: int, below: Rows | None = None) -> Group:
+    parts: list[RenderableType] = [_table(view, rows, width)]
+    if note := view.note(rows) if view.note else "":
+        parts.append(Text(note))
+    if below:
+        parts += ["", _shown(VIEWS[view.below], below, width)]
+    return Group(*parts)
 
 
 def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:

@@ -1,5 +1,6 @@
 """The views of `routerd stat`: the entity type that each shows, and its columns, which fit 80 columns."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -38,8 +39,9 @@ class View(msgspec.Struct, frozen=True):
     """One view of an entity type.
 
     A ``sampled`` view queries twice, for rates, a view of ``traffic`` also all links; a ``single`` view shows one
-    entity as pairs; ``note`` writes the line below the table. ``address``, ``connection`` and ``stuck`` return what
-    the options of these names choose rows by; without one, the view has no such rows.
+    entity as pairs; ``note`` writes the lines below the table, and the view ``below`` follows. ``address``,
+    ``connection`` and ``stuck`` return what the options of these names choose rows by; without one, the view has no
+    such rows.
     """
 
     entity: str
@@ -52,6 +54,7 @@ class View(msgspec.Struct, frozen=True):
     address: Callable[[Row], str | None] | None = None
     connection: Callable[[Row], str] | None = None
     stuck: Callable[[Row], bool] | None = None
+    below: str = ""
 
     def cell(self, header: str) -> Cell:
         """Return the column with a header, to sort by. Raises click.UsageError."""
@@ -111,6 +114,21 @@ def _last_change(rows: list[Row]) -> str:
     if not last:
         return ""
     return f"the network changed last at {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+UP = "SUCCESS"  # the status of a connector whose connection is open
+_ATTEMPT = re.compile(r"^\[C[0-9]+\] ")
+
+
+def _connected(row: Row) -> str:
+    status = str(row.get("connectionStatus"))
+    return "up" if status == UP else status.lower()
+
+
+def _last_errors(rows: list[Row]) -> str:
+    """Return a line for each connector that is not up, with the error of its last attempt."""
+    failed = [row for row in rows if row.get("connectionStatus") != UP and row.get("connectionMsg")]
+    return "\n".join(f"{row.get('name')}: {_ATTEMPT.sub('', str(row['connectionMsg']))}" for row in failed)
 
 
 WAITED = 10  # seconds after which a delivery, or a link without credit, counts as stuck
@@ -245,6 +263,18 @@ VIEWS: dict[str, View] = {
         ),
         "no connections",
         connection=lambda row: str(row["identity"]),
+        below="connectors",
+    ),
+    "connectors": View(
+        "connector",
+        (
+            Cell("connector", _of("name"), least=9),
+            Cell("to", lambda r: f"{r.get('host')}:{r.get('port')}", least=12),
+            Cell("role", _of("role"), least=6),
+            Cell("state", _connected),
+        ),
+        "no connectors",
+        note=_last_errors,
     ),
     "traffic": View(
         "connection",

@@ -76,6 +76,7 @@ class Handler:
         self._registry, self._pump, self._setup = registry, registry.pump, registry.setup
         self.peers, self._passed = registry.peers, registry.passed
         self._listeners, self._dialled_by = registry.listeners, registry.dialled_by
+        self._forced: dict[int, tuple[int, AmqpError]] = {}  # connections that the core has closed: generation, reason
         self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
         self._control: dict[type, Callable[[Any], None]] = {
             Attached: self._attached,
@@ -198,6 +199,7 @@ class Handler:
         number = self._registry.number(index)
         del self._registry.numbers[index]
         self._trace_settings.pop(index, None)
+        error = self._reason(index, generation, error)
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
         connector = self._dialled_by.pop(index, None)
@@ -215,6 +217,14 @@ class Handler:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             name = {"connection": index, "connection_generation": generation}
             self._registry.post(closed, **name)
+
+    def _reason(self, index: int, generation: int, error: AmqpError | None) -> AmqpError | None:
+        """Return why a connection has ended: the core's reason, if it had the connection closed, or the engine's.
+
+        A peer that cuts the connection after our CLOSE would otherwise be said to have broken the protocol.
+        """
+        named, forced = self._forced.pop(index, (generation, error))
+        return forced if named == generation else error
 
     def _say(self, index: int, logger: logging.Logger, text: str, *what: object) -> None:
         """Log a line about a connection, within the limit of its listener or connector."""
@@ -310,6 +320,7 @@ class Handler:
 
     def _close(self, message: Close) -> None:
         why = message.error.condition, message.error.description
+        self._forced[message.connection] = message.generation, why
         self._pump.connection_close(message.connection, message.generation, why)
 
     def _poll(self, message: Poll) -> None:

@@ -25,6 +25,12 @@ def test_the_tool_sends_and_receives(router: RunningRouter) -> None:
     assert (alone.returncode, "no outcome" in alone.stderr or "an outcome" in alone.stderr) == (1, True)
     none = tool(router, "receive", "tool.first", "--count", "1", "--wait", "0.2")
     assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr == "no message came for 0.2 s\n0 messages received\n"
+    impatient = tool(router, "send", "tool.nobody", "--timeout", "1.2")
+    assert impatient.stderr.splitlines()[:2] == [
+        "no BODIES are given: the command sends an empty message (- sends standard input)",
+        "waiting for an outcome, for 1.2 s at most",
+    ]
     measured = json.loads(tool(router, "ping", "--count", "3", "--json").stdout)
     assert (measured["count"], 0 < measured["least"] <= measured["most"]) == (3, True)
     loaded = json.loads(tool(router, "bench", "--seconds", "0.5", "--json").stdout)

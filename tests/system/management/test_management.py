@@ -176,6 +176,8 @@ def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
     with pytest.raises(ConnectionException, match="forced"):
         victim.wait(lambda: False, timeout=LONG)
     until(lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end")
+    ended = rf"\[C{row['identity']}\] connection of \S+ ended: amqp:connection:forced: .*closed by management"
+    until(lambda: re.search(ended, router.log), "why, in the log")
 
 
 def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) -> None:

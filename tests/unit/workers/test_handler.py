@@ -1,5 +1,6 @@
 """The Python half of a worker: what the core and the peers say, and what follows."""
 
+import logging
 from typing import Any
 from unittest.mock import Mock
 
@@ -176,6 +177,19 @@ def test_the_end_of_a_connection_is_reported(bed: Bed) -> None:
     name, kind, payload, *names = bed.pump.asked[-1]
     assert (name, kind, names) == ("post", C_CONNECTION_CLOSED, [7, 8])
     assert msgspec.msgpack.decode(payload) == [7, 8, "why"]
+
+
+def test_a_connection_that_the_core_closes_ends_with_its_reason(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """Though its peer cuts it in place of an answer; the next connection of its index has reasons of its own."""
+    forced, cut = ("amqp:connection:forced", "closed by management"), ("amqp:connection:framing-error", "aborted")
+    bed.handler.connection_open(7, 8)
+    bed.handler.control(C_CLOSE, msgspec.msgpack.encode(Close(7, 8, Error(*forced))))
+    with caplog.at_level(logging.INFO):
+        bed.handler.connection_gone(7, 8, True, cut)
+        bed.handler.connection_open(7, 9)
+        bed.handler.connection_gone(7, 9, True, cut)
+    ends = [line for line in caplog.messages if " ended: " in line]
+    assert [line.partition(" ended: ")[2] for line in ends] == [": ".join(forced), ": ".join(cut)]
 
 
 def test_one_connection_too_many_is_answered_and_closed_at_once(bed: Bed) -> None:

@@ -90,6 +90,16 @@ def test_output_that_cannot_be_written(arguments: str, unbuffered: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-"])
+@pytest.mark.parametrize("arguments", ["version", "version --json", "stat --help", "route explain A=>B"])
+def test_output_that_is_closed(arguments: str, closed: str) -> None:
+    """One line says so, and the status is 1: a script must not take silence for success."""
+    command = f"exec {shlex.quote(sys.executable)} -m routerd {shlex.join(arguments.split())} {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    expected = "Error: the output cannot be written (Bad file descriptor): standard output is closed; open it"
+    assert (done.returncode, done.stderr.count("\n"), done.stderr.startswith(expected)) == (1, 1, True), done.stderr
+
+
 def test_other_errors_of_the_system_are_faults() -> None:
     """They have a traceback: the output is not what they are about."""
 
@@ -117,6 +127,7 @@ def test_examples_in_the_help_are_understood() -> None:
     ("arguments", "text"),
     [
         (["chekc"], "Did you mean 'check'?"),
+        (["manage", "update", "--type", "log"], "update changes nothing without attributes; give some as name=value"),
         (["table", "chek"], "Did you mean 'check'?"),
         (["run", "a.conf"], "'a.conf' is not understood; give a configuration as --config a.conf"),
         (["manage", "qury"], "there is no operation 'qury'; did you mean query?"),

@@ -92,6 +92,8 @@ def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
         ("workers", WORKER),
         ("memory", POOL),
         ("traffic", TRAFFIC),
+        ("connectors", {"name": "c" * 30, "host": "h" * 60, "port": "amqps", "role": "route-container",
+                        "connectionStatus": "INITIALIZING"}),
         ("link_routes", {"name": "r" * 30, "pattern": "p.#" * 30, "direction": "out", "containerId": "c" * 30,
                          "operStatus": "inactive"}),
         ("auto_links", {"name": "r" * 30, "address": "a" * 30, "direction": "out", "connection": "c" * 30,
@@ -114,6 +116,23 @@ def test_empty_tables_say_so() -> None:
     """A sentence, not an empty frame."""
     assert shown("nodes", []) == ["it knows no other router: its mode is standalone, or edge (see stat -c)"]
     assert shown("links", []) == ["no links"]
+
+
+def test_connectors_stand_below_connections() -> None:
+    """With their states; the whole error of each that fails, without the number of the attempt."""
+    why = (
+        "Connection to broker.example:5671 failed: amqp:connection:framing-error SSL Failure: certificate verify failed"
+    )
+    broker = {"name": "broker", "host": "broker.example", "port": "5671", "role": "route-container"}
+    failing = broker | {"connectionStatus": "CONNECTING", "connectionMsg": f"[C17] {why}"}
+    well = broker | {"name": "well", "connectionStatus": "SUCCESS", "connectionMsg": "[C3] Connection Opened: dir=out"}
+    out = io.StringIO()
+    show(Console(file=out, width=200, highlight=False), Options(view="connections"), [CONNECTION], [failing, well])
+    lines = out.getvalue().splitlines()
+    assert [line.split()[::3] for line in lines if "broker.example:5671 " in line and "failed" not in line] == [
+        ["broker", "connecting"], ["well", "up"],
+    ]  # fmt: skip
+    assert lines[-1] == f"broker: {why}"
 
 
 def test_nodes_say_when_the_network_changed() -> None:
@@ -276,10 +295,11 @@ class Flaky:
 def test_the_first_of_all_that_are_sorted(monkeypatch: pytest.MonkeyPatch, options: Options, ids: list[str]) -> None:
     """What is cut off is what comes last, not what the router tells last."""
     rows = [{"identity": number, "host": host} for number, host in (("1", "b"), ("2", "c"), ("3", "a"))]
-    Flaky.answers = [rows]
+    Flaky.answers = [rows, RefusedError(404, "no connectors")]
     monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
     frame = next(frames(Place(), VIEWS["connections"], options))
     assert [row["identity"] for row in frame.rows] == ids
+    assert not frame.below
 
 
 def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +308,9 @@ def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
     monkeypatch.setattr("routerd.cli.stat.time.sleep", lambda seconds: None)
     found = list(islice(frames(Place(), VIEWS["links"], Options(watch=1.0)), 4))
-    assert found == [([{"a": 1}], ""), ([{"a": 1}], "lost"), ([{"a": 1}], "still"), ([{"a": 2}], "")]
+    assert [(frame.rows, frame.trouble) for frame in found] == [
+        ([{"a": 1}], ""), ([{"a": 1}], "lost"), ([{"a": 1}], "still"), ([{"a": 2}], ""),
+    ]  # fmt: skip
     assert Flaky.made == 3
 
 
