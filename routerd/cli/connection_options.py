@@ -10,6 +10,7 @@ from proton import ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection
 
 from routerd.cli.cli_options import Place, without_user
+from routerd.cli.peer_address import address_in, expect_address
 from shm.contract.security import MODERN_TLS
 
 __all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
@@ -21,7 +22,7 @@ ADVICE = (
     ("refused to all addresses", "is the router running? Start it, or give its address with --bus"),
     ("not known", "give the name or address of the router's host with --bus"),
     ("certificate verify failed", "give the authority of the router's certificate with --ssl-trustfile, and "
-     "with --bus a host name that stands in the certificate"),
+     "with --bus a host name or address that stands in the certificate"),
     ("certificate required", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
     ("handshake failure", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
     ("unknown ca", "the router does not trust the certificate given with --ssl-certificate"),
@@ -90,7 +91,10 @@ def _domain(place: Place) -> SSLDomain | None:
         if place.trustfile:
             _readable("--ssl-trustfile", place.trustfile)
             domain.set_trusted_ca_db(place.trustfile)
-            domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
+            address = address_in(place.url)
+            by_address = bool(address) and expect_address(domain, address)
+            verified = SSLDomain.VERIFY_PEER if by_address else SSLDomain.VERIFY_PEER_NAME
+            domain.set_peer_authentication(verified, place.trustfile)
     except ProtonException as error:
         raise ClientError(
             "the files of --ssl-trustfile, --ssl-certificate and --ssl-key cannot be used: are they PEM, and "

@@ -8,7 +8,9 @@ import ssl
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import psutil
@@ -190,6 +192,35 @@ def test_what_the_tools_say_of_certificates(files: Files, router: RunningRouter)
     connect(Place(url, timeout=LONG, trustfile=str(files.authority.certificate))).close()
     with pytest.raises(ClientError, match="give the authority of the router's certificate with --ssl-trustfile"):
         connect(Place(url, timeout=LONG, trustfile=str(files.stranger.certificate)))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize(
+    ("names", "fits"),
+    [("IP:127.0.0.1,IP:::1", True), ("DNS:localhost,IP:127.0.0.2,IP:::2", False), ("DNS:127.0.0.1,DNS:::1", False)],
+)
+def test_the_tools_verify_an_address(files: Files, tmp_path: Path, host: str, names: str, fits: bool) -> None:
+    """The certificate names it as an address (RFC 5280 4.2.1.6); neither another address nor a name will do."""
+    made = Authority(tmp_path, "other").issue("addressed", "/CN=addressed", names=names)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as server:
+        name = f"[{host}]" if ":" in host else host
+        url = f"amqps://{name}:{server.getsockname()[1]}"
+        place = Place(url, timeout=LONG, trustfile=str(tmp_path / "other.pem"))
+        talked: list[bytes] = []
+
+        def serve() -> None:
+            with suppress(OSError), context.wrap_socket(server.accept()[0], server_side=True) as client:
+                talked.append(client.recv(8))
+
+        serving = Thread(target=serve)
+        serving.start()
+        with pytest.raises(ClientError, match="cannot reach the router" if fits else "certificate verify failed"):
+            connect(place)
+        serving.join(LONG)
+    assert bool(talked and talked[0]) == fits
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])
