@@ -14,9 +14,10 @@ from rich.console import Console
 
 from core.management.worker import _pinned_by
 from routerd.cli.client import ClientError, Place, RefusedError, long_type, plain
+from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.manage import attributes
 from routerd.cli.stat import Options, check, chosen, frames, show, with_rates, with_traffic
-from routerd.cli.views import VIEWS, duration, remark, short_bytes, short_number
+from routerd.cli.views import VIEWS, remark
 
 BIG = 123_456_789
 CONNECTION = {
