@@ -15,8 +15,7 @@ from core.forwarder.machine cimport *
 
 NOTHING = STOP_NOTHING
 CONTROL = STOP_CONTROL
-UNKNOWN = STOP_UNKNOWN
-LOCAL = STOP_LOCAL
+UNKNOWN, LOCAL, HELD = STOP_UNKNOWN, STOP_LOCAL, STOP_HELD
 ALIASES = ALIAS_BYTES
 PHASES = <uint32_t> ALIAS_PHASES   # an address's phase as a scope is this plus the phase
 CONTROL_LINK = LINK_CONTROL
@@ -103,7 +102,7 @@ cdef class Forwarder:
     # ---- the loop ----
 
     def step(self, uint64_t now) -> int:
-        """Handle all pending actions at ``now``, in ns. Return NOTHING, or CONTROL, UNKNOWN or LOCAL if Python is needed."""
+        """Handle all pending actions at ``now``, in ns. Return NOTHING, or CONTROL, UNKNOWN, LOCAL or HELD if Python is needed."""
         cdef int stop
         with nogil:
             stop = core_step(self.core, now)
@@ -164,6 +163,11 @@ cdef class Forwarder:
         """Handle what waits on a link that is about to go. Return True if ``unknown`` tells an address to find first."""
         cdef core_link *l = self.link(worker, link, generation)
         return l is not NULL and park_finish(self.core, l) == STOP_UNKNOWN
+
+    def hold(self, uint32_t worker, bint on) -> None:
+        """Let the records of a worker wait, or no longer. Each turn returns HELD while there is such a worker."""
+        self.worker_known(worker)
+        self.core.held = self.core.held & ~(<uint64_t> 1 << worker) | <uint64_t> on << worker
 
     # ---- addresses ----
 

@@ -31,7 +31,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         CORE_MAX_TEXT
         ARENA_LARGE_BYTES
         W_SEND
-        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
+        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL, STOP_HELD
         RATE_SHIFT, N_WORKERS_RECLAIMED
         T_FLOOD
         LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
@@ -195,7 +195,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         core_flow *flow
-        uint64_t now
+        uint64_t now, held
         core_stall *stall
         core_outcomes rest
         core_address *agent

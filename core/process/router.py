@@ -6,11 +6,12 @@ work.
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from core.addresses.addresses import Rules
-from core.forwarder.forward import CONTROL, LOCAL, NOTHING, UNKNOWN
+from core.forwarder.forward import CONTROL, HELD, LOCAL, NOTHING, UNKNOWN
 from core.links.base import Base
 from core.links.plane import each
 from core.process import planes
@@ -33,6 +34,8 @@ from shm.contract.payloads import (
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
+PORTION: Final = 8  # texts of a link that goes, looked up before others have their turn: half a millisecond
+
 
 class Core(Base):
     """The forwarder and the control plane around it. A core without a semaphore is driven by ``step`` alone."""
@@ -46,6 +49,7 @@ class Core(Base):
         self.errands: list[Callable[[], None]] = []  # called in the core's thread between turns
         self.seen: Callable[[Seen], None] = lambda _: None  # the service sets it to take reports
         self._recovery = Recovery(self)
+        self._held: dict[int, Detach] = {}  # of workers whose later records wait for it
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
         for part in planes.parts(self.setup):
             self.configure(part)
@@ -111,7 +115,7 @@ class Core(Base):
         """Reclaim what a dead worker held. Return the answer for the supervisor."""
 
         def drain(worker: int) -> None:
-            while (stop := self.forwarder.drain(worker, now)) != NOTHING:
+            while (stop := HELD if worker in self._held else self.forwarder.drain(worker, now)) != NOTHING:
                 self._handle(stop)
 
         reclaimed = self._recovery.worker_gone(gone, drain)
@@ -136,6 +140,15 @@ class Core(Base):
             self.local.work()
             for plane in self.planes:
                 plane.work()
+        elif stop == HELD:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Take the next portions of what workers wait for."""
+        for worker, message in list(self._held.items()):
+            del self._held[worker]
+            self.forwarder.hold(worker, False)
+            self._contained.hear((self._take,), worker, message)
 
     def _learn(self) -> None:
         text, scope = self.forwarder.unknown()
@@ -159,9 +172,7 @@ class Core(Base):
             case Attach():
                 self.attaches.attach(worker, message, self.connections.find(worker, message.connection))
             case Detach():
-                while self.forwarder.unpark(worker, message.link, message.generation):
-                    self._learn()
-                self.attaches.detach(worker, message)
+                self._detach(worker, message)
             case ConnectionOpened():
                 self.connections.opened(worker, message)
             case ConnectionClosed():
@@ -178,6 +189,16 @@ class Core(Base):
                 self.seen(message)
             case _ if not any(plane.heard(worker, message) for plane in self.planes):
                 self._nonsense(worker, f"{type(message).__name__} is a message that only the core sends")
+
+    def _detach(self, worker: int, message: Detach) -> None:
+        """Remove a link once the texts of its last messages are looked up. The worker's later records wait."""
+        for _ in range(PORTION):
+            if not self.forwarder.unpark(worker, message.link, message.generation):
+                self.attaches.detach(worker, message)
+                return
+            self._learn()
+        self._held[worker] = message
+        self.forwarder.hold(worker, True)
 
     def _tell(self, worker: int, message: msgspec.Struct) -> None:
         """Tell the planes of a control record. The links report attaches and detaches to them."""

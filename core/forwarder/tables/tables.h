@@ -371,13 +371,13 @@ typedef struct {               /* by_peer.c: a worker's incoming deliveries */
 enum core_route { ROUTE_FOUND, ROUTE_UNROUTABLE, ROUTE_UNKNOWN, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN,
     ROUTE_KEYLESS, ROUTE_RESERVED, CORE_ROUTES };
 
-enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
+enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3, STOP_HELD = 4 };
 
 typedef struct core_router {
-    uint32_t workers;          /* places for workers */
-    uint32_t active;           /* all places from here on are empty: nobody looks at them */
+    uint32_t workers, active;  /* places for workers; all from `active` on are empty: nobody looks at them */
     uint32_t turn;             /* which worker's ring is read next */
-    uint64_t dirty;            /* bit per worker: records written, not published */
+    /* bits per worker: records written, not published; its records wait, for Python takes its last one in portions */
+    uint64_t dirty, held;
     uint64_t now;              /* nanoseconds, given from outside */
     struct core_flow *flow;    /* NULL: no flow log is written */
     /* number `workers` is the core itself: local.c; the one behind is nobody */

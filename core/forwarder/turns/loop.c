@@ -150,7 +150,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     if (__builtin_expect(park_due(c), 0)) stop = park_turn(c, handled, false);
     uint32_t w = c->turn;
     for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
-        stop = core_batch(c, w, CORE_BATCH, handled);
+        if (__builtin_expect(!(c->held >> w & 1), 1)) stop = core_batch(c, w, CORE_BATCH, handled);
         w = w + 1 < c->active ? w + 1 : 0;
     }
     if (__builtin_expect(c->park_first != NULL, 0)) {
@@ -163,6 +163,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     }
     c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
     if (stop == STOP_NOTHING && (c->worker[c->workers].overflow.count || c->network.thirsty)) stop = STOP_LOCAL;
+    if (stop == STOP_NOTHING && c->held) stop = STOP_HELD;
     stats_add(c->stats, N_LOOPS, 1);
     return stop;
 }
