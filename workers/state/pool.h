@@ -40,16 +40,7 @@ typedef struct {
 } pool;
 
 #define POOL_CHUNK 512u        /* objects: with a size that 8 divides they fill whole pages */
-#define POOL_BARE UINT32_MAX   /* the count of a chunk without memory */
-
-/* A pool that gives memory back: its free objects are sorted by their chunks, which are decided on from the last one
- * on (loop/memory.c). */
-typedef struct pool_sweep {
-    uint32_t rest;             /* objects that are still to be sorted: the first of their list */
-    uint32_t next;             /* chunks from here on are decided on, or newer than the sweep */
-    uint32_t room;             /* objects that had memory before */
-    struct { uint32_t free, count; } chunk[];
-} pool_sweep;
+#define POOL_BARE UINT32_MAX   /* the count, in a sweep, of a chunk without memory */
 
 static inline bool pool_open(pool *p, size_t item, uint32_t limit)
 {
@@ -88,50 +79,41 @@ static inline void pool_begin(pool *p, uint32_t first, uint32_t end)
     }
 }
 
-/* Gives the memory of a chunk without used objects back.  Objects that it has later begin with generations that no
- * handle has seen. */
-static inline void chunk_give(pool *p, uint32_t first, uint32_t end)
+/* Objects that have memory. */
+static inline uint32_t pool_room(const pool *p) { return p->high - p->bare * POOL_CHUNK; }
+
+#define SWEEP_POOL pool
+#define SWEEP_ENTRY uint32_t
+#define SWEEP_NONE ROUTERD_NIL
+#define SWEEP_SORTED 16384u
+
+static inline uint32_t *sweep_list(pool *p) { return &p->free_first; }
+static inline uint32_t *sweep_link(const pool *p, uint32_t i) { return &((slot_head *) pool_at(p, i))->next_free; }
+static inline uint32_t sweep_chunk(const pool *p, uint32_t i) { (void) p; return i / POOL_CHUNK; }
+
+/* Gives the memory of a chunk without used objects back, but for the first one's.  Objects that it has later begin with
+ * generations that no handle has seen. */
+static inline bool sweep_give(pool *p, uint32_t chunk, uint32_t count)
 {
-    for (uint32_t i = first; i < end; i++) {
+    const uint32_t first = chunk * POOL_CHUNK, end = p->high < first + POOL_CHUNK ? p->high : first + POOL_CHUNK;
+    if (count != POOL_BARE && (!chunk || count != end - first)) return false;
+    for (uint32_t i = first; i < end && count != POOL_BARE; i++) {
         const slot_head *s = (const slot_head *) pool_at(p, i);
         if (s->generation > p->floor) p->floor = s->generation;
     }
-    madvise(pool_at(p, first), p->item * (end - first), MADV_DONTNEED);
+    if (count != POOL_BARE) madvise(pool_at(p, first), p->item * (end - first), MADV_DONTNEED);
+    if (end == p->high) p->high = first;
+    else p->bare_at[p->bare++] = chunk;
+    return true;
 }
 
-/* Decides on the next chunk: its memory goes back, or its objects are free again. */
-static inline void pool_decide(pool *p)
-{
-    pool_sweep *w = p->sweep;
-    const uint32_t chunk = --w->next, first = chunk * POOL_CHUNK, count = w->chunk[chunk].count;
-    const uint32_t end = p->high < first + POOL_CHUNK ? p->high : first + POOL_CHUNK;
-    if (count == POOL_BARE || (chunk && count == end - first)) {
-        if (count != POOL_BARE) chunk_give(p, first, end);
-        if (end == p->high) p->high = first;
-        else p->bare_at[p->bare++] = chunk;
-        return;
-    }
-    for (uint32_t i = w->chunk[chunk].free, next; i != ROUTERD_NIL; i = next) {
-        slot_head *s = (slot_head *) pool_at(p, i);
-        next = s->next_free;
-        s->next_free = p->free_first;
-        p->free_first = i;
-    }
-}
+#include "shm/memory/pool_sweep.h"
 
 /* Gives a pool without free objects some: of those that are being sorted, or in memory that it had given back, or in
  * new memory.  False: the pool is used up. */
 __attribute__((noinline)) static bool pool_more(pool *p)
 {
-    pool_sweep *w = p->sweep;
-    if (w && w->rest != ROUTERD_NIL) {
-        slot_head *s = (slot_head *) pool_at(p, w->rest);
-        p->free_first = w->rest;
-        w->rest = s->next_free;
-        s->next_free = ROUTERD_NIL;
-    }
-    while (w && w->next && p->free_first == ROUTERD_NIL) pool_decide(p);
-    if (p->free_first != ROUTERD_NIL) return true;
+    if (sweep_lends(p)) return true;
     if (p->bare) {
         uint32_t first = p->bare_at[--p->bare] * POOL_CHUNK;
         pool_begin(p, first, first + POOL_CHUNK);

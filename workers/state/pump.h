@@ -16,6 +16,7 @@
 
 #include "shm/memory/chain_ahead.h"
 #include "shm/memory/doorbell.h"
+#include "shm/memory/heap.h"
 #include "shm/memory/outbox.h"
 #include "shm/statistics/stats.h"
 #include "shm/unity.h"
@@ -124,7 +125,7 @@ struct pump {
     uint64_t busy_poll_ns;
     uint64_t moved;            /* records in and out at the last idle turn */
     bool heap_due;                 /* the heap has memory to give back (memory.c) */
-    uint32_t crowd, crowd_gone;    /* the most connections and links; looks in a row that found few of them */
+    heap_crowd crowd;          /* of connections and links */
     uint64_t moved_before;         /* records in and out at the last look at memory */
     uint32_t unsettled;
     uint64_t attached;             /* the number of links so far */

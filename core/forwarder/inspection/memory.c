@@ -7,13 +7,10 @@
  */
 #include "core/forwarder/inspection/inspection.h"
 #include "core/forwarder/settlement/settlement.h"
-#include "shm/memory/heap.h"
 
 #define MEMORY_LOOK_NS 1000000000ull   /* between two looks */
 #define MEMORY_STEP_NS 10000000ull     /* between the steps of a sweep */
 #define MEMORY_CALM 10000u             /* records of workers in a second, at most */
-#define MEMORY_MANY 1024u              /* links and spellings whose end is worth a look at the heap */
-#define MEMORY_WAITS 10u               /* looks in a row that find few of them */
 #define MEMORY_QUEUE 4096u             /* records for which a queue keeps memory */
 
 /* Records of workers so far. */
@@ -35,17 +32,6 @@ static void tables_thin(core_router *c)
     }
 }
 
-/* Whether three quarters of many links and spellings have been gone for a while, with what the heap had of them. */
-static bool crowd_gone(core_router *c)
-{
-    const uint32_t there = c->links.live + c->aliases.count;
-    if (there > c->memory.crowd) c->memory.crowd = there;
-    c->memory.gone = c->memory.crowd >= MEMORY_MANY && there <= c->memory.crowd / 4 ? c->memory.gone + 1 : 0;
-    if (c->memory.gone < MEMORY_WAITS) return false;
-    c->memory.crowd = there;
-    return true;
-}
-
 /* Does what is due at c->now.  Returns nanoseconds until the next step. */
 GLUE uint64_t memory_step(core_router *c)
 {
@@ -58,7 +44,7 @@ GLUE uint64_t memory_step(core_router *c)
     }
     if (look) {
         const uint64_t read = records_read(c);
-        c->memory.heap_due |= crowd_gone(c);
+        c->memory.heap_due |= heap_crowd_gone(&c->memory.crowd, c->links.live + c->aliases.count);
         tables_thin(c);
         if (c->memory.heap_due && read - c->memory.read <= MEMORY_CALM) {
             heap_thin();

@@ -18,6 +18,7 @@
 
 #include "shm/memory/arena.h"
 #include "shm/memory/doorbell.h"
+#include "shm/memory/heap.h"
 #include "core/forwarder/tables/nodes.h"
 #include "core/forwarder/tables/pool.h"
 #include "shm/memory/record.h"
@@ -411,8 +412,7 @@ typedef struct core_router {
     core_network network;
     struct {                   /* memory.c */
         uint64_t look, read;   /* when to look next; records read before */
-        uint32_t crowd, gone;  /* the most links and spellings; looks in a row that found few of them */
-        bool heap_due;         /* the heap has memory to give back */
+        heap_crowd crowd; bool heap_due;       /* of links and spellings; the heap has memory to give back */
     } memory;
     uint8_t buffer[16384];     /* what of a message is looked at, copied: its provenance, subject or key */
 } core_router;
