@@ -114,7 +114,8 @@ static void work_link(pump *p, const routerd_record *r)
     case W_DRAINED:
         if (!k->outgoing || !k->open) return;
         k->drain_ready = true;
-        if (k->routed) k->promised -= (int32_t) r->credit;
+        if (k->routed && k->promised > 0)        /* no more comes back than the far sender was given */
+            k->promised -= r->credit < (uint32_t) k->promised ? (int32_t) r->credit : k->promised;
         if (!k->queue_first) egress_drained(p, k);
         else work_add(p, k);
     }
