@@ -27,6 +27,19 @@ static long resident(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* The heap waits until the engine has freed what it had of connections that are gone. */
+static void heap_waits(pump *p)
+{
+    engine_rest rest = { .engine = NULL };
+    p->heap_due = true;
+    p->rest_first = &rest;
+    memory_poll(p);
+    CHECK(p->heap_due, "the heap has given back what was there before");
+    p->rest_first = NULL;
+    memory_poll(p);
+    CHECK(!p->heap_due, "the heap still waits");
+}
+
 int main(void)
 {
     pump *p = &the_pump;
@@ -48,6 +61,7 @@ int main(void)
     for (uint32_t i = 0; i < LINKS - 1; i++) pool_give(&p->links, links[i]);
     for (uint32_t i = 0; i < POLLS; i++) memory_poll(p);
     CHECK(p->conns.bare && p->links.bare, "no memory has gone back");
+    heap_waits(p);
     long before = resident();
     pump_leave(p);
     CHECK(!c->known && !k->known, "the core is still known");
