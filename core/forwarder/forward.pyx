@@ -295,14 +295,17 @@ cdef class Forwarder:
             return None
         cdef core_stalled stalled = stall_of(self.core, l)
         return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": 0 if l.outgoing else l.withheld,
-                "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
+                "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity, "last": l.counts.last,
                 "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
                 "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,
-                "stuck": stalled.stuck, "dry_since": stalled.dry_since,
-                "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
-                "rate": link_rate(&l.counts, <uint32_t> (self.core.now >> RATE_SHIFT))}
+                "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "stuck": stalled.stuck,
+                "dry_since": stalled.dry_since, "rate": link_rate(&l.counts, <uint32_t> (self.core.now >> RATE_SHIFT))}
 
-    # ---- the core's own links ----
+    def stuck_at(self, uint32_t worker, uint32_t link, uint32_t generation) -> tuple[int, int, int] | None:
+        """Return worker, index and generation of the link that holds up an incoming one's first stuck delivery, or None."""
+        cdef core_link *found = self.link(worker, link, generation)
+        cdef core_link *l = NULL if found is NULL else stall_holder(self.core, found)
+        return None if l is NULL else (l.worker, l.link, l.link_gen)
 
     def own_work(self) -> tuple[int, int, int, int, int, int, int, int, tuple[int, int, int] | None] | None:
         """Return the next work for the core itself after LOCAL, or None when there is no more. The items are type,
@@ -343,8 +346,6 @@ cdef class Forwarder:
 
     cdef bint own_room(self, Py_ssize_t size):
         return size <= CONTENT_CONTROL_MAX and size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve <= self.core.own.free_count[1]
-
-    # ---- stuck links ----
 
     def look(self) -> bool:
         """Examine some links. Return True at the end of a pass, when ``counts`` are up to date."""
@@ -396,7 +397,7 @@ cdef class Forwarder:
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "alias_bytes": c.aliases.bytes, "payloads": c.payloads.count, "overflow": core_overflow(c),
-                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1],
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "waiting": c.stall.waiting if c.stall else 0,
                 "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0}
 
 

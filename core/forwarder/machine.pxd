@@ -188,7 +188,7 @@ cdef extern from "core/forwarder/inspection/inspection.h" nogil:
         uint32_t stuck
         uint64_t dry_since
     ctypedef struct core_stall:
-        uint32_t stuck, blocked
+        uint32_t stuck, blocked, waiting
 
 cdef extern from "core/forwarder/tables/access.h" nogil:
     ctypedef struct core_router:
@@ -275,6 +275,7 @@ cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     bint stall_step(core_router *)
     uint64_t memory_step(core_router *)
     core_stalled stall_of(const core_router *, const core_link *)
+    core_link *stall_holder(const core_router *, const core_link *)
 
 cdef extern from "core/forwarder/turns/turns.h" nogil:
     const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)

@@ -35,6 +35,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     undelivered: int = 0
     credit: int = 0
     dry: int = 0  # seconds without credit
+    waits_for: int | None = None  # the number of the link that holds up its first stuck delivery
     origins: dict[int, int] = {}  # deliveries by index of the ingress router, without those from here
 
     def count(self, name: str) -> int:
@@ -69,6 +70,10 @@ def _direction(row: LinkRow) -> str:
 
 def _connection(row: LinkRow) -> str | None:
     return None if row.connection is None else str(row.connection)
+
+
+def _waits_for(row: LinkRow) -> str | None:
+    return None if row.waits_for is None else str(row.waits_for)
 
 
 class Links(Table):
@@ -108,10 +113,13 @@ class Links(Table):
         counted("rate", "settleRate", "Settled deliveries per second."),
         Column("creditAvailable", "integer", "Credit of the link's sender.", lambda r: r.credit),
         Column("zeroCreditSeconds", "integer", "Seconds since the sender has had no credit.", lambda r: r.dry),
-    )
+        Column("waitsFor", "string", "Link that holds up the first stuck delivery of this one; only if asked for.",
+               _waits_for),
+    )  # fmt: skip
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
+        self.standard.remove("waitsFor")  # qdrouterd's tools count on its columns
         self._seen: dict[int, tuple[int, int, int]] = {}  # reports of workers, by identity
 
     def rows(self) -> list[Link]:
@@ -140,7 +148,13 @@ class Links(Table):
             queued, credit, since = self._seen.get(link.identity, (0, 0, 0))
         number = view.connection_number(link.worker, link.connection)
         dry = view.seconds_since(since) if since else 0
-        return LinkRow(link, info, number, queued, credit, dry, self._origins(link))
+        return LinkRow(link, info, number, queued, credit, dry, self._holder(link), self._origins(link))
+
+    def _holder(self, link: Link) -> int | None:
+        core = self._view.core
+        where = core.forwarder.stuck_at(link.worker, link.link, link.generation)
+        holder = core.links.find(*where) if where is not None else None
+        return None if holder is None else holder.identity
 
     def _origins(self, link: Link) -> dict[int, int]:
         network_adapter = self._view.core.find(NetworkAdapter)

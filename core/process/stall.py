@@ -26,6 +26,6 @@ class Stalls:
             return self._due - now
         if not self._forwarder.look():
             return STEP_NS
-        self._forwarder.gauge(STUCK, self._forwarder.counts()["stuck"])
+        self._forwarder.gauge(STUCK, self._forwarder.counts()["waiting"])
         self._due = now + PERIOD_NS
         return PERIOD_NS

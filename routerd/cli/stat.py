@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from routerd.cli.blame import blamed
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.printed import print_json
 from routerd.cli.views import ROUTER, VIEWS, Cell, View, router_rows
@@ -156,18 +157,30 @@ def _look(network: Network, view: View, options: Options) -> Rows:
     """Return the rows to show, sorted and limited."""
     ordered = options.sort is not None or options.reverse or options.chooses
     limit = None if ordered else options.limit
-    rows = [
-        {"router": router, **row} if router else row
-        for router, client in network.clients()
-        for row in _rows(client, view, limit)
-        if chosen(view, row, options)
-    ]
+    rows = []
+    for router, client in network.clients():
+        found = [row for row in _rows(client, view, limit) if chosen(view, row, options)]
+        if options.stuck and view.entity == LINK:
+            explain(client, found)
+        rows += [{"router": router, **row} if router else row for row in found]
     if options.sort is not None:
         cell = view.cell(options.sort)
         rows.sort(key=lambda row: _sort_key(cell.value(row)), reverse=options.reverse)
     elif options.reverse:
         rows.reverse()
     return rows[: options.limit]
+
+
+def explain(client: Client, rows: Rows) -> None:
+    """Add to each link why it is stuck: ``why`` in words, ``waitsFor`` as the number of another link of its router."""
+    holders: dict[str, str] = {}
+    with suppress(RefusedError):  # a router of another kind has no such attribute
+        found = client.query(LINK, ["identity", "waitsFor"])
+        holders = {row["identity"]: row["waitsFor"] for row in found if "waitsFor" in row}
+    for row in rows:
+        row["why"] = blamed(row, holder := holders.get(row["identity"]))
+        if holder is not None:
+            row["waitsFor"] = holder
 
 
 def _look_below(network: Network, view: View, options: Options) -> Rows:

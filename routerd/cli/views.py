@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
 from shm.contract.roles import Role
 
@@ -100,15 +101,6 @@ def _last_errors(rows: list[Row]) -> str:
     """Return a line for each connector that is not up, with the error of its last attempt."""
     failed = [row for row in rows if row.get("connectionStatus") != UP and row.get("connectionMsg")]
     return "\n".join(f"{row.get('name')}: {_ATTEMPT.sub('', str(row['connectionMsg']))}" for row in failed)
-
-
-WAITED = 10  # seconds after which a delivery, or a link without credit, counts as stuck
-
-
-def _stuck(row: Row) -> bool:
-    """Whether a link has deliveries that nobody settles, or that find no credit."""
-    waits = row.get("linkDir") == "out" and row.get("zeroCreditSeconds", 0) > WAITED
-    return bool(row.get("deliveriesStuck", 0) or waits)
 
 
 _CLASSES = {"M": "mobile", "L": "local", "T": "topo", "R": "router", "A": "area", "H": "edge"}
@@ -284,11 +276,12 @@ VIEWS: dict[str, View] = {
             _number("drop", "droppedPresettledCount", optional=True),
             _number("stuck", "deliveriesStuck", optional=True),
             _number("rate", "settleRate"),
+            Cell("why", _of("why"), optional=True),
         ),
         "no links",
         address=lambda row: text_of(row.get("owningAddr")),
         connection=lambda row: str(row.get("connectionId")),
-        stuck=_stuck,
+        stuck=is_stuck,
     ),
     "addresses": View(
         "router.address",

@@ -32,6 +32,7 @@ GLUE bool busiest_step(const core_router *c, core_busiest *b);
 typedef struct {               /* of a link, at the last poll */
     uint32_t generation;       /* of the link's node: another one's numbers are a former link's */
     uint32_t stuck;            /* deliveries on it for long */
+    uint32_t holder, holder_generation;    /* incoming: the link of the first copy of the first of these; 0: none */
     uint32_t tick;             /* of c->now >> RATE_SHIFT, when `seen` was taken */
     uint64_t dry_since;        /* incoming: when a poll first found it without credit, nanoseconds; 0: it has some */
     core_outcomes seen;        /* outgoing: what its address knows of its counts */
@@ -41,12 +42,14 @@ typedef struct core_stall {    /* where the poll of all links has got to, and wh
     core_stalled *link;        /* by the index of the core_link */
     uint64_t polls;            /* the number of the one that is under way, from 1 */
     uint32_t room, next, stuck, blocked, stuck_so_far, blocked_so_far;
+    uint32_t waiting, waiting_so_far;      /* deliveries on links for long, each counted once */
 } core_stall;
 
 /* ---- links that get nowhere: stall.c ---- */
 
 GLUE bool stall_step(core_router *c);
 GLUE core_stalled stall_of(const core_router *c, const core_link *l);
+GLUE core_link *stall_holder(const core_router *c, const core_link *l);
 PRIVATE core_stalled *stall_beside(const core_router *c, const core_link *l);
 PRIVATE void stall_close(core_router *c);
 

@@ -9,16 +9,31 @@
 /* What is still arriving is no older than its last part: an endless stream is not stuck. */
 static bool in_stuck(const core_in *in) { return (in->flags & IN_COMPLETE) != 0; }
 
-static uint32_t link_stuck(const core_link *l, uint64_t now)
+/* A delivery counts on the link on which it came; if that is gone, or the core's own, on the link of its first copy. */
+static bool counts_here(const core_router *c, const core_out *o)
 {
-    uint32_t n = 0;
-    if (l->outgoing)
-        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next)
-            n += in_stuck(o->in);
-    else
-        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next)
-            n += in_stuck(i);
-    return n;
+    const core_link *from = o->in->link;
+    return o->in->copies == o && (!from || from->worker == c->workers);
+}
+
+static void outgoing_stuck(core_router *c, const core_link *l, core_stalled *k)
+{
+    for (const core_out *o = l->outs; o && k->stuck < STALL_MOST && c->now > o->in->arrived + STALL_NS; o = o->next) {
+        if (!in_stuck(o->in)) continue;
+        k->stuck++;
+        c->stall->waiting_so_far += counts_here(c, o);
+    }
+}
+
+static void incoming_stuck(core_router *c, const core_link *l, core_stalled *k)
+{
+    for (const core_in *i = l->ins; i && k->stuck < STALL_MOST && c->now > i->arrived + STALL_NS; i = i->next) {
+        if (!in_stuck(i)) continue;
+        const core_link *to = i->copies ? i->copies->link : NULL;
+        if (!k->stuck && to) k->holder = to->node.index, k->holder_generation = to->node.generation;
+        k->stuck++;
+    }
+    c->stall->waiting_so_far += k->stuck;
 }
 
 static bool link_blocked(const core_stalled *k, uint64_t now) { return k->dry_since && now > k->dry_since + STALL_NS; }
@@ -31,7 +46,10 @@ static void stall_poll(core_router *c, const core_link *l)
     if (!pool_live(&l->node) || l->worker == c->workers) return;
     if (k->generation != l->node.generation) *k = (core_stalled) {.generation = l->node.generation};
     outcomes_poll(c, l, k);
-    s->stuck_so_far += k->stuck = link_stuck(l, c->now);
+    k->stuck = k->holder_generation = 0;
+    if (l->outgoing) outgoing_stuck(c, l, k);
+    else incoming_stuck(c, l, k);
+    s->stuck_so_far += k->stuck;
     if (l->outgoing || l->granted > 0) k->dry_since = 0;
     else if (!k->dry_since) k->dry_since = c->now;
     s->blocked_so_far += link_blocked(k, c->now);
@@ -51,7 +69,8 @@ GLUE bool stall_step(core_router *c)
     if (s->next < end) return false;
     s->stuck = s->stuck_so_far;
     s->blocked = s->blocked_so_far;
-    s->next = s->stuck_so_far = s->blocked_so_far = 0;
+    s->waiting = s->waiting_so_far;
+    s->next = s->stuck_so_far = s->blocked_so_far = s->waiting_so_far = 0;
     s->polls++;
     return true;
 }
@@ -69,6 +88,15 @@ GLUE core_stalled stall_of(const core_router *c, const core_link *l)
 {
     const core_stalled *k = stall_beside(c, l);
     return k ? *k : (core_stalled) {.stuck = 0};
+}
+
+/* The link that holds up the first stuck delivery of an incoming one; NULL: none does, or it is gone. */
+GLUE core_link *stall_holder(const core_router *c, const core_link *l)
+{
+    const core_stalled *k = stall_beside(c, l);
+    if (!k || !k->holder_generation || k->holder >= pool_size(&c->links)) return NULL;
+    core_link *to = (core_link *) pool_at(&c->links, k->holder);
+    return pool_live(&to->node) && to->node.generation == k->holder_generation ? to : NULL;
 }
 
 PRIVATE void stall_close(core_router *c)

@@ -116,7 +116,9 @@ class RouterState(State, frozen=True, kw_only=True):
     in_doubt_deliveries: Annotated[int, about("Copies of a process that died, which may have been sent.")] = 0
     deliveries_delayed_1_sec: Annotated[int, about("Deliveries settled after more than a second.")] = 0
     deliveries_delayed_10_sec: Annotated[int, about("Deliveries settled after more than ten seconds.")] = 0
-    deliveries_stuck: Annotated[int, about("Deliveries unsettled for more than ten seconds.")] = 0
+    deliveries_stuck: Annotated[
+        int, about("Deliveries unsettled for more than ten seconds, at both ends: those of all links.")
+    ] = 0
     deliveries_ingress: Annotated[int, about("Deliveries that entered the network here.")] = 0
     deliveries_egress: Annotated[int, about("Deliveries that left the network here.")] = 0
     deliveries_transit: Annotated[int, about("Deliveries passed from router to router.")] = 0

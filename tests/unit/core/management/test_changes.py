@@ -93,7 +93,11 @@ def test_stuck_and_blocked(bed: Bed) -> None:
         rows = {r["linkName"]: r for r in bed.query("router.link", "linkName", "deliveriesStuck")}
         assert [rows[name]["deliveriesStuck"] for name in ("to", "from", "dry")] == [stuck, stuck, 0]
         (row,) = bed.query("router", "deliveriesStuck", "linksBlocked")
-        assert row == {"deliveriesStuck": 2 * stuck, "linksBlocked": blocked}
+        assert row == {"deliveriesStuck": 2 * stuck, "linksBlocked": blocked}  # at both ends, as qdrouterd counts
+        rows = {r["linkName"]: r for r in bed.query("router.link", "linkName", "identity", "waitsFor")}
+        assert [rows[name]["waitsFor"] for name in ("to", "from", "dry")] == [
+            rows["from"]["identity"] if stuck else None, None, None,
+        ]  # fmt: skip
 
 
 def test_what_the_policy_denied(bed: Bed) -> None:

@@ -16,7 +16,7 @@ from core.management.worker import _pinned_by
 from routerd.cli.client import ClientError, Place, RefusedError, long_type, plain
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.manage import attributes
-from routerd.cli.stat import Options, check, chosen, frames, show, with_rates, with_traffic
+from routerd.cli.stat import Options, check, chosen, explain, frames, show, with_rates, with_traffic
 from routerd.cli.views import VIEWS, remark
 
 BIG = 123_456_789
@@ -134,6 +134,24 @@ def test_connectors_stand_below_connections() -> None:
         ["broker", "connecting"], ["well", "up"],
     ]  # fmt: skip
     assert lines[-1] == f"broker: {why}"
+
+
+def test_a_stuck_link_says_who_is_to_blame() -> None:
+    """A receiver holds others up; a sender waits for one, whose number it names, if its router knows."""
+    rows = [
+        {"identity": "3", "linkDir": "in", "deliveriesStuck": 5},
+        {"identity": "4", "linkDir": "in", "deliveriesStuck": 5},
+        {"identity": "1", "linkDir": "out", "deliveriesStuck": 5, "unsettledCount": 5},
+        {"identity": "2", "linkDir": "out", "deliveriesStuck": 5, "zeroCreditSeconds": 11},
+    ]
+    Flaky.answers = [[{"identity": "3", "waitsFor": "1"}, {"identity": "4"}, {"identity": "1"}, {"identity": "2"}]]
+    explain(Flaky(Place()), rows)  # type: ignore[arg-type]  # it answers as a client does
+    assert [row["why"] for row in rows] == ["waits for 1", "waits", "does not settle", "gives no credit"]
+    assert [row.get("waitsFor") for row in rows] == ["1", None, None, None]
+    Flaky.answers = [RefusedError(404, "router.link has no attribute 'waitsFor'")]
+    explain(Flaky(Place()), rows[1:])  # type: ignore[arg-type]  # the same
+    assert rows[1]["why"] == "waits"
+    assert "waits for 1" in shown("links", [LINK | rows[0]], 120)[2]
 
 
 def test_nodes_say_when_the_network_changed() -> None:
@@ -274,7 +292,7 @@ class Flaky:
     def __init__(self, _: Place) -> None:
         type(self).made += 1
 
-    def query(self, _: str, limit: int | None = None) -> Any:
+    def query(self, _: str, names: list[str] | None = None, limit: int | None = None) -> Any:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
