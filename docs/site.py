@@ -4,6 +4,7 @@ The pages are written for whoever reads them in the repository. So links lead fr
 stand above docs/, and a word behind the fence of a block says what the tests do with it.
 """
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -18,6 +19,7 @@ ROOT: Final = Path(__file__).parents[1]
 ABOVE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "SECURITY.md": "SECURITY.md"}
 WIDE: Final = {"comparison.md"}  # its tables need the room that other pages have for their headings
 LINK: Final = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)")
+NAMED: Final = re.compile(r"\[([\w./-]+\.md)\](?=\(([^)#\s]+))")
 FENCE: Final = re.compile(r"(?m)^```(\w+) +(.+)$")
 FOR_TESTS: Final = ("elsewhere:", "long:")
 EXTERNAL: Final = re.compile(
@@ -48,8 +50,16 @@ def target(page: str, link: str) -> str:
 
 def site_page(page: str, text: str) -> str:
     """The text of a page with links as the site has them, and with the names of files above their blocks."""
-    linked = LINK.sub(lambda link: link[1] + target(page, link[2]), text)
+    named = NAMED.sub(lambda link: f"[{heading(page, link[2]) or link[1]}]", text)
+    linked = LINK.sub(lambda link: link[1] + target(page, link[2]), named)
     return FENCE.sub(lambda fence: f"```{fence[1]}{_title(fence[2])}", linked)
+
+
+def heading(page: str, link: str) -> str:
+    """The heading of the page to which a link of a page's file leads; "" if it leads to none."""
+    file = ROOT / posixpath.normpath(posixpath.join(posixpath.dirname(place(page)), link))
+    first = file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
+    return first.removeprefix("# ") if first.startswith("# ") else ""
 
 
 def _title(more: str) -> str:
@@ -59,6 +69,14 @@ def _title(more: str) -> str:
 def loads(text: str) -> list[str]:
     """What a page or a style sheet loads from elsewhere."""
     return [found[0] for pattern in (EXTERNAL, LOADED) for found in pattern.finditer(text)]
+
+
+def not_found_by_search(site: Path) -> list[str]:
+    """The pages that the index of the site's search lacks; the search loads it, and nothing from elsewhere."""
+    index = site / "search" / "search_index.json"
+    entries = json.loads(index.read_text(encoding="utf-8"))["docs"] if index.exists() else []
+    known = {entry["location"].partition("#")[0] for entry in entries}
+    return sorted({str(page.relative_to(site)) for page in site.rglob("*.html")} - known - {"404.html", "index.html"})
 
 
 def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
@@ -78,10 +96,15 @@ def on_page_markdown(markdown: str, *, page: "Page", **_: object) -> str:
 
 
 def on_post_build(*, config: "MkDocsConfig") -> None:
-    """Refuse a site whose pages load anything from elsewhere: it is read where there is no way out, too."""
+    """Refuse a site with pages that its search does not find, or that load anything from elsewhere.
+
+    It is read where there is no way out, too.
+    """
     from mkdocs.exceptions import PluginError  # noqa: PLC0415  only `make docs` installs it
 
     made = [file for file in Path(config.site_dir).rglob("*") if file.suffix in (".html", ".css")]
     found = [f"{file}: {one}" for file in made for one in loads(file.read_text(encoding="utf-8"))]
     if found:
         raise PluginError("pages load from elsewhere:\n" + "\n".join(found))
+    if missing := not_found_by_search(Path(config.site_dir)):
+        raise PluginError("the search does not find:\n" + "\n".join(missing))

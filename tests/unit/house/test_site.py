@@ -1,12 +1,13 @@
 """The site of the pages has all of them, and no link of theirs leads out of it. `make docs` builds it."""
 
+import json
 import posixpath
 import re
 from pathlib import Path
 
 import pytest
 
-from docs.site import ABOVE, LINK, loads, place, site_page, target
+from docs.site import ABOVE, LINK, loads, not_found_by_search, place, site_page, target
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -42,6 +43,31 @@ def test_links_and_blocks_are_those_of_the_site() -> None:
     assert site_page("core.md", "```conf a.conf\n```\n```sh elsewhere: it is long\n```\n") == (
         '```conf title="a.conf"\n```\n```sh\n```\n'
     )
+
+
+def test_names_of_files_become_headings() -> None:
+    """A reader of the site knows pages by their headings; a reader of the repository knows files."""
+    assert site_page("tasks/edge-router.md", "see [operations.md](../operations.md#limits) and [this](../core.md)") == (
+        "see [Operations](../operations.md#limits) and [this](../core.md)"
+    )
+    assert (
+        site_page("core.md", "[alerts.yml](alerts.yml) [gone.md](gone.md)")
+        == "[alerts.yml](alerts.yml) [gone.md](gone.md)"
+    )
+
+
+def test_the_search_finds_every_page(tmp_path: Path) -> None:
+    """`make docs` refuses a site whose index lacks a page; its search is on, and no cache of Python's is in it."""
+    for name in ("index.html", "404.html", "core.html", "tasks/clients.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert not_found_by_search(tmp_path) == ["core.html", "tasks/clients.html"]
+    (tmp_path / "search").mkdir()
+    entries = [{"location": ""}, {"location": "core.html#credit"}]
+    (tmp_path / "search" / "search_index.json").write_text(json.dumps({"docs": entries}))
+    assert not_found_by_search(tmp_path) == ["tasks/clients.html"]
+    assert "\nplugins:\n  - search\n" in CONFIGURATION
+    assert "  __pycache__/\n" in CONFIGURATION
 
 
 @pytest.mark.parametrize(
