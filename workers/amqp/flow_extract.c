@@ -83,6 +83,14 @@ static bool extract_is(const uint8_t *key, uint32_t length, const char *name)
     return length == strlen(name) && !memcmp(key, name, length);
 }
 
+/* Whether a traceparent has the length of its version: more than the fields of version 00 is for later ones, behind
+ * another `-` (W3C Trace Context 3.2, 4.3). */
+static bool extract_traces(amqp_octets text)
+{
+    if (text.size <= EXTRACT_TRACEPARENT) return text.size == EXTRACT_TRACEPARENT;
+    return text.at[EXTRACT_TRACEPARENT] == '-' && memcmp(text.at, "00", 2);
+}
+
 /* One entry of a map. */
 static void extract_entry(content_extract *d, const uint8_t *start, amqp_octets key, amqp_value value, uint8_t parts)
 {
@@ -90,7 +98,7 @@ static void extract_entry(content_extract *d, const uint8_t *start, amqp_octets 
     bool list = amqp_is_list(*value.at);
     if (extract_is(key.at, key.size, "traceparent")) {
         amqp_octets text = amqp_string(value);
-        if (text.size >= EXTRACT_TRACEPARENT) d->trace = (uint32_t) (text.at - start);
+        if (extract_traces(text)) d->trace = (uint32_t) (text.at - start);
     } else if (extract_is(key.at, key.size, "x-opt-route.onward") && list) {
         d->onward = at;
     } else if (extract_is(key.at, key.size, "x-opt-route.return") && list) {

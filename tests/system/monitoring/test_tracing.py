@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -9,6 +11,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from proton import Message, symbol
 
 from tests.support.clients.web import get, series
@@ -159,6 +163,57 @@ def test_what_is_no_sampled_trace_makes_no_span(router: Traced, collector: OtlpC
     passed(router, "strange", *strange, traced(last))
     collector.of(last, 1)
     assert len(collector.spans) == before + 1
+
+
+W3C = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+
+
+def meant(text: str) -> tuple[str, str] | None:
+    """Trace and parent of a sampled traceparent, by W3C Trace Context level 1, 3.2 and 4.3."""
+    found = W3C.fullmatch(text)
+    if not found or (found[1] == "00" and found[5] is not None) or not int(found[4], 16) & 1:
+        return None
+    return found[2], found[3]
+
+
+def some_hex(size: int) -> st.SearchStrategy[str]:
+    digits = st.text("0123456789abcdef", min_size=size, max_size=size)
+    return st.one_of(
+        digits, digits, digits, digits, digits.map(str.upper), st.just("0" * size), digits.map(lambda text: text[1:]),
+        digits.map(lambda text: "0" + text), digits.map(lambda text: text[1:] + "g"),
+    )  # fmt: skip
+
+
+PARENTS = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["00", "00", "00", "01", "fe", "ff", "FF", "0", "0g"]),
+        st.sampled_from(["-", "-", "-", "-", "_"]),
+        some_hex(32), st.just("-"), some_hex(16), st.just("-"),
+        st.sampled_from(["01", "01", "03", "00", "1", "0A", "g1"]),
+        st.sampled_from(["", "", "", "-", "-more", "more", " "]),
+    ),
+) | st.text(max_size=60)  # fmt: skip
+
+
+@settings(max_examples=8)
+@given(st.lists(st.tuples(PARENTS, st.text(max_size=20)), min_size=20, max_size=60))
+def test_any_text_is_what_w3c_says(router: Traced, collector: OtlpCollector, contexts: list[tuple[str, str]]) -> None:
+    """A span for each valid and sampled traceparent, and for no other; all arrive as they were sent."""
+    before, last = len(collector.spans), secrets.token_hex(16)  # hypothesis seeds `random`
+    contexts = [*contexts, (f"00-{last}-{SPAN}-01", "")]
+    with Net(router.address) as net:
+        peer = net.peer()
+        receiver, sender = peer.receiver("any", 100), net.peer().ready_sender("any")
+        for parent, state in contexts:
+            sent = net.send(sender, Message(body="x", properties={"traceparent": parent, "tracestate": state}))
+            (arrived,) = peer.take(receiver)
+            assert arrived.message.properties == {"traceparent": parent, "tracestate": state}
+            arrived.settle(ACCEPTED)
+            net.settled(sent)
+    collector.of(last, 1)
+    found = [(span.trace_id.hex(), span.parent_span_id.hex()) for span, *_ in collector.spans[before:]]
+    assert sorted(found) == sorted(filter(None, map(meant, (parent for parent, _ in contexts))))
 
 
 def test_sampling_follows_the_trace_id_and_a_reload(router: Traced, collector: OtlpCollector) -> None:
