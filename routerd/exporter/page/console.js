@@ -2,6 +2,8 @@
 
 const ROWS = 100; // shown at once; the router chooses them
 const LINES = 500; // of the log
+const KEPT = 1000; // the most lines that the router gives
+const LONGEST = 2000; // characters of a frame
 const REFRESH = 3000; // milliseconds after an answer, or ten times what it took; after failures longer and longer
 const INNER = ["L", "R", "T", "A", "H", "M0_", "M0$", "M0temp.", "M0qd."]; // how keys of internal addresses begin
 const KINDS = { M: "mobile", L: "local", T: "topo", R: "router", A: "area", H: "edge", C: "link route, in", D: "link route, out" };
@@ -10,6 +12,15 @@ const dash = value => value == null || value === "" ? "–" : cut(String(value),
 const since = s => s == null ? "–" : span(s);
 const figure = (title, by, shown = count) => [title, row => row[by], shown, "", { by }];
 const word = (title, by) => [title, row => row[by] ?? "", dash, "text", { by }];
+const state = good => ["state", row => row.operStatus, dash, row => row.operStatus === good ? "text good" : "text bad", { by: "operStatus" }];
+const broker = ["broker", row => row.connection ?? row.containerId, dash, "text"];
+
+// What a link's deliveries wait for; "" if there are none.
+function wanted(link) {
+  if (link.linkDir === "in") return link.unsettledCount ? "its receivers" : "";
+  if (link.undeliveredCount) return link.creditAvailable ? "its client to read" : "credit of its client";
+  return link.unsettledCount ? "its client to settle" : "";
+}
 
 const VIEWS = {
   addresses: {
@@ -43,6 +54,7 @@ const VIEWS = {
         `connection ${l.connectionId}`), said: l => `connection ${l.connectionId}` }],
       figure("unsettled", "unsettledCount"), figure("stuck", "deliveriesStuck"), figure("not sent", "undeliveredCount"),
       figure("credit", "creditAvailable"), figure("no credit for", "zeroCreditSeconds", s => s ? span(s) : "–"),
+      ["waits for", wanted, dash, "whole"],
       figure("deliveries", "deliveryCount"), figure("settled /s", "settleRate"), figure("accepted", "acceptedCount"),
       ["not accepted", l => l.rejectedCount + l.releasedCount + l.modifiedCount, count], figure("dropped", "droppedPresettledCount"),
       word("name", "name"),
@@ -59,15 +71,24 @@ const VIEWS = {
       word("host", "host"), word("container", "container"), word("user", "user"), word("role", "role"), word("TLS", "sslProto"),
       ["dialled by", c => c.dir === "out" ? "this router" : "the peer", String, "text", { by: "dir" }], figure("worker", "worker", String),
       figure("open for", "uptimeSeconds", since), figure("last delivery before", "lastDlvSeconds", since),
+      ["frames", c => c.enableProtocolTrace, traced => traced ? "traced" : "show", "text", { by: "enableProtocolTrace",
+        press: c => go("log", { frames: c.identity }, `frames of connection ${c.identity}`),
+        said: c => `${c.enableProtocolTrace ? "traced" : "show"} frames of connection ${c.identity}` }],
     ],
     act: ["close", c => ({ operation: "UPDATE", type: "connection", identity: c.identity, body: { adminStatus: "deleted" },
       done: `connection ${c.identity} is closed`, ask: `Close connection ${c.identity} of ${dash(c.host)}? Its client may connect again.` })],
   },
-  brokers: {
+  linkRoutes: {
+    type: "router.config.linkRoute", sorted: 0,
+    names: ["name", "pattern", "prefix", "direction", "connection", "containerId", "operStatus"],
+    columns: [word("link route", "name"), ["addresses", r => r.pattern ?? `${r.prefix}.#`, dash, "text"], word("direction", "direction"),
+      broker, state("active")],
+  },
+  autoLinks: {
     type: "router.config.autoLink", sorted: 0,
-    names: ["name", "address", "direction", "connection", "operStatus", "lastError"],
-    columns: [word("auto link", "name"), word("address", "address"), word("direction", "direction"), word("broker", "connection"),
-      word("state", "operStatus"), ["why not", a => a.lastError ?? "", dash, "whole"]],
+    names: ["name", "address", "direction", "connection", "containerId", "operStatus", "lastError"],
+    columns: [word("auto link", "name"), word("address", "address"), word("direction", "direction"), broker, state("active"),
+      ["last error", a => a.lastError ?? "", dash, "whole", { by: "lastError" }]],
   },
 };
 const LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"];
@@ -133,8 +154,10 @@ function enter(state) {
   $("tools").hidden = at.view === "explain";
   $("explaining").hidden = at.view !== "explain";
   $("rows-box").hidden = at.view === "explain";
+  $("rows").className = at.view;
   $("folding").hidden = !view?.folded;
-  $("only").hidden = !view?.only && at.view !== "log";
+  $("tracing").hidden = !at.where.frames;
+  $("only").hidden = !view?.only && at.view !== "log" || !!at.where.frames;
   $("narrowed").hidden = !at.label;
   set($("narrowed"), at.label ? `${cut(at.label, 60)} ✕` : "");
   $("narrowed").setAttribute("aria-label", `Show all, not only of ${cut(at.label, 60)}`);
@@ -143,6 +166,7 @@ function enter(state) {
   if (at.view === "log") $("only").selectedIndex = 2;
   tell("");
   set($("did"), "");
+  set($("summary"), "");
   rows = at.view === "log" ? logTable() : view ? viewTable(view) : null;
   watch();
 }
@@ -156,8 +180,10 @@ function viewTable(view) {
   return made;
 }
 function logTable() {
+  const time = ["time", l => l[5], time => clock(time, true), "text"];
+  if (at.where.frames) return new Table("rows", [time, ["frame", l => l[2], String, () => "whole"]]);
   return new Table("rows", [
-    ["time", l => l[5], time => clock(time, true), "text"], ["level", l => l[1], String, l => LEVELS.indexOf(l[1]) > 3 ? "text bad" : "text"],
+    time, ["level", l => l[1], String, l => LEVELS.indexOf(l[1]) > 3 ? "text bad" : "text"],
     ["module", l => l[0], String, "text"], ["text", l => l[2], String, () => "whole"],
   ], { wanted: line => LEVELS.indexOf(line[1]) >= $("only").selectedIndex });
 }
@@ -198,10 +224,38 @@ async function renewView() {
   if (mine !== at || table !== rows || again || router !== $("of").value) return; // something else is wanted by now
   if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
   rows.update(found.rows.map(row => ({ ...row, router })), found.total); // a change is for the router whose row it is
+  if (at.where.owningAddr) {
+    const words = await summary(at.where.owningAddr, found);
+    if (mine === at) set($("summary"), words);
+  }
+}
+// Say how many deliveries of an address wait, and for what, from its links and what the router knows of it.
+async function summary(key, { rows: links, total }) {
+  const { rows: [address] } = await query({ type: "router.address", names: ["key", "subscriberCount", "remoteCount", "inProcess",
+    "trackedDeliveries"] }, { where: { key } });
+  const receivers = links.filter(link => link.linkDir === "out");
+  const sum = name => receivers.reduce((n, link) => n + (link[name] ?? 0), 0);
+  const { subscriberCount: here = receivers.length, remoteCount: far = 0, inProcess: own = 0, trackedDeliveries: tracked = 0 } = address ?? {};
+  const credit = sum("creditAvailable"), undelivered = sum("undeliveredCount"), unsettled = sum("unsettledCount");
+  const waits = !here && !far && !own ? ["There is no receiver: senders wait for one."]
+    : [undelivered && !credit && "Those that are not sent wait for credit of the receivers.", undelivered && credit
+      && "Those that are not sent wait for receivers that are slow, or have no credit.", unsettled && "Unsettled ones wait for their receivers."];
+  return [`Receivers here: ${here}, their credit: ${count(credit)}; routers with receivers: ${far}.`,
+    `Not sent: ${count(undelivered)}; unsettled: ${count(unsettled)} here, ${count(tracked)} at other routers.`, ...waits.filter(Boolean),
+    links.length < total ? `This counts the first ${links.length} links.` : ""].join(" ");
 }
 async function renewLog() {
-  const mine = at, { body } = await request("GET-LOG", { type: "org.amqp.management", name: "self", limit: LINES });
-  if (mine === at) rows.update(body.reverse());
+  const mine = at, { frames } = at.where;
+  const { body } = await request("GET-LOG", { type: "org.amqp.management", name: "self", limit: frames ? KEPT : LINES });
+  if (mine !== at) return;
+  if (!frames) return rows.update(body.reverse());
+  const head = `[C${frames}]:`, lines = body.filter(line => line[0] === "PROTOCOL" && line[2].startsWith(head)).slice(-LINES);
+  rows.update(lines.reverse().map(line => line.with(2, cut(line[2].slice(head.length), LONGEST))));
+  const { rows: [connection] } = await query(VIEWS.connections, { where: { identity: frames } });
+  if (mine !== at) return;
+  $("trace").checked = connection?.enableProtocolTrace ?? false;
+  $("trace").disabled = !mayChange || !connection;
+  if (!connection) throw new Error(`connection ${frames} is gone`);
 }
 async function renewExplain() {
   const { rows: found } = await query({ type: "routeTable", names: ["name"] }, {}).catch(() => ({ rows: [] }));
@@ -221,8 +275,10 @@ function tell(words) {
 // ---- Changes ----
 
 async function act(router, { ask: question, done, operation, type, identity, body }) {
-  set($("question"), question);
-  if (!await agreed($("sure"))) return;
+  if (question) {
+    set($("question"), question);
+    if (!await agreed($("sure"))) return;
+  }
   try {
     await connected();
     await exchange(router, operation, { type: "org.apache.qpid.dispatch." + type, identity }, body);
@@ -232,6 +288,13 @@ async function act(router, { ask: question, done, operation, type, identity, bod
     tell(error.message);
   }
   watch(300);
+}
+async function switchTrace() {
+  const on = $("trace").checked, { frames } = at.where;
+  $("trace").checked = !on; // until the router says so
+  await act($("of").value, { operation: "UPDATE", type: "connection", identity: frames, body: { enableProtocolTrace: on },
+    done: `the trace of connection ${frames} is ${on ? "on" : "off"}`, ask: on ? `Log each frame of connection ${frames}? The router's log `
+      + "then has its messages, and each costs far more, until you switch the trace off or the connection ends." : "" });
 }
 // Open a dialog and return whether its first button closed it.
 function agreed(dialog) {
@@ -308,9 +371,11 @@ document.querySelectorAll("[role=tab]").forEach((tab, i, all) => {
 $("narrowed").onclick = () => { go(at.view); document.getElementById(`tab-${at.view}`).focus(); };
 $("only").onchange = () => { if (at.view === "log") rows.show(); else watch(); };
 $("inner").onchange = () => watch();
+$("trace").onchange = switchTrace;
 $("of").onchange = () => { // a row's button must not act on a row of another router
   if (rows) rows.update([], 0);
-  if (at.view) watch();
+  if (at.where.frames) go("connections"); // another router numbers its own
+  else if (at.view) watch();
 };
 $("following").onchange = () => watch();
 $("log-in").onclick = logIn;

@@ -18,6 +18,7 @@ const tables = {
     ["distribution", a => a.distribution, String, "text"],
     ["deliveries", a => a.deliveries, count], ["per second", a => a.rate, count],
     ["receivers", a => a.receivers, count], ["senders", a => a.senders, count],
+    ["not settled", a => a.backlog, count], ["senders without credit", a => a.blockedSenders, count],
   ], { wanted: a => $("internal").checked || !internal(a.address) }),
   connections: new Table("connections", [
     ["host", c => c[2], String, "text"], ["container", c => c[1], text, "text"], ["user", c => c[4], text, "text"],

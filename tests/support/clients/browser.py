@@ -97,6 +97,13 @@ class Browser:
             self._command("Input.dispatchKeyEvent", type="keyDown", **named, **shown)
             self._command("Input.dispatchKeyEvent", type="keyUp", **named)
 
+    def nameless(self) -> list[str]:
+        """The roles of controls for which a screen reader has no name."""
+        kinds = {"button", "checkbox", "combobox", "radio", "searchbox", "spinbutton", "tab", "table", "textbox"}
+        every = self._command("Accessibility.getFullAXTree")["nodes"]
+        shown = [node for node in every if not node["ignored"] and node["role"]["value"] in kinds]
+        return [node["role"]["value"] for node in shown if not node.get("name", {}).get("value")]
+
     def focus(self, selector: str) -> None:
         self.run(f"document.querySelector({json.dumps(selector)}).focus()")
 

@@ -8,22 +8,22 @@ import pytest
 from proton import Message
 
 from tests.support.clients.browser import Browser
+from tests.support.clients.console import HTTP, press, see
 from tests.support.clients.frame_client import FrameClient
 from tests.support.clients.web import get, site
 from tests.support.peer import Net
-from tests.support.programs import sasl_users
 from tests.support.routers.network import NetworkRouter
-from tests.support.running import Configuration, RunningRouter, needs_users, until
+from tests.support.running import Configuration, RunningRouter, until
 
-HTTP = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
 WORKER = "routeWorker {\n address: D1\n kind: forward\n}\n"
 SHUT = "address {\n prefix: shut\n distribution: unavailable\n}\n"
+BROKER = (
+    "linkRoute {\n name: to-broker\n prefix: broker\n direction: in\n containerId: brk\n}\n"
+    "autoLink {\n name: from-broker\n address: queue\n direction: in\n containerId: brk\n}\n"
+)
 HOSTILE = ["<script>alert(1)</script>", "n" * 5000, "a\u202eb"]
 SEED = "newrt|start|one\nrte|1000|app0:4560\nnewrt|end|1\n"
 FIRST = "#rows tbody td:first-child"
-SENT = """window.sent = [];
-  const { send } = WebSocket.prototype;
-  WebSocket.prototype.send = function (octets) { sent.push(octets); send.call(this, octets); };"""
 READ = "request('READ', { type: 'org.amqp.management', name: 'self' }).then(() => 'answered', error => error.message)"
 
 
@@ -34,7 +34,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     (folder / "seed.rt").write_text(SEED)
     table = f"routeTable {{\n name: ric\n seed: {folder}/seed.rt\n connect: no\n}}\n"
     pages = "".join(HTTP.format(more) for more in ("", "management: read", "management: none", "websockets: no"))
-    sections = pages + WORKER + SHUT + table
+    sections = pages + WORKER + SHUT + BROKER + table
     listener = "host: 127.0.0.1\n port: 0\n idleTimeoutSeconds: 0"  # nobody serves the connection of `stuck`
     return Configuration("workers: 2", listener, sections, "management|not-allowed|refused")
 
@@ -55,19 +55,6 @@ def stuck(router: RunningRouter) -> Iterator[None]:
         net.send(sender, Message(body=b"x"))
         peer.take(receiver)
         yield
-
-
-def see(browser: Browser, url: str, view: str) -> None:
-    """Open the page and a view of the console."""
-    browser.open(url)
-    browser.until("document.querySelectorAll('#processes tbody tr').length")
-    press(browser, f"#tab-{view}")
-
-
-def press(browser: Browser, selector: str) -> None:
-    """Press a button by keyboard."""
-    browser.focus(selector)
-    browser.press("Enter")
 
 
 def rows(browser: Browser) -> list[str]:
@@ -262,82 +249,81 @@ def test_octets_that_are_no_amqp(router: RunningRouter, browser: Browser) -> Non
     assert browser.run(script) == 0
 
 
-@needs_users
-@pytest.mark.parametrize(("offered", "chosen"), [("PLAIN", "PLAIN"), ("PLAIN SCRAM-SHA-256", "SCRAM-SHA-256")])
-def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: str) -> None:
-    """Where the listener wants a login, the console asks for one, and has the rights of that user.
+def test_link_routes_and_auto_links(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Each with its state, here while the broker is away."""
+    see(browser, site(router), "linkRoutes")
+    browser.until("document.querySelectorAll('#rows tbody tr').length")
+    assert rows(browser) == ["to-broker\tbroker.#\tin\tbrk\tinactive"]
+    press(browser, "#tab-autoLinks")
+    browser.until("document.querySelector('#rows tbody').innerText.includes('from-broker')")
+    assert rows(browser) == ["from-broker\tqueue\tin\tbrk\tinactive\t\u2013"]
 
-    With SCRAM no frame has the password, and names and passwords may have any characters.
-    """
-    user, password = "ali,ce", "se,cr=\u00e9t"
-    sasl_users.make(tmp_path, **{user: password})
-    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
-    sections = HTTP.format(f"saslMechanisms: {offered}")
-    router = RunningRouter(tmp_path, Configuration(settings, sections=sections, expected="authentication|auth"))
-    try:
-        see(browser, site(router), "connections")
-        browser.until("document.querySelector('#told').innerText.includes('log in first')")
-        browser.run(SENT)
-        for right in (False, True):
-            press(browser, "#log-in")
-            browser.run(f"document.querySelector('#user').value = '{user}'")
-            browser.run(f"document.querySelector('#password').value = '{password if right else 'wrong'}'")
-            browser.run("document.querySelector('#login button[value=yes]').click()")
-            if not right:
-                browser.until("document.querySelector('#told').innerText.includes('does not accept')")
+
+def test_what_an_address_waits_for(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """The sum of its receivers' credit and of what is not sent or settled, and what each link waits for."""
+    peer = net.peer()
+    receiver, sender = peer.receiver("waiting.here", credit=3), peer.ready_sender("waiting.here")
+    for _ in range(5):
+        net.send(sender, Message(body=b"x"))
+    peer.take(receiver, 3)
+    browser.size(1300, 900)
+    see(browser, site(router), "links")
+    browser.run("go('links', { owningAddr: 'M0waiting.here' }, 'address waiting.here')")
+    browser.until("document.querySelector('#summary').innerText.includes('Not sent: 2; unsettled: 3 here')")
+    assert browser.text("#summary") == (
+        "Receivers here: 1, their credit: 0; routers with receivers: 0. Not sent: 2; unsettled: 3 here, 0 at other "
+        "routers. Those that are not sent wait for credit of the receivers. Unsettled ones wait for their receivers."
+    )
+    assert sorted(row.split("\t")[10] for row in rows(browser)) == ["credit of its client", "its receivers"]
+    box = "document.querySelector('#rows-box')"
+    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")  # nothing is cut
+
+
+def test_frames_of_a_connection(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Switched on by keyboard after a question, shown, and switched off; only the connection's own lines."""
+    peer = net.peer()
+    name = peer.connection.container
+    see(browser, site(router), "connections")
+    mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
+    browser.until(f"({mine})?.querySelector('[aria-label^=show]') != null")
+    browser.run(f"{mine}.querySelector('[aria-label^=show]').focus()")
+    browser.press("Enter")
+    browser.until("!document.querySelector('#trace').disabled")
+    assert rows(browser) == []
+    browser.focus("#trace")
+    browser.press(" ")
+    assert browser.text("#question").startswith("Log each frame of connection ")
+    browser.press("Enter")  # leaves it
+    browser.until("!document.querySelector('#sure').open")
+    assert not browser.run("document.querySelector('#trace').checked")
+    browser.focus("#trace")
+    browser.press(" ")
+    browser.run("document.querySelector('#sure button[value=yes]').click()")
+    browser.until("document.querySelector('#trace').checked")
+    peer.receiver("framed.here", credit=1)
+    browser.until("document.querySelector('#rows tbody').innerText.includes('framed.here')")
+    assert all("FRAME: 0 " in row for row in rows(browser))
+    browser.size(390, 800)
+    narrow = "document.querySelector('#rows td.whole').clientWidth"
+    assert browser.run(narrow) > 280
+    browser.focus("#trace")
+    browser.press(" ")
+    browser.until("document.querySelector('#did').innerText.endsWith('is off')")
+    peer.receiver("unseen.here", credit=1)
+    browser.until("!document.querySelector('#trace').checked")
+    press(browser, "#tab-log")
+    browser.until("document.querySelector('#rows tbody').innerText.includes('protocol trace switched off')")
+    assert "unseen.here" not in browser.text("#rows")
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("view", ["addresses", "links", "connections", "linkRoutes", "autoLinks", "log", "explain"])
+def test_every_control_has_a_name(router: RunningRouter, browser: Browser, view: str) -> None:
+    """A screen reader says what each button, box and field of a view is for."""
+    see(browser, site(router), view)
+    if view != "explain":
         browser.until("document.querySelectorAll('#rows tbody tr').length")
-        assert browser.text("#rights") == f"as {user}: may change the router"
-        assert browser.run("document.querySelector('#password').value") == ""
-        mine = "{ type: 'connection', names: ['container', 'sasl'] }"
-        rows = f"query({mine}, {{}}).then(found => found.rows.find(row => row.container === peer.container).sasl)"
-        assert browser.run(rows) == chosen
-        assert browser.run(f"sent.some(octets => textOf(octets).includes('{password}'))") == (chosen == "PLAIN")
-        assert browser.complaints == []
-    finally:
-        router.kill()
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "nonce", "challenge", "proof", "verdict"),
-    [
-        (  # RFC 5802, section 5
-            "SCRAM-SHA-1", "fyko+d2lbbFgONRv9qkxdawL",
-            "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
-            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
-        ),
-        (  # RFC 7677, section 3
-            "SCRAM-SHA-256", "rOprNGfwEbeRWgbNEkqO",
-            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
-            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
-        ),
-    ],
-)  # fmt: skip
-def test_scram_is_that_of_the_standard(
-    router: RunningRouter, browser: Browser, mechanism: str, nonce: str, challenge: str, proof: str, verdict: str
-) -> None:
-    """Its examples; and a router that does not know the password, or asks for what helps to guess it, is none."""
-    browser.open(site(router))
-    browser.until("document.readyState === 'complete' && typeof Scram === 'function'")
-    login = f"new Scram('{mechanism}', {{ user: 'user', password: 'pencil' }}, '{nonce}')"
-    browser.run(f"window.trial = {login}")
-    assert browser.run("textOf(trial.first)") == f"n,,n=user,r={nonce}"
-    answer = "{0}.response(octetsOf('{1}')).then(textOf, error => error.message)"
-    both = challenge.split(",", maxsplit=1)[0]
-    assert browser.run(answer.format("trial", challenge)) == f"c=biws,{both},p={proof}"
-    assert "does not prove" in browser.run(answer.format("trial", f"v={proof}"))
-    assert not browser.run("trial.proven")
-    assert browser.run(answer.format("trial", f"v={verdict}")) == ""
-    assert browser.run("trial.proven")
-    for wrong, why in (
-        (challenge.replace("i=4096", "i=1"), "1 iterations"),
-        (challenge.replace("i=4096", "i=4096000"), "iterations"),
-        (challenge.replace(nonce[:5], "other"), "no answer"),
-        (f"r={nonce},s=QSXCR+Q6sek8bf92,i=4096", "no answer"),
-        ("v=", "no answer"),
-        ("", "no answer"),
-    ):
-        assert why in browser.run(answer.format(login, wrong))
-    assert "does not prove" in browser.run(f"try {{ {login}.check('v=') }} catch (error) {{ error.message }}")
+    assert browser.nameless() == []
 
 
 def close_a_connection_of(far: NetworkRouter, browser: Browser) -> None:

@@ -1,0 +1,98 @@
+"""Logins of the console: which mechanism it takes, what goes over the wire, and whom it believes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clients.browser import Browser
+from tests.support.clients.console import HTTP, press, see
+from tests.support.clients.web import site
+from tests.support.programs import sasl_users
+from tests.support.running import Configuration, RunningRouter, needs_users
+
+SENT = """window.sent = [];
+  const { send } = WebSocket.prototype;
+  WebSocket.prototype.send = function (octets) { sent.push(octets); send.call(this, octets); };"""
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration(sections=HTTP.format(""))
+
+
+@needs_users
+@pytest.mark.parametrize(("offered", "chosen"), [("PLAIN", "PLAIN"), ("PLAIN SCRAM-SHA-256", "SCRAM-SHA-256")])
+def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: str) -> None:
+    """Where the listener wants a login, the console asks for one, and has the rights of that user.
+
+    With SCRAM no frame has the password, and names and passwords may have any characters.
+    """
+    user, password = "ali,ce", "se,cr=\u00e9t"
+    sasl_users.make(tmp_path, **{user: password})
+    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    sections = HTTP.format(f"saslMechanisms: {offered}")
+    router = RunningRouter(tmp_path, Configuration(settings, sections=sections, expected="authentication|auth"))
+    try:
+        see(browser, site(router), "connections")
+        browser.until("document.querySelector('#told').innerText.includes('log in first')")
+        browser.run(SENT)
+        for right in (False, True):
+            press(browser, "#log-in")
+            browser.run(f"document.querySelector('#user').value = '{user}'")
+            browser.run(f"document.querySelector('#password').value = '{password if right else 'wrong'}'")
+            browser.run("document.querySelector('#login button[value=yes]').click()")
+            if not right:
+                browser.until("document.querySelector('#told').innerText.includes('does not accept')")
+        browser.until("document.querySelectorAll('#rows tbody tr').length")
+        assert browser.text("#rights") == f"as {user}: may change the router"
+        assert browser.run("document.querySelector('#password').value") == ""
+        mine = "{ type: 'connection', names: ['container', 'sasl'] }"
+        rows = f"query({mine}, {{}}).then(found => found.rows.find(row => row.container === peer.container).sasl)"
+        assert browser.run(rows) == chosen
+        assert browser.run(f"sent.some(octets => textOf(octets).includes('{password}'))") == (chosen == "PLAIN")
+        assert browser.complaints == []
+    finally:
+        router.kill()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "nonce", "challenge", "proof", "verdict"),
+    [
+        (  # RFC 5802, section 5
+            "SCRAM-SHA-1", "fyko+d2lbbFgONRv9qkxdawL",
+            "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+            "v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", "rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+        ),
+        (  # RFC 7677, section 3
+            "SCRAM-SHA-256", "rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+            "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ),
+    ],
+)  # fmt: skip
+def test_scram_is_that_of_the_standard(
+    router: RunningRouter, browser: Browser, mechanism: str, nonce: str, challenge: str, proof: str, verdict: str
+) -> None:
+    """Its examples; and a router that does not know the password, or asks for what helps to guess it, is none."""
+    browser.open(site(router))
+    browser.until("document.readyState === 'complete' && typeof Scram === 'function'")
+    login = f"new Scram('{mechanism}', {{ user: 'user', password: 'pencil' }}, '{nonce}')"
+    browser.run(f"window.trial = {login}")
+    assert browser.run("textOf(trial.first)") == f"n,,n=user,r={nonce}"
+    answer = "{0}.response(octetsOf('{1}')).then(textOf, error => error.message)"
+    both = challenge.split(",", maxsplit=1)[0]
+    assert browser.run(answer.format("trial", challenge)) == f"c=biws,{both},p={proof}"
+    assert "does not prove" in browser.run(answer.format("trial", f"v={proof}"))
+    assert not browser.run("trial.proven")
+    assert browser.run(answer.format("trial", f"v={verdict}")) == ""
+    assert browser.run("trial.proven")
+    for wrong, why in (
+        (challenge.replace("i=4096", "i=1"), "1 iterations"),
+        (challenge.replace("i=4096", "i=4096000"), "iterations"),
+        (challenge.replace(nonce[:5], "other"), "no answer"),
+        (f"r={nonce},s=QSXCR+Q6sek8bf92,i=4096", "no answer"),
+        ("v=", "no answer"),
+        ("", "no answer"),
+    ):
+        assert why in browser.run(answer.format(login, wrong))
+    assert "does not prove" in browser.run(f"try {{ {login}.check('v=') }} catch (error) {{ error.message }}")
