@@ -80,7 +80,7 @@ def serve(
 ) -> None:
     """Forward, keep the board and statistics up to date and obey the supervisor, until it says Exit."""
     pause = 0
-    stalls, memory = Stalls(core.forwarder), Memory(core.forwarder)
+    stalls, memory = Stalls(core.forwarder), Memory(core.forwarder, core.addresses)
     while True:
         for _ in range(CONTROLS):
             if not core.run(0 if core.restless else min(pause, IDLE_NS), busy) or core.restless:

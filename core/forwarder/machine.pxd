@@ -36,7 +36,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         T_FLOOD
         LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
-        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_PHASES
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_PHASES, ALIAS_IDLE_ROOM
     ctypedef struct core_pool:
         uint32_t live, entry_bytes
     ctypedef struct core_alias_table:
@@ -218,6 +218,7 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
     bint address_used(const core_address *)
     bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint)
     bint alias_evict(core_router *, core_address **)
+    uint32_t alias_thin(core_router *, core_address **, uint64_t *)
     const uint64_t ALIAS_BYTES
     uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)

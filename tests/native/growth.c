@@ -184,6 +184,13 @@ static void spellings(core_router *c, uint32_t n)
     for (uint32_t i = 0; i < n / 2; i++) alias_evict(c, &idle);
     report("evict_spelling", n / 2);
     c->aliases.bytes -= ALIAS_BYTES;
+    core_address *found[ALIAS_IDLE_ROOM];
+    uint64_t pause;
+    alias_thin(c, found, &pause);
+    c->now += 200000000000ull;
+    counting = true;
+    alias_thin(c, found, &pause);
+    report("search_for_idle_spellings", 1);
     counting = true;
     alias_drop_all(c, a);
     report("address_goes_per_spelling", n - n / 2);

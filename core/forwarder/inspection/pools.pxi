@@ -15,6 +15,16 @@ cdef class Pools(Part):
         self.forwarder.core.now = now
         return memory_step(self.forwarder.core)
 
+    def thin_aliases(self, uint64_t now) -> tuple[list[int], int]:
+        """Forget some aliases that no message has named for minutes. Return the handles of addresses that this made
+        idle, and the nanoseconds until the next step."""
+        cdef core_address *idle[ALIAS_IDLE_ROOM]
+        cdef uint64_t pause = 0
+        cdef uint32_t i
+        self.forwarder.core.now = now
+        cdef uint32_t found = alias_thin(self.forwarder.core, idle, &pause)
+        return [pool_handle(idle[i]) for i in range(found)], pause
+
 
 cdef class Uses(Part):
     """Tells which addresses are more than the text of unroutable messages."""

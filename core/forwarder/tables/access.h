@@ -14,6 +14,7 @@
 #define WORKER_BEHIND 4096u            /* records that wait for a worker beside its full ring */
 #define MANY_COPIES 64u                /* beyond so many, what all get is made in portions */
 #endif
+#define ALIAS_IDLE_ROOM 32u            /* addresses that one step of the search for idle spellings may find */
 #define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
 #define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
 #define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */
@@ -129,6 +130,7 @@ GLUE bool address_idle(const core_address *a);
 GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
                        bool agent);
 GLUE bool alias_evict(core_router *c, core_address **idle);
+GLUE uint32_t alias_thin(core_router *c, core_address **idle, uint64_t *pause);
 
 /* ---- override texts: text.c ---- */
 

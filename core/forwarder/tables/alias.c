@@ -6,6 +6,8 @@
  * messages find it without Python.  An address that has neither links nor aliases is unused and may be forgotten.
  *
  * Bounded by what they cost in memory: beyond it a sweep takes out some that were not looked up since the last one.
+ * Another sweep, a portion at a time, takes out what nobody has looked up for some minutes.  A message only marks the
+ * text that it finds.
  * The table grows by one bucket for each alias (linear hashing), and shrinks by two for each one less while a quarter
  * of them is in use, so that nobody waits while all are put elsewhere.
  */
@@ -17,6 +19,17 @@
 #define ALIAS_TEXTS 2u                 /* and its text stands so often in memory */
 #define ALIAS_LOOKS 8u                 /* aliases looked at to find one that is not used */
 #define ALIAS_STEPS 64u                /* buckets */
+
+#define ALIAS_EVICTION 1u              /* marks of `used`: each sweep takes away its own */
+#define ALIAS_IDLENESS 2u
+#define ALIAS_USED (ALIAS_EVICTION | ALIAS_IDLENESS)
+
+#define ALIAS_SECOND 1000000000ull     /* nanoseconds */
+#define ALIAS_PASS (60 * ALIAS_SECOND) /* of the sweep for idle ones, through the whole table */
+#define ALIAS_IDLE 300u                /* seconds since `seen`: it goes.  That is 5 to 7 minutes after its last use */
+#define ALIAS_PORTION 256u             /* buckets looked at in one step, at most */
+#define ALIAS_STEP_LEAST 1000000ull    /* nanoseconds between two steps */
+#define ALIAS_STEP_MOST ALIAS_SECOND
 
 static inline core_alias **alias_bucket(const core_alias_table *t, uint64_t hash)
 {
@@ -60,7 +73,7 @@ PRIVATE inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const
         t->recent[at].sketch = sketch;
         t->recent[at].alias = a;
     }
-    a->used = true;
+    a->used = ALIAS_USED;
     return a;
 }
 
@@ -147,8 +160,8 @@ static core_alias *alias_spare(core_alias_table *t)
     for (uint32_t step = 0, looks = 0; !found || (step < ALIAS_STEPS && looks < ALIAS_LOOKS); step++) {
         if (t->sweep >= t->room + t->split) t->sweep = 0;
         for (core_alias *a = t->bucket[t->sweep++]; a; a = a->chain) {
-            if (!a->used) return a;
-            a->used = false;
+            if (!(a->used & ALIAS_EVICTION)) return a;
+            a->used &= (uint8_t) ~ALIAS_EVICTION;
             found = a;
             looks++;
         }
@@ -170,6 +183,58 @@ GLUE bool alias_evict(core_router *c, core_address **idle)
     return true;
 }
 
+/* Whether nobody has looked an alias up for ALIAS_IDLE seconds and more. */
+static bool alias_is_idle(core_alias *a, uint16_t second)
+{
+    if (a->used & ALIAS_IDLENESS) {
+        a->used &= (uint8_t) ~ALIAS_IDLENESS;
+        a->seen = second;
+    }
+    return (uint16_t) (second - a->seen) >= ALIAS_IDLE;
+}
+
+/* Takes idle aliases of a bucket out, until `room` addresses are found that nothing uses any more; puts these into
+ * `idle` and returns their number. */
+static uint32_t alias_thin_bucket(core_router *c, uint32_t bucket, core_address **idle, uint32_t room)
+{
+    const uint16_t second = (uint16_t) (c->now / ALIAS_SECOND);
+    uint32_t found = 0;
+    for (core_alias *a = c->aliases.bucket[bucket], *chain; a && found < room; a = chain) {
+        core_address *address = a->address;
+        chain = a->chain;
+        if (!alias_is_idle(a, second)) continue;
+        alias_remove(&c->aliases, a);
+        if (address && address_idle(address)) idle[found++] = address;
+    }
+    return found;
+}
+
+/* Takes idle aliases out of as many buckets as are due at c->now, at most ALIAS_PORTION.  Puts addresses that nothing
+ * uses any more into `idle`, which has room for ALIAS_IDLE_ROOM, and returns their number; `pause`: nanoseconds until
+ * the next step. */
+GLUE uint32_t alias_thin(core_router *c, core_address **idle, uint64_t *pause)
+{
+    core_alias_table *t = &c->aliases;
+    const uint32_t buckets = t->room + t->split;
+    uint32_t found = 0, left = ALIAS_PORTION;
+    *pause = ALIAS_STEP_MOST;
+    if (!t->count) return 0;
+    const uint64_t each = ALIAS_PASS / buckets, due = (c->now - t->thinned) / each;
+    if (due < left) left = (uint32_t) due;
+    t->thinned = due > ALIAS_PORTION ? c->now : t->thinned + left * each;
+    while (left && found < ALIAS_IDLE_ROOM) {
+        if (t->thinning >= t->room + t->split) t->thinning = 0;
+        found += alias_thin_bucket(c, t->thinning, idle + found, ALIAS_IDLE_ROOM - found);
+        if (found == ALIAS_IDLE_ROOM) break;   /* there may be more in this one */
+        t->thinning++;
+        left--;
+    }
+    *pause = each * ALIAS_PORTION / 4;
+    if (left || *pause < ALIAS_STEP_LEAST) *pause = ALIAS_STEP_LEAST;
+    if (*pause > ALIAS_STEP_MOST) *pause = ALIAS_STEP_MOST;
+    return found;
+}
+
 /* `address` NULL: the scope has no right to it.  False only when memory is used up. */
 GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
                        bool agent)
@@ -183,7 +248,7 @@ GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint
     core_alias **bucket = alias_bucket(t, hash);
     *a = (core_alias) {
         .hash = hash, .address = address, .chain = *bucket, .scope = scope,
-        .next = address ? address->aliases : NULL, .used = true, .agent = agent, .length = length,
+        .next = address ? address->aliases : NULL, .used = ALIAS_USED, .agent = agent, .length = length,
     };
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;

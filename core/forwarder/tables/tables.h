@@ -329,11 +329,11 @@ _Static_assert(sizeof(core_worker) == 128, "a worker is found by a shift");
 typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;
     core_address *address;     /* NULL: this scope has no right to it */
-    struct core_alias *next, *prev;        /* of the same address */
-    struct core_alias *chain;  /* of the same bucket */
+    struct core_alias *next, *prev, *chain;    /* of the same address; of the same bucket */
     uint32_t scope;            /* for links of this scope only */
-    bool used;                 /* looked up since the last sweep */
+    uint8_t used;              /* looked up since these searches came by: ALIAS_EVICTION, ALIAS_IDLENESS */
     bool agent;                /* a router's management agent is called so */
+    uint16_t seen;             /* second, modulo 2^16, in which the search for idle ones last found it used */
     uint32_t length;
     uint8_t text[];
 } core_alias;
@@ -343,9 +343,9 @@ typedef struct core_alias {    /* an address as senders spell it */
 typedef struct {
     struct { uint64_t sketch; core_alias *alias; } recent[ALIAS_RECENT];       /* found lately, by their sketch */
     core_alias **bucket;       /* room + split of them, in chains */
-    uint32_t count;
-    uint32_t room, split;      /* room: a power of two; the buckets before `split` are divided already */
-    uint32_t sweep;            /* the bucket at which the next search for an unused one begins */
+    uint32_t count, room, split;           /* room: a power of two; the buckets before `split` are divided already */
+    uint32_t sweep, thinning;  /* the buckets at which the searches for an unused one and for idle ones go on */
+    uint64_t thinned;          /* nanoseconds: up to then the search for idle ones has seen the buckets that were due */
     uint64_t bytes;            /* what all of them cost */
     uint64_t seed;             /* of the hash: a client cannot choose texts that collide */
 } core_alias_table;

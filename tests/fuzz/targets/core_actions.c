@@ -124,6 +124,9 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
         core_address *idle = NULL;
         alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2));
         while (alias_evict(c, &idle)) continue;
+        core_address *unused[ALIAS_IDLE_ROOM];
+        uint64_t pause;
+        alias_thin(c, unused, &pause);
         return;
     }
     if (stop == STOP_LOCAL) {
