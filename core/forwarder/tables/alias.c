@@ -27,7 +27,7 @@
 #define ALIAS_SECOND 1000000000ull     /* nanoseconds */
 #define ALIAS_PASS (60 * ALIAS_SECOND) /* of the sweep for idle ones, through the whole table */
 #define ALIAS_IDLE 300u                /* seconds since `seen`: it goes.  That is 5 to 7 minutes after its last use */
-#define ALIAS_PORTION 256u             /* buckets looked at in one step, at most */
+#define ALIAS_PORTION 1024u            /* buckets looked at in one step, at most */
 #define ALIAS_STEP_LEAST 1000000ull    /* nanoseconds between two steps */
 #define ALIAS_STEP_MOST ALIAS_SECOND
 
@@ -229,7 +229,7 @@ GLUE uint32_t alias_thin(core_router *c, core_address **idle, uint64_t *pause)
         t->thinning++;
         left--;
     }
-    *pause = each * ALIAS_PORTION / 4;
+    *pause = each * ALIAS_PORTION / 2;
     if (left || *pause < ALIAS_STEP_LEAST) *pause = ALIAS_STEP_LEAST;
     if (*pause > ALIAS_STEP_MOST) *pause = ALIAS_STEP_MOST;
     return found;

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from core.rmr.managers import application as a
 from core.rmr.managers import messages
 from core.rmr.managers.application import Application, Track
+from core.rmr.managers.applications import Applications
 from core.rmr.tables import writing
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
@@ -22,6 +23,7 @@ MOST_TEXTS: Final = 16
 WRITES: Final = 3  # parts of a text per turn, about 2 ms each
 IMPATIENCE: Final = a.SECOND  # a repeated request within it crossed with the answer
 POLL: Final = a.SECOND // 10  # interval between checks of all applications
+CHECKED: Final = 50  # applications checked in one turn
 FORGOTTEN: Final = 24 * 3600 * a.SECOND  # time without a connection after which an application is forgotten
 UNANSWERED: Final = "it did not acknowledge {} within {} s"
 
@@ -87,7 +89,7 @@ class Server:
         self._limits = limits
         self._piece = piece
         self._messages = self._numbered = 0  # sent messages, and texts made
-        self._applications: dict[tuple[str, str], Application] = {}  # by endpoint and control port
+        self._applications = Applications()
         self._use = Installed()
         self._table = self._map = 0  # revisions
         self._changes: dict[int, _Change] = {}  # by the revision that each led to
@@ -95,15 +97,16 @@ class Server:
         self._texts: dict[tuple[str, int, int], Text] = {}
         self._writing: set[Application] = set()  # applications that are being sent something
         self._poll = 0  # when all are checked next
+        self._unchecked: list[Application] = []  # those of this check that have not had their turn
         self.changed = False  # an application has come or gone
 
     def __iter__(self) -> Iterator[Application]:
-        return iter(list(self._applications.values()))
+        return iter(self._applications)
 
     @property
     def busy(self) -> bool:
-        """Whether there are tables to write or send."""
-        return any(self._port.room(one.connection) > 0 for one in self._writing)
+        """Whether there are applications to check, or tables to write or send."""
+        return bool(self._unchecked) or any(self._port.room(one.connection) > 0 for one in self._writing)
 
     # ---- events ----
 
@@ -125,11 +128,11 @@ class Server:
 
     def know(self, endpoint: str, control: str, dial: str, now: int, *, fixed: bool = False) -> None:
         """Add an application that is configured or was known before, and need not send a request."""
-        if any(one.control == control for one in self._applications.values()):
+        if any(one.control == control for one in self._applications.at(control)):
             return
         one = Application(endpoint, control, dial, fixed)
         one.gone = one.since = now
-        self._applications[endpoint, control] = one
+        self._applications.add(one)
         self._reach(one, True)
 
     def _reach(self, one: Application, wanted: bool) -> None:
@@ -143,25 +146,23 @@ class Server:
         refused, or an empty text.
         """
         endpoint = messages.requester(heard.payload)
-        one = self._applications.get((endpoint, heard.source))
+        one = self._applications.find(endpoint, heard.source)
         if one is None:
-            if ("", heard.source) not in self._applications and (why := self._full(heard.host)):
+            if self._applications.find("", heard.source) is None and (why := self._full(heard.host)):
                 return why
             one = self._adopt(endpoint, heard.source)
         if one.dial != dial and not one.fixed:
             self._reach(one, False)
-            one.dial = dial
-        one.host = host_of(heard.host)
+            self._applications.move(one, dial=dial)
+        self._applications.move(one, host=host_of(heard.host))
         self._asked(one, heard, endpoint, now)
         return ""
 
     def _full(self, peer: str) -> str:
         """Return why a host's new application exceeds a limit, or an empty text."""
-        known = [one for one in self._applications.values() if not one.fixed]
-        if len(known) >= self._limits.all:
+        if self._applications.guests() >= self._limits.all:
             return f"the router knows {self._limits.all} applications already (maxApplications)"
-        host = host_of(peer)
-        if sum(one.host == host for one in known) >= self._limits.of_a_host:
+        if self._applications.guests(host_of(peer)) >= self._limits.of_a_host:
             return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
         return ""
 
@@ -175,7 +176,8 @@ class Server:
             self._report(Event("restart", one, one.table.table_id))
         one.requested = now
         dialling = one.dialled or not one.connection
-        one.connection, one.dialled = heard.answer, False
+        self._applications.move(one, connection=heard.answer)
+        one.dialled = False
         if dialling:
             self._reach(one, False)
         one.begin(now)
@@ -183,18 +185,19 @@ class Server:
 
     def _adopt(self, endpoint: str, control: str) -> Application:
         """Add an application that is new or whose endpoint was unknown."""
-        one = self._applications.pop(("", control), None) or Application(endpoint, control, "")
-        one.endpoint = endpoint
-        self._applications[endpoint, control] = one
+        one = self._applications.find("", control)
+        if one is None:
+            one = Application(endpoint, control, "")
+            self._applications.add(one)
+        elif endpoint:
+            self._applications.locate(one, endpoint)
         self.changed = True
         return one
 
     def answered(self, heard: messages.Heard, now: int) -> None:
         """Handle a state message. It names its table, or else is matched by its transaction id."""
         state = messages.state_of(heard.payload)
-        mine = [one for one in self if heard.source in (one.control, one.endpoint)]
-        mine = mine or [one for one in self if one.connection == heard.answer]
-        for one in mine:
+        for one in self._applications.at(heard.source) or self._applications.on(heard.answer):
             track = None if state is None else _meant(one, state, heard.xact)
             if state is None or track is None or track.text is None:
                 if state is not None and state.ok and one.sending is None and self._sent(state):
@@ -218,19 +221,20 @@ class Server:
 
     def reached(self, place: str, connection: str, now: int) -> None:
         """Send everything to the application behind a control connection that this router requested."""
-        for one in self:
-            if one.dial == place and not one.connection:
-                one.connection, one.dialled = connection, True
+        for one in self._applications.behind(place):
+            if not one.connection:
+                self._applications.move(one, connection=connection)
+                one.dialled = True
                 one.begin(now)
                 self._go_on(one, now)
 
     def lost(self, connection: str, now: int) -> None:
         """Record a lost connection and connect to the control port, as applications request only once."""
-        for one in self:
-            if one.connection == connection:
-                one.connection, one.gone = "", now
-                one.fail(a.UNKNOWN, "the connection was lost", now)
-                self._reach(one, True)
+        for one in self._applications.on(connection):
+            self._applications.move(one, connection="")
+            one.gone = now
+            one.fail(a.UNKNOWN, "the connection was lost", now)
+            self._reach(one, True)
 
     # ---- time ----
 
@@ -238,15 +242,17 @@ class Server:
         """Send what there is room for, and check for missing acknowledgements. ``now`` is in nanoseconds."""
         for one in list(self._writing):
             self._send(one, now)
-        if now >= self._poll:
+        if now >= self._poll and not self._unchecked:
             self._poll = now + POLL
-            for one in self:
-                self._attend(one, now)
+            self._unchecked = list(self)
+        for one in self._unchecked[-CHECKED:]:
+            self._attend(one, now)
+        del self._unchecked[-CHECKED:]
 
     def _attend(self, one: Application, now: int) -> None:
         if not one.connection:
             if now - one.gone > FORGOTTEN and not one.fixed:
-                del self._applications[one.endpoint, one.control]
+                self._applications.remove(one)
                 self._reach(one, False)
                 self.changed = True
         elif one.sending is None:
