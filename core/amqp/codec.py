@@ -4,6 +4,7 @@ Encoding uses the shortest form. Decoding takes every encoding of every type, an
 against the octets that are present.
 """
 
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -18,6 +19,8 @@ FALSE: Final = b"\x42"
 LONGEST_MESSAGE: Final = 8 * 1024 * 1024
 MOST_VALUES: Final = 500_000
 DEEPEST: Final = 8
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class WireError(Exception):
@@ -50,7 +53,12 @@ def value(thing: Any) -> bytes:
 
 
 def string(text: str) -> bytes:
-    return _variable(text.encode(), 0xA1)
+    """Encode a text. A lone surrogate, for which UTF-8 has no octets, becomes U+FFFD."""
+    try:
+        octets = text.encode()
+    except UnicodeEncodeError:
+        octets = _SURROGATES.sub("\ufffd", text).encode()
+    return _variable(octets, 0xA1)
 
 
 def binary(octets: bytes) -> bytes:

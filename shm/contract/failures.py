@@ -48,10 +48,18 @@ class Failures:
             page.add(FAILED, self.number)
 
     def tell(self, what: str, error: BaseException, then: str) -> None:
-        """Log and count that ``what`` failed with ``error``; ``then`` says what becomes of it."""
-        self.number += 1
-        if self._page is not None:
-            self._page.add(FAILED)
+        """Log and count that ``what`` failed with ``error``; ``then`` says what becomes of it.
+
+        Who sees the count finds the line in the log.
+        """
+        try:
+            self._log(what, error, then)
+        finally:
+            self.number += 1
+            if self._page is not None:
+                self._page.add(FAILED)
+
+    def _log(self, what: str, error: BaseException, then: str) -> None:
         now, kind, text = self._clock(), (what, type(error).__name__), "%s failed: %s: %s; %s%s"
         if (swallowed := self._complaints.due(now, kind)) is None:
             LOGGER.debug(text, *kind, error, then, "")

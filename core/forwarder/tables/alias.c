@@ -215,23 +215,20 @@ static uint32_t alias_thin_bucket(core_router *c, uint32_t bucket, core_address 
 GLUE uint32_t alias_thin(core_router *c, core_address **idle, uint64_t *pause)
 {
     core_alias_table *t = &c->aliases;
-    const uint32_t buckets = t->room + t->split;
-    uint32_t found = 0, left = ALIAS_PORTION;
+    uint32_t found = 0;
     *pause = ALIAS_STEP_MOST;
     if (!t->count) return 0;
-    const uint64_t each = ALIAS_PASS / buckets, due = (c->now - t->thinned) / each;
-    if (due < left) left = (uint32_t) due;
-    t->thinned = due > ALIAS_PORTION ? c->now : t->thinned + left * each;
-    while (left && found < ALIAS_IDLE_ROOM) {
+    const uint64_t each = ALIAS_PASS / (t->room + t->split);
+    if (c->now - t->thinned > ALIAS_PORTION * each) t->thinned = c->now - ALIAS_PORTION * each;
+    for (; c->now - t->thinned >= each; t->thinned += each, t->thinning++) {
         if (t->thinning >= t->room + t->split) t->thinning = 0;
         found += alias_thin_bucket(c, t->thinning, idle + found, ALIAS_IDLE_ROOM - found);
-        if (found == ALIAS_IDLE_ROOM) break;   /* there may be more in this one */
-        t->thinning++;
-        left--;
+        if (found == ALIAS_IDLE_ROOM) {        /* there may be more in this one */
+            *pause = ALIAS_STEP_LEAST;
+            return found;
+        }
     }
-    *pause = each * ALIAS_PORTION / 2;
-    if (left || *pause < ALIAS_STEP_LEAST) *pause = ALIAS_STEP_LEAST;
-    if (*pause > ALIAS_STEP_MOST) *pause = ALIAS_STEP_MOST;
+    if (each * ALIAS_PORTION / 2 < *pause) *pause = each * ALIAS_PORTION / 2;
     return found;
 }
 

@@ -226,6 +226,14 @@ def test_a_thread_that_fails_is_told_counted_and_goes_on(
     assert record.exc_info[0] is PlantedError
 
 
+def test_a_failure_is_counted_once_its_line_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for the count reads the log then."""
+    told, seen = Failures(), list[int]()
+    monkeypatch.setattr(module.LOGGER, "error", lambda *_, **__: seen.append(told.number))
+    told.tell("this", ValueError("no"), "it goes on")
+    assert (seen, told.number) == ([0], 1)
+
+
 def test_exceptions_that_nobody_can_catch_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """In threads of others, and where there is no caller."""
     before, hooks = failures.number, (threading.excepthook, sys.unraisablehook)

@@ -117,3 +117,12 @@ def test_keys_that_are_equal_here_are_two_keys_of_amqp() -> None:
     assert wire.Parser(bytes.fromhex("c106045401404140")).value() == {1: None}
     with pytest.raises(wire.WireError, match="the same key twice"):
         wire.Parser(bytes.fromhex("c1050441404140")).value()
+
+
+def test_a_text_that_utf8_cannot_say_is_answered() -> None:
+    """A lone surrogate, such as of an octet that was no UTF-8, is U+FFFD in the answer."""
+    answer = codec.encode(codec.Envelope("x"), Response(200, {"a\udcff": ["\ud800b"]}, "c\udfff"))
+    message = Message()
+    message.decode(answer)
+    assert message.body == {"a\ufffd": ["\ufffdb"]}
+    assert message.properties == {"statusCode": 200, "statusDescription": "c\ufffd"}
