@@ -100,8 +100,11 @@ static inline bool sweep_lends(SWEEP_POOL *p)
 static inline bool sweep_due(SWEEP_POOL *p, uint32_t used)
 {
     const bool slack = pool_room(p) > SWEEP_LEAST && used <= pool_room(p) / 4;
+    if (p->slack < 0 && used < p->futile / 2) p->slack = 0;    /* more may go back than from the last sweep */
     p->slack = slack || p->slack < 0 ? p->slack + 1 : 0;
-    return slack && p->slack >= SWEEP_SLACK;
+    if (!slack || p->slack < SWEEP_SLACK) return false;
+    p->futile = used;
+    return true;
 }
 
 /* A step of a sweep.  True: it was the last one, and memory has gone back. */

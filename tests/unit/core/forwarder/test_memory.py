@@ -1,5 +1,7 @@
 """Memory that the forwarder no longer needs goes back to the system, and what named it then names nothing."""
 
+from collections.abc import Iterable
+
 import psutil
 
 from bench import contract as n
@@ -23,7 +25,7 @@ def attach(bed: Bed, links: range, generation: int = 1) -> None:
         assert bed.forwarder.add_link(RECEIVER, link, generation, LinkTerms(True, bed.address, 10))
 
 
-def detach(bed: Bed, links: range, generation: int = 1) -> None:
+def detach(bed: Bed, links: Iterable[int], generation: int = 1) -> None:
     for link in links:
         assert bed.forwarder.remove_link(RECEIVER, link, generation)
 
@@ -77,6 +79,18 @@ def test_links_come_while_a_table_shrinks() -> None:
     assert bed.forwarder.counts()["links"] == 3 + 1 + len(there)
     rest(bed, 3 * LOOKS, now)
     assert room(bed, "link") < 2 * KEPT
+
+
+def test_a_table_shrinks_that_empties_slowly() -> None:
+    """A sweep that finds some entries in every chunk gives nothing back; it is repeated when half of them go."""
+    bed = Bed()
+    attach(bed, range(10, 10 + LINKS))
+    detach(bed, (link for link in range(10, 10 + LINKS) if link % 5))
+    now = rest(bed, 2 * LOOKS)
+    assert room(bed, "link") > LINKS
+    detach(bed, range(10, 10 + LINKS, 5))
+    rest(bed, 2 * LOOKS, now)
+    assert room(bed, "link") == KEPT
 
 
 def test_a_handle_names_nothing_that_came_later() -> None:
