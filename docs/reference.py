@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from docs import dashboards
+from pipeline.output import columns as results
 from routerd.config.entities.attribute import Attribute
 from routerd.config.entities.schema import COMMON, ENTITY_TYPES, USER_GROUP, EntityType
 from routerd.config.rules.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
@@ -84,10 +85,22 @@ def _columns() -> Iterator[str]:
     yield from (f"| `{key}` | {meaning} |" for key, meaning in METADATA.items())
 
 
+def _results() -> Iterator[str]:
+    """One section per table of results, one table row per column."""
+    yield f"The schema is `{results.VERSION}`."
+    for table in results.TABLES.values():
+        yield from ("", f"### `{table.name}`", "", f"One row for each {table.row}.", "")
+        yield from ("| column | type | unit | meaning |", "|---|---|---|---|")
+        for column in table.columns:
+            kind = {"strings": "list of strings"}.get(column.type, column.type)
+            yield f"| `{column.name}` | {kind} | {column.unit or '-'} | {column.meaning} |"
+
+
 PAGES: Final[dict[str, tuple[str, Callable[[], Iterator[str]]]]] = {
     "configuration.md": ("reference", _entities),
     "metrics.md": ("metrics", _metrics),
     "flow-log.md": ("columns", _columns),
+    "pipeline.md": ("results", _results),
 }
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
+from pipeline.output.columns import TABLES, VERSION
 from pipeline.output.directory import ID, RESULTS, TABLE, Output
 
 SUMMARY: Final = "summary.json"
@@ -30,10 +31,6 @@ REPORT: Final = "report.html"
 PLAN: Final = "plan.rt"
 RUN: Final = f"run-{ID}"
 HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # an unfinished file
-TABLES: Final = (
-    *("flows", "traffic", "quarters", "load", "endpoints", "links", "hops", "journeys", "taken", "ways"),
-    *("talkers", "conversations", "unheard", "entities", "findings", "processes", "advice"),
-)
 HOLDS: Final = rf"summary\.json|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
 # By these words we recognise a file of ours before we replace it.
 SIGNS: Final = {REPORT: '<meta name="generator" content="routerd pipeline">', PLAN: "newrt|start|plan-"}
@@ -56,7 +53,7 @@ class Generation:
         """Let readers have this run in place of the former one; ``said`` goes into its summary."""
         files = self.output.files
         tables = [name for name, kind in self.output.entries(self.root).items() if kind == fs.FileType.Directory]
-        said = {**said, "tables": {name: self._parts(name) for name in sorted(tables)}}
+        said = {"schema": VERSION, **said, "tables": {name: self._parts(name) for name in sorted(tables)}}
         with files.open_output_stream(f"{self.root}/{SUMMARY}") as stream:
             stream.write((json.dumps(said, indent=1) + "\n").encode())
         if self.output.local:
@@ -79,8 +76,14 @@ class Generation:
         return said
 
     def check(self) -> None:
-        """Raise ``PipelineError`` unless all tables are there, and as the run made them."""
-        tables = self.summary().get("tables")
+        """Raise ``PipelineError`` unless all tables are there, as the run made them, and of this version."""
+        said = self.summary()
+        tables, version = said.get("tables"), said.get("schema", "no schema")
+        if version != VERSION:
+            raise PipelineError(
+                f"the results in {self.output.directory} have {version}, and this version of routerd reads {VERSION}: "
+                f"{AGAIN}"
+            )
         if not isinstance(tables, dict) or not tables:
             raise self._torn(f"{SUMMARY} names no tables")
         for name, parts in tables.items():

@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
+from pipeline.output.columns import differs
 from pipeline.output.generations import Generation
 
 
@@ -17,17 +18,30 @@ class Results:
         self.generation = generation
 
     def write(self, name: str, table: DataFrame) -> None:
-        """Write a table that does not exist yet."""
+        """Write a table that does not exist yet. Raises ``ValueError`` if its columns are not those declared."""
+        if why := differs(name, types_of(table)):
+            raise ValueError(f"the table {name} is not as declared: {why}")
         table.write.parquet(self.generation.table(name))
         self._schemas[name] = table.schema
 
     def read(self, name: str) -> DataFrame:
-        """Return a table. Raises ``PipelineError`` if it does not exist."""
+        """Return a table. Raises ``PipelineError`` if it does not exist, or its columns are not those declared."""
         try:
             known = self._schemas.get(name)
             reader = self._spark.read if known is None else self._spark.read.schema(known)
-            return reader.parquet(self.generation.table(name))
+            table = reader.parquet(self.generation.table(name))
         except AnalysisException as error:
             raise PipelineError(
                 f"{self.generation.root} has no table {name}: `routerd pipeline run` makes it anew"
             ) from error
+        if why := differs(name, types_of(table)):
+            raise PipelineError(
+                f"in {self.generation.root} the table {name} is not as routerd writes it ({why}): "
+                "`routerd pipeline run` makes it anew"
+            )
+        return table
+
+
+def types_of(table: DataFrame) -> dict[str, str]:
+    """Return Spark's type of each column, in order."""
+    return {field.name: field.dataType.simpleString() for field in table.schema}

@@ -89,6 +89,20 @@ def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) ->
         batch.plan(made, Wishes())
 
 
+def test_tables_with_other_columns_are_neither_written_nor_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The columns are a promise: who reads a table is told which one is not kept."""
+    with claimed(str(tmp_path / "results"), RESULTS, str(tmp_path / "log")) as output:
+        made = Results(spark, generations.begin(output))
+        table = spark.range(1).withColumnRenamed("id", "mtype")
+        with pytest.raises(ValueError, match="endpoints is not as declared: mtype is bigint instead of int"):
+            made.write("endpoints", table)
+        table.write.parquet(made.generation.table("endpoints"))
+        with pytest.raises(
+            PipelineError, match=r"the table endpoints is not as routerd writes it \(mtype is bigint ins"
+        ):
+            made.read("endpoints")
+
+
 def test_clocks_are_seen_and_set_right(results: Results) -> None:
     """Links take between 0.1 and 0.5 ms, however wrong the clocks are: by more than a second."""
     hops = results.read("hops").toArrow().to_pylist()

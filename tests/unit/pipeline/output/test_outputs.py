@@ -270,7 +270,13 @@ def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> Non
         current(str(out))
     shutil.rmtree(table)
     shutil.move(tmp_path / "aside", table)
-    Path(last.root, "summary.json").write_text("{")
+    summary = Path(last.root, "summary.json")
+    summary.write_text(summary.read_text().replace("results.v1", "results.v0"))
+    with pytest.raises(
+        PipelineError, match=r"have routerd\.results\.v0, and this version of routerd reads .*v1: `rout"
+    ):
+        current(str(out))
+    summary.write_text("{")
     with pytest.raises(PipelineError, match=r"summary\.json cannot be read"):
         current(str(out))
 
