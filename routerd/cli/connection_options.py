@@ -10,7 +10,7 @@ from proton import ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection
 
 from routerd.cli.cli_options import Place, without_user
-from routerd.cli.peer_address import address_in, expect_address
+from routerd.cli.peer_address import accept_address, address_in
 from shm.contract.security import MODERN_TLS
 
 __all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
@@ -91,10 +91,9 @@ def _domain(place: Place) -> SSLDomain | None:
         if place.trustfile:
             _readable("--ssl-trustfile", place.trustfile)
             domain.set_trusted_ca_db(place.trustfile)
-            address = address_in(place.url)
-            by_address = bool(address) and expect_address(domain, address)
-            verified = SSLDomain.VERIFY_PEER if by_address else SSLDomain.VERIFY_PEER_NAME
-            domain.set_peer_authentication(verified, place.trustfile)
+            domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
+            if address := address_in(place.url):
+                accept_address(domain, address)
     except ProtonException as error:
         raise ClientError(
             "the files of --ssl-trustfile, --ssl-certificate and --ssl-key cannot be used: are they PEM, and "

@@ -194,22 +194,13 @@ def test_what_the_tools_say_of_certificates(files: Files, router: RunningRouter)
         connect(Place(url, timeout=LONG, trustfile=str(files.stranger.certificate)))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize(
-    ("names", "fits"),
-    [("IP:127.0.0.1,IP:::1", True), ("DNS:localhost,IP:127.0.0.2,IP:::2", False), ("DNS:127.0.0.1,DNS:::1", False)],
-)
-def test_the_tools_verify_an_address(files: Files, tmp_path: Path, host: str, names: str, fits: bool) -> None:
-    """The certificate names it as an address (RFC 5280 4.2.1.6); neither another address nor a name will do."""
-    made = Authority(tmp_path, "other").issue("addressed", "/CN=addressed", names=names)
+def refusal_of(host: str, shown: Certificate, trusted: Authority) -> tuple[str, bool]:
+    """What a command says of a server that shows a certificate and then closes, and whether it spoke AMQP with it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.certificate, made.key)
+    context.load_cert_chain(shown.certificate, shown.key)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    talked: list[bytes] = []
     with socket.create_server((host, 0), family=family) as server:
-        name = f"[{host}]" if ":" in host else host
-        url = f"amqps://{name}:{server.getsockname()[1]}"
-        place = Place(url, timeout=LONG, trustfile=str(tmp_path / "other.pem"))
-        talked: list[bytes] = []
 
         def serve() -> None:
             with suppress(OSError), context.wrap_socket(server.accept()[0], server_side=True) as client:
@@ -217,10 +208,43 @@ def test_the_tools_verify_an_address(files: Files, tmp_path: Path, host: str, na
 
         serving = Thread(target=serve)
         serving.start()
-        with pytest.raises(ClientError, match="cannot reach the router" if fits else "certificate verify failed"):
-            connect(place)
+        url = f"amqps://{f'[{host}]' if ':' in host else host}:{server.getsockname()[1]}"
+        with pytest.raises(ClientError, match="cannot reach the router") as refused:
+            connect(Place(url, timeout=LONG, trustfile=str(trusted.certificate)))
         serving.join(LONG)
-    assert bool(talked and talked[0]) == fits
+    return str(refused.value), any(talked)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize(
+    ("subject", "names", "fits"),
+    [
+        ("addressed", "IP:127.0.0.1,IP:::1", True),
+        ("addressed", "DNS:127.0.0.1,DNS:::1", True),
+        ("{host}", "DNS:localhost", True),
+        ("{host}", "IP:127.0.0.2,IP:::2", True),
+        ("addressed", "DNS:localhost,IP:127.0.0.2,IP:::2", False),
+        ("addressed", "DNS:127.0.0.2,DNS:::2", False),
+    ],
+)
+def test_the_tools_verify_an_address(tmp_path: Path, host: str, subject: str, names: str, fits: bool) -> None:
+    """The certificate has it as an address (RFC 5280 4.2.1.6), as a name, or as its common name; no other will do.
+
+    A peer whose certificate is refused gets nothing of AMQP, and so of no login.
+    """
+    authority = Authority(tmp_path, "other")
+    made = authority.issue("addressed", f"/CN={subject.format(host=host)}", names=names)
+    said, talked = refusal_of(host, made, authority)
+    assert ("certificate verify failed" in said) == (not fits)
+    assert talked == fits
+
+
+def test_an_address_alone_makes_no_certificate_good(files: Files) -> None:
+    """A stranger's authority may have put it there."""
+    made = files.stranger.issue("pretender", "/CN=127.0.0.1", names="IP:127.0.0.1,DNS:127.0.0.1")
+    said, talked = refusal_of("127.0.0.1", made, files.authority)
+    assert "certificate verify failed" in said
+    assert not talked
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])
