@@ -2,6 +2,7 @@
 
 from typing import Final
 
+_VOWELS: Final = frozenset("aeiou")
 MOST_DIGITS: Final = 18  # any such number fits into 64 bits; int() refuses texts of thousands of digits
 
 
@@ -10,12 +11,12 @@ def whole(text: str | bytes) -> int | None:
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdigit() else None
 
 
-def counted(number: float, one: str, more: str = "") -> str:
+def counted(number: int, one: str, more: str = "") -> str:
     """Return a number and what it counts: "1 entry", "2 entries"; ``more`` is a plural that is not regular."""
     return f"{number} {one if number == 1 else more or _plural(one)}"
 
 
 def _plural(word: str) -> str:
-    if word.endswith("y"):
+    if word.endswith("y") and word[-2:-1] not in _VOWELS:
         return word[:-1] + "ies"
     return word + ("es" if word.endswith("s") else "s")

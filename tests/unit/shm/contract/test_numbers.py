@@ -11,6 +11,8 @@ from shm.contract.numbers import counted
         (0, ("delivery",), "0 deliveries"),
         (1, ("delivery",), "1 delivery"),
         (2, ("worker",), "2 workers"),
+        (2, ("key",), "2 keys"),
+        (2, ("hot day",), "2 hot days"),
         (3, ("process",), "3 processes"),
         (1, ("sender has", "senders have"), "1 sender has"),
         (2, ("sender has", "senders have"), "2 senders have"),
