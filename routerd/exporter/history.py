@@ -19,16 +19,16 @@ TICK_SECONDS: Final = 1.0
 MINUTES: Final = 120  # points of a tick each
 HOUR: Final = 360  # points of HOUR_STEP seconds each
 HOUR_STEP: Final = 10.0
+RESTART_SECONDS: Final = 600.0  # for which the starts of processes are kept
 _NS: Final = 1e-9
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Sums over all processes at one time; ``time`` and ``cpu`` in seconds, ``cpu`` and ``generations`` by process."""
+    """Sums over all processes at one time; ``time`` and ``cpu`` in seconds, ``cpu`` by process."""
 
     time: float
     counters: dict[str, int]
     cpu: dict[str, float]
-    generations: dict[str, int]
     addresses: dict[str, AddressRow]
 
 
@@ -75,6 +75,27 @@ class Span:
             self.points.append(_point(*self._before, tick, latency, self._unsettled))
         self._before = tick, latency
         self._unsettled = 0
+
+
+class Starts:
+    """How often one process had been started when, over the last ``RESTART_SECONDS``."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()  # when the number changed; the first is that of the beginning
+
+    def add(self, time: float, number: int) -> None:
+        """Add the number of starts so far; a lower one is that of another router."""
+        if self._seen and number < self._seen[-1][1]:
+            self._seen.clear()
+        if not self._seen or number > self._seen[-1][1]:
+            self._seen.append((time, number))
+        while len(self._seen) > 1 and self._seen[1][0] <= time - RESTART_SECONDS:
+            self._seen.popleft()
+
+    @property
+    def again(self) -> int:
+        """How often the process was started again."""
+        return max(0, self._seen[-1][1] - max(1, self._seen[0][1])) if self._seen else 0
 
 
 class History:

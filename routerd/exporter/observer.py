@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import psutil
 
-from routerd.exporter.history import History, Tick
+from routerd.exporter.history import History, Starts, Tick
 from shm.contract.roles import Role, is_worker
 from shm.memory.observer import Page, SharedView
 from shm.statistics.board import Board
@@ -87,6 +87,7 @@ class Observer:
         self._processes: dict[int, psutil.Process] = {}
         self._born: dict[int, float] = {}  # seconds since 1970 by pid, kept when the time of day is set
         self._ticks: deque[Tick] = deque(maxlen=TICKS)
+        self._starts: dict[str, Starts] = {}
         self.history = History()
         self.stopping = False
         self._accepted = clock()  # when a live worker last accepted connections
@@ -102,8 +103,9 @@ class Observer:
         found = {state.page.process: self.figures(state.page.pid) for state in states if state.alive}
         cpu = {process: figures.cpu for process, figures in found.items() if figures}
         addresses = {row.address: row for row in self.view.board().addresses}
-        generations = {state.page.process: state.page.generation for state in states}
-        tick = Tick(self._clock(), counters, cpu, generations, addresses)
+        tick = Tick(self._clock(), counters, cpu, addresses)
+        for state in states:
+            self._starts.setdefault(state.page.process, Starts()).add(tick.time, state.page.generation)
         self._ticks.append(tick)
         self.history.add(tick, self.view.histogram(Role.CORE, "delivery_latency_ns").counts)
         living = {state.page.pid for state in states}
@@ -186,13 +188,13 @@ class Observer:
         before, last = self.span(seconds)
         return max(0, last.counters.get(name, 0) - before.counters.get(name, 0))
 
-    def restarts_before(self, process: str, seconds: float) -> int:
-        """Return how often a process had been restarted that many seconds ago, as far as the history goes."""
-        return max(0, self.span(seconds)[0].generations.get(process, 0) - 1)
+    def restarts(self, process: str) -> int:
+        """Return how often a process was started again within the last ``RESTART_SECONDS``."""
+        return self._starts[process].again if process in self._starts else 0
 
     def span(self, seconds: float) -> tuple[Tick, Tick]:
         """Return the first tick of the last so many seconds, and the last one."""
-        last = self._ticks[-1] if self._ticks else Tick(0, {}, {}, {}, {})
+        last = self._ticks[-1] if self._ticks else Tick(0, {}, {}, {})
         return next((tick for tick in self._ticks if tick.time >= last.time - seconds), last), last
 
     def _growth(self, seconds: float, value: Callable[[Tick], float]) -> float:

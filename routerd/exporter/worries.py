@@ -1,7 +1,7 @@
 """The worries: what an operator should look into, as alarms of the live page.
 
 Each rule of docs/alerts.yml has its worry here, with the same bound. A rule looks back over minutes; the page tells
-what holds now, and what has happened within the last minute.
+what holds now, and what has happened within the last minute. Restarts alone count over ten minutes in both.
 """
 
 import time
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from routerd.exporter.history import RESTART_SECONDS
 from routerd.exporter.observer import Observer, State, unhealthy
 from routerd.exporter.processes import Process
 from shm.contract.numbers import counted
@@ -38,8 +39,8 @@ class Sight(NamedTuple):
         return sum(self.observer.recently(name, RECENT_SECONDS) for name in names)
 
     def of_supervisor(self, name: str) -> int:
-        """Return a number that the supervisor keeps."""
-        return next(state.page.counters[name] for state in self.states if state.page.process == Role.SUPERVISOR)
+        """Return a number that the supervisor keeps; 0 without its page."""
+        return sum(state.page.counters[name] for state in self.states if state.page.process == Role.SUPERVISOR)
 
 
 class Worry(msgspec.Struct, frozen=True):
@@ -65,10 +66,11 @@ def _down(sight: Sight, _: float) -> Iterator[str]:
     yield from (why for why in sight.observer.unready(sight.states) if why.partition(":")[0] not in known)
 
 
-def _restarted(sight: Sight, _: float) -> Iterator[str]:
+def _restarted(sight: Sight, most: float) -> Iterator[str]:
     for process in sight.processes:
-        if process.restarts and process.restarts > sight.observer.restarts_before(process.name, RECENT_SECONDS):
-            yield f"{process.name}: started again {_RECENTLY}"
+        if (times := sight.observer.restarts(process.name)) > most:
+            within = f"{RESTART_SECONDS / 60:g} minutes"
+            yield f"{process.name}: started again {counted(times, 'time')} within the last {within}; the log says why"
 
 
 def _refused_reload(sight: Sight, _: float) -> Iterator[str]:
@@ -199,8 +201,8 @@ def _standing_address(sight: Sight, _: float) -> Iterator[str]:
 # ---- who is connected ----
 
 
-def _failing_connections(sight: Sight, _: float) -> Iterator[str]:
-    if count := sight.grown("connections_failed"):
+def _failing_connections(sight: Sight, per_second: float) -> Iterator[str]:
+    if (count := sight.grown("connections_failed")) > per_second * RECENT_SECONDS:
         ended = f"{counted(count, 'connection')} that came in ended by garbage, a protocol error or a timeout"
         yield f"{ended} {_RECENTLY}"
 
@@ -254,7 +256,7 @@ WORRIES: Final = (
     Worry("RouterReadPaused", _paused),
     Worry("RouterCertificateExpired", _expired),
     Worry("RouterNonsenseInSharedMemory", _nonsense),
-    Worry("RouterProcessRestarts", _restarted),
+    Worry("RouterProcessRestarts", _restarted, 2),
     Worry("RouterUnexpectedErrors", _unexpected),
     Worry("RouterArenaLow", _low_arena, 0.1),
     Worry("RouterRingFull", _full_ring, 0.8),
@@ -272,6 +274,6 @@ WORRIES: Final = (
     Worry("RouterMalformedMessages", _malformed),
     Worry("RouterSlow", _slow, 1),
     Worry("RouterAddressSlow", _slow_address, 1),
-    Worry("RouterConnectionsFail", _failing_connections),
+    Worry("RouterConnectionsFail", _failing_connections, 1),
     Worry("RouterFlowLogLoses", _losing_flow_log),
 )

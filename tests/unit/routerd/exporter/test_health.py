@@ -100,7 +100,7 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
 
 
 def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
-    """Not healthy after 5 s, though ready: the other serves. Its successor is well; its start is told."""
+    """Not healthy after 5 s, though ready: the other serves. Its successor is well; one restart is no alarm."""
     bed.page("worker-1").own(0, 1)
     bed.tick(("worker-0", "core"))
     assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)
@@ -110,8 +110,35 @@ def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
     bed.page("worker-1").own(os.getpid(), 2)
     bed.tick()
     assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)
-    assert bed.alarms == "worker-1: started again within the last minute"
-    bed.tick(seconds=61)
+    assert bed.alarms == ""
+
+
+def test_a_process_that_keeps_dying_is_an_alarm(bed: Bed) -> None:
+    """The third restart in ten minutes, as the rule has it; those before count no more then."""
+    for generation in (2, 3):
+        bed.page("worker-1").own(os.getpid(), generation)
+        bed.tick(seconds=299)
+        assert bed.alarms == ""
+    bed.page("worker-1").own(os.getpid(), 4)
+    bed.tick()
+    said = "worker-1: started again 3 times within the last 10 minutes; the log says why"
+    assert bed.alarms == said
+    bed.page("worker-1").own(os.getpid(), 6)
+    bed.tick(seconds=2)
+    assert bed.alarms == said.replace("3", "4")
+    bed.tick(seconds=600)
+    assert bed.alarms == ""
+
+
+def test_the_starts_of_another_router_do_not_count(bed: Bed) -> None:
+    """One that begins anew under the same names, or a worker that was not there before."""
+    bed.page("worker-1").own(os.getpid(), 0)
+    bed.tick()
+    bed.page("worker-1").own(os.getpid(), 9)
+    bed.tick()
+    assert "worker-1: started again 8 times" in bed.alarms
+    bed.page("worker-1").own(os.getpid(), 1)
+    bed.tick()
     assert bed.alarms == ""
 
 

@@ -141,7 +141,7 @@ def test_the_history_is_bounded() -> None:
         for second in range(number * 3600, number * 3600 + 3600):
             counters = dict.fromkeys(stats.COUNTERS, second * second)
             latency[second % 100] += 1
-            history.add(Tick(second, counters, {"core": second / 2, "worker-0": second / 3}, {}, {}), tuple(latency))
+            history.add(Tick(second, counters, {"core": second / 2, "worker-0": second / 3}, {}), tuple(latency))
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()

@@ -1,5 +1,6 @@
 """What an operator should look into: each rule of docs/alerts.yml has its alarm on the page, with the same bound."""
 
+import inspect
 import re
 import time
 from pathlib import Path
@@ -8,17 +9,20 @@ import msgspec
 import pytest
 
 from bench import contract
-from routerd.exporter.worries import UNKNOWN_TO_PAGE, WORRIES
+from routerd.exporter.worries import UNKNOWN_TO_PAGE, WORRIES, Sight, Worry, alarms
 from shm.statistics import board
 from shm.statistics.board import AddressRow, Board, ConnectorRow, ListenerRow, Outcomes, RouterRow
 from tests.unit.routerd.exporter.test_health import Bed, bed
 
 __all__ = ["bed"]  # a fixture
 
-RULES = {
-    rule.partition("\n")[0]: rule.split("expr:")[1].split("labels:")[0]
+TEXTS = {
+    rule.partition("\n")[0]: rule
     for rule in (Path(__file__).parents[4] / "docs" / "alerts.yml").read_text().split("- alert: ")[1:]
 }
+RULES = {name: rule.split("expr:")[1].split("labels:")[0] for name, rule in TEXTS.items()}
+BOUND = re.compile(r"[<>=]=?\s*([\d.]+)")
+NO_BOUNDS = {"RouterReadPaused": "the number is 1 or 0: it says that a process reads nothing"}
 ALARMS = [
     ("RouterReadPaused", "worker-0", {"paused": 1}, "worker-0: reads nothing until blocks are free; see arenaSize"),
     ("RouterReadPaused", "worker-0", {"pauses": 1}, "reading stopped 1 time because blocks ran low"),
@@ -32,7 +36,7 @@ ALARMS = [
     ("RouterDeliveriesStuck", "core", {"deliveries_stuck": 1}, "1 delivery is not settled after 10 s"),
     ("RouterDeliveriesStuck", "core", {"deliveries_stuck": 7}, "7 deliveries are not settled after 10 s"),
     ("RouterSlow", "core", {"accepted": 50, "delayed_1s": 2}, "2 of 50 deliveries took more than 1 s"),
-    ("RouterConnectionsFail", "worker-1", {"connections_failed": 1}, "1 connection that came in ended by garbage"),
+    ("RouterConnectionsFail", "worker-1", {"connections_failed": 61}, "61 connections that came in ended by"),
     ("RouterNonsenseInSharedMemory", "worker-0", {"bad_records": 1}, "1 record in shared memory made no sense"),
     ("RouterUnexpectedErrors", "core", {"failures": 2}, "2 unexpected errors within the last minute"),
     ("RouterFlowLogLoses", "core", {"flow_dropped": 5}, "the flow log lost 5 records within the last minute"),
@@ -84,11 +88,49 @@ def test_each_worry_is_tried() -> None:
     assert {rule for rule, *_ in [*ALARMS, *BOARDS]} | elsewhere == {worry.rule for worry in WORRIES}
 
 
-@pytest.mark.parametrize("worry", [worry for worry in WORRIES if worry.bound], ids=lambda worry: worry.rule)
-def test_a_rule_and_its_worry_have_one_bound(worry: object) -> None:
-    """A number in the rule."""
-    bound, rule = getattr(worry, "bound"), getattr(worry, "rule")  # noqa: B009  parametrized values have no type
-    assert f"{bound:g}" in re.findall(r"[\d.]+", RULES[rule])
+@pytest.mark.parametrize("worry", WORRIES, ids=lambda worry: worry.rule)
+def test_a_rule_and_its_worry_have_one_bound(worry: Worry) -> None:
+    """Whatever a rule compares with, except 0, the worry compares with, and the other way round."""
+    compared = {found for found in BOUND.findall(re.sub(r"{[^}]*}", "", RULES[worry.rule])) if float(found)}
+    if worry.rule in NO_BOUNDS:
+        assert compared == {"1"}
+        compared = set()
+    assert compared == ({f"{worry.bound:g}"} if worry.bound else set())
+    (_, bound) = inspect.signature(worry.alarms).parameters
+    assert (bound == "_") == (not worry.bound), "what has a bound is to look at it"
+
+
+@pytest.mark.parametrize(
+    ("process", "numbers"),
+    [
+        ("worker-1", {"connections_failed": 60}),
+        ("core", {"accepted": 95, "released": 5}),
+        ("core", {"accepted": 100, "delayed_1s": 1}),
+    ],
+)
+def test_what_a_rule_tolerates_is_no_alarm(bed: Bed, process: str, numbers: dict[str, int]) -> None:
+    """What reaches a bound, and does not pass it."""
+    bed.set(process, **numbers)
+    bed.tick()
+    assert bed.alarms == ""
+
+
+def test_the_page_and_the_rule_name_one_command(bed: Bed) -> None:
+    """Where both name one."""
+    bed.set("core", deliveries_stuck=1)
+    bed.tick()
+    commands = re.findall("`routerd [^`]*`", bed.alarms)
+    assert commands
+    assert all(command in TEXTS["RouterDeliveriesStuck"] for command in commands)
+
+
+def test_without_the_supervisor_there_are_alarms(bed: Bed) -> None:
+    """Its numbers count as 0, and the others are told."""
+    bed.set("core", deliveries_stuck=1)
+    bed.tick()
+    states = [state for state in bed.observer.states() if state.page.process != "supervisor"]
+    (told,) = alarms(Sight(bed.observer, states, [], Board(), {}))
+    assert told.startswith("1 delivery is not settled")
 
 
 @pytest.mark.parametrize(("rule", "process", "numbers", "said"), ALARMS)
