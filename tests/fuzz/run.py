@@ -48,6 +48,11 @@ def environment(target: Target) -> dict[str, str]:
     return os.environ | more | {"UBSAN_OPTIONS": "print_stacktrace=1", "ASAN_OPTIONS": "detect_leaks=1"}
 
 
+def kept(target: Target) -> set[Path]:
+    """Return the finds of a target; another run may add those of others meanwhile."""
+    return set(FOUND.glob(f"{target.name}-*"))
+
+
 def fuzz(target: Target, program: list[str], seconds: float, seed: int) -> Outcome:
     """Fuzz a target; what libFuzzer prints goes to a file."""
     folder = BUILD / target.name
@@ -55,7 +60,7 @@ def fuzz(target: Target, program: list[str], seconds: float, seed: int) -> Outco
     own.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(known, ignore_errors=True)
     target.unpack(known)
-    before = set(FOUND.iterdir())
+    before = kept(target)
     options = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed}", f"-max_len={target.longest}"]
     options += [f"-timeout={PER_INPUT_S}", f"-report_slow_units={PER_INPUT_S}", f"-rss_limit_mb={MEMORY_MB}"]
     options += ["-print_final_stats=1", "-use_value_profile=1"]
@@ -65,7 +70,7 @@ def fuzz(target: Target, program: list[str], seconds: float, seed: int) -> Outco
         done = subprocess.run([*program, *options], stdout=file, stderr=file, env=environment(target), check=False)
     took = time.monotonic() - start
     said = log.read_text(errors="replace")
-    finds = sorted(set(FOUND.iterdir()) - before)
+    finds = sorted(kept(target) - before)
     if done.returncode and not finds:
         finds = [log]
     edges = [int(number) for number in re.findall(r" cov: (\d+)", said)]
