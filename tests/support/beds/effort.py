@@ -1,5 +1,6 @@
 """The effort of Python: what grows when a table grows, whatever the machine is doing meanwhile."""
 
+import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +16,8 @@ class Effort:
 
     def __enter__(self) -> Self:
         self.lines = 0
+        self._collects = gc.isenabled()
+        gc.disable()  # it would run the finalizers of what other tests have left
         tracemalloc.start()
         tracemalloc.reset_peak()
         self._before = tracemalloc.get_traced_memory()[0]
@@ -27,6 +30,8 @@ class Effort:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
+        if self._collects:
+            gc.enable()
         self.octets = tracemalloc.get_traced_memory()[1] - self._before
         tracemalloc.stop()
 
