@@ -161,13 +161,14 @@ static void waits_forget(pump *p, worker_link *k)
     *(k->waits_next ? &k->waits_next->waits_previous : &p->waits_last) = k->waits_previous;
 }
 
-/* A turn's share of links whose deliveries the core has not heard of. */
+/* A turn's share of links whose deliveries the core has not heard of.  Those that take messages by now hold up nobody.
+ */
 PRIVATE void waits_serve(pump *p)
 {
     p->waits = 0;
     for (worker_link *k; (k = p->waits_first) && p->waits < WAITS_MOST;) {
         waits_forget(p, k);
-        waits_say(p, k);
+        if (!k->session || link_credit(k) <= 0 || !out_moves(p, k)) waits_say(p, k);
     }
 }
 

@@ -67,7 +67,7 @@ class Login:
 
     def __init__(self, client: Name, peer: str, mechanism: str) -> None:
         self.client, self.peer, self.mechanism = client, peer, mechanism
-        self.host = _network(peer)
+        self.host = network(peer)
         self.gone = False  # the client has left, or its login is decided
         self.exchange: Exchange | None = None
 
@@ -222,11 +222,7 @@ class Logins:
         """Return why a host may not begin a login now; empty if it may."""
         if self._failed[host] >= FAILED_PER_HOST:
             return f"{FAILED_PER_HOST} logins of its address have failed within {DELAY_SECONDS:g} s"
-        if self._undecided[host] >= PER_HOST:
-            return f"{PER_HOST} logins of its address wait for an answer"
-        if self._undecided.total() + self._failed.total() >= MOST:
-            return f"{MOST} logins wait for an answer"
-        return ""
+        return crowd(self._undecided[host], self._undecided.total() + self._failed.total())
 
     def left(self, client: Name) -> None:
         """End the login of a client that has left."""
@@ -275,7 +271,7 @@ class Logins:
 
     def _take(self, asked: Asked) -> None:
         login, answer = asked.login, asked.answer
-        _less(self._undecided, login.host)
+        less(self._undecided, login.host)
         if answer.code < 0 and (answer.why or answer.user or not login.gone):
             self._log_failed(asked)
             self._failed[login.host] += 1
@@ -307,19 +303,27 @@ class Logins:
         self._complaints.tell(self._clock(), SERVER, logging.WARNING, text, login.peer, user, mechanism, why)
 
     def _deny(self, asked: Asked) -> None:
-        _less(self._failed, asked.login.host)
+        less(self._failed, asked.login.host)
         if not asked.login.gone:
             self._over(asked.login)
             self._relayer.deny(*asked.login.client)
 
 
-def _less(counter: Counter[str], host: str) -> None:
+def crowd(of_host: int, of_all: int) -> str:
+    """Return why no other login may wait while so many of its host and of all hosts do; empty if it may."""
+    if of_host >= PER_HOST:
+        return f"{PER_HOST} logins of its address wait for an answer"
+    return f"{MOST} logins wait for an answer" if of_all >= MOST else ""
+
+
+def less(counter: Counter[str], host: str) -> None:
+    """Count one login of a host less."""
     counter[host] -= 1
     if not counter[host]:
         del counter[host]
 
 
-def _network(peer: str) -> str:
+def network(peer: str) -> str:
     """Return the host that a peer's logins count for: its IPv4 address or its IPv6 /64 network."""
     host = host_of(peer)
     address = address_of(host)

@@ -12,6 +12,7 @@ does not explicitly accept.
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -19,6 +20,7 @@ from shm.contract.complaints import bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import ServiceSetup
 from workers.control.listeners import terms
+from workers.control.logins import crowd, less, network
 from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin
 from workers.control.neighbours import AmqpError, Name, Places, Protection
 from workers.control.policy import Rights
@@ -78,11 +80,13 @@ class _Service:
 class _Exchange:
     """The SASL exchange between one client and a service."""
 
-    def __init__(self, client: Name, peer: str, service: _Service, lookup: Lookup, now: float) -> None:
+    def __init__(self, client: Name, peer: str, service: _Service, now: float) -> None:
         self.client, self.peer, self.service, self.began = client, peer, service, now
-        self.lookup: Lookup | None = lookup
+        self.host = network(peer)
+        self.lookup: Lookup | None = None
         self.addresses: list[Address] = []
         self.over = False  # the client was let in or refused
+        self.dialled = False  # it has a connection to the service
 
 
 class Relays:
@@ -114,6 +118,7 @@ class Relays:
         self._services: dict[int, _Service] = {}  # by listener
         self._waiting: list[_Exchange] = []  # those whose lookup is not done
         self._by_name: dict[Name, _Exchange] = {}
+        self._begun: Counter[str] = Counter()  # exchanges that have begun and hold something, by host
         self._lines = bursts()
         relayer.serve(self)
 
@@ -155,8 +160,14 @@ class Relays:
         if service is None:  # its listener has another one since it came, or none
             self._relayer.refuse(*client, for_now=True)
             return
-        lookup = self._look_up(service.setup.host, service.setup.port)
-        exchange = _Exchange(client, self._guard.peer(client[0]), service, lookup, self._clock())
+        exchange = _Exchange(client, self._guard.peer(client[0]), service, self._clock())
+        why = crowd(self._begun[exchange.host], self._begun.total())
+        self._begun[exchange.host] += 1
+        if why:
+            self._fail(exchange, why)
+            self._release(exchange)
+            return
+        exchange.lookup = self._look_up(service.setup.host, service.setup.port)
         self._waiting.append(exchange)
         self._dialler.end_round()
 
@@ -177,14 +188,22 @@ class Relays:
         for exchange in waiting:
             found = exchange.lookup
             if not self._relayer.waiting(*exchange.client):
+                self._release(exchange)
                 continue
             if found is None or not found.done:
                 self._waiting.append(exchange)
             elif found.addresses:
                 exchange.addresses = list(found.addresses)
                 self._connect(exchange, "")
+                self._release(exchange)
             else:
                 self._fail(exchange, found.error)
+                self._release(exchange)
+
+    def _release(self, exchange: _Exchange) -> None:
+        """Let another login begin, unless a connection to the service is there or begins for this one."""
+        if not exchange.dialled:
+            less(self._begun, exchange.host)
 
     def _connect(self, exchange: _Exchange, why: str) -> None:
         """Connect to the service's next address; ``why`` tells the failure of the previous one."""
@@ -218,6 +237,7 @@ class Relays:
             self._fail(exchange, "this worker has no room for another connection")
             return
         self._by_name[name] = exchange
+        exchange.dialled = True
 
     # ---- what the service says ----
 
@@ -245,9 +265,13 @@ class Relays:
         The service itself has refused it if ``decided`` is true and ``why`` is empty.
         """
         exchange = self._by_name.pop(name)
+        exchange.dialled = False
         self._numbers.pop(name[0], None)
-        if exchange.over:
-            return
+        if not exchange.over:
+            self._decide(exchange, decided, faulty, why, error)
+        self._release(exchange)
+
+    def _decide(self, exchange: _Exchange, decided: bool, faulty: bool, why: str, error: AmqpError | None) -> None:
         if decided and (faulty or not why):
             self._guard.count("auth_service_refused")
             said = f"{exchange.peer}: {why}" if why else exchange.peer

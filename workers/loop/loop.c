@@ -292,6 +292,7 @@ static void socket_event(pump *p, const struct epoll_event *e)
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
+        if ((e->events & EPOLLRDHUP) && relay_ended(c)) { conn_broken(p, c); return; }
         if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
         if (c->lane->behind || conn_waits(p, c)) return;
         if (!c->opened) { handshake_event(p, c); return; }

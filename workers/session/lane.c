@@ -14,14 +14,14 @@ enum { BUFFERS_KEPT = 16 };            /* buffers for reads to come */
 
 /* ---- out ---- */
 
-/* Our header. */
+/* Our header.  Behind it are OPEN and CLOSE if an error is there already. */
 static void head_take(lane_connection *l)
 {
     uint8_t head[LAYERS_HEAD_MAX];
     size_t n = layers_head(l, head);
     memcpy(out_frame(l, n), head, n);
-    l->out_end += n;
-    l->traced = l->out_end;
+    l->traced = l->out_end += n;
+    l->over |= n && !l->headed;
 }
 
 /* Appends what the engine writes to the output: whole frames, once it has no more. */

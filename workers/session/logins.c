@@ -31,11 +31,11 @@ static ssize_t login_read(lane_connection *l)
     return n < 0 ? n : 0;
 }
 
-/* Gives them octets behind those that wait for more. */
+/* Gives them octets behind those that wait for more; an answer that is not out yet goes first (login_go_on). */
 PRIVATE ssize_t lane_joined(lane_connection *l, const uint8_t *octets, size_t size)
 {
     rest_add(l, octets, size);
-    ssize_t n = l->asking ? 0 : login_read(l);
+    ssize_t n = l->asking || l->behind ? 0 : login_read(l);
     return n < 0 ? n : (ssize_t) size;
 }
 

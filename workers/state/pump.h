@@ -35,7 +35,7 @@
 #define HOLD_PART 64u
 #define GROWN_BATCH 256
 #define STARVING_MOST 256
-#define WAITS_MOST 2048u           /* deliveries of which the core hears in a turn that they wait, but for one link's */
+#define WAITS_MOST 2048u           /* deliveries that are marked in a turn as waiting (out_waits), but for one link's */
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
 #define TOLD_SURE 2u               /* the same of one kind of work, however many the others have */
@@ -97,8 +97,8 @@ struct pump {
     uint32_t stalled_count, stalled_due;   /* all of them; those to look at in this turn and the next ones */
     uint32_t starving[STARVING_MOST];  /* receivers' links that had no credit at the last look (egress.c) */
     uint32_t starving_count;
-    uint32_t waits;                /* deliveries of which the core has been told in this turn that they wait */
-    struct worker_link *waits_first, *waits_last;      /* whose deliveries it hears of in the next ones */
+    uint32_t waits;                /* deliveries that have been marked in this turn: the core hears of the droppable */
+    struct worker_link *waits_first, *waits_last;      /* whose deliveries are marked in the next ones */
     uint32_t streams;              /* messages of which more is to come */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;

@@ -101,6 +101,7 @@ typedef struct lane_connection {
     uint32_t session_faults;       /* sessions that were ended for their peer's violation */
     uint32_t said;                 /* states of its deliveries that are on their way, and say no outcome */
     bool over;                     /* the engine has nothing more to write */
+    bool giving;                   /* the engine reads a frame: an error is this frame's, not TLS's */
     bool tail_due;                 /* TLS has not heard that its input has ended: it hears when all output has gone */
     bool active, rested;           /* frames have passed since the last look; it has given its buffers back since */
     bool woken;                    /* the engine's buffers are large */

@@ -51,7 +51,7 @@ static const io_layer *const own[WATCHED] = {
     &pni_autodetect_layer, &sasl_header_layer, &sasl_write_header_layer, &sasl_read_header_layer, &sasl_layer,
     &amqp_header_layer, &amqp_write_header_layer, &amqp_read_header_layer, &amqp_layer
 };
-static io_layer watching[WATCHED];
+static io_layer watching[WATCHED], watched_tls;
 
 typedef struct { size_t size, pending; char *octets; } engine_buffer;  /* of a transport: output, then input */
 static unsigned buffers_word;          /* where a transport has them; 0: they are not where they are looked for */
@@ -71,6 +71,7 @@ static enum watched layers_which(const io_layer *is)
 static void layers_wrap(lane_connection *l)
 {
     for (unsigned i = 0; i < LAYERS; i++) {
+        if (l->slots[i] == &ssl_layer) l->slots[i] = &watched_tls;
         enum watched w = layers_which(l->slots[i]);
         if (w == WATCHED) continue;
         l->slots[i] = &watching[w];
@@ -140,6 +141,21 @@ static int64_t lane_tick(pn_transport_t *t, unsigned layer, int64_t now)
     return next;
 }
 
+/* TLS tosses what it has to write when its input ends.  So it hears of the end that a fault or a CLOSE makes when all
+ * that the lane has said is written. */
+static ssize_t tls_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
+{
+    const lane_connection *l = layers_lane(t);
+    return !size && l->closed_in && !l->over ? 0 : ssl_layer.in(t, layer, octets, size);
+}
+
+/* The engine's TLS writes nothing after an error of AMQP, which is to be said in a CLOSE. */
+static void tls_error(pn_transport_t *t, unsigned layer)
+{
+    const lane_connection *l = layers_lane(t);
+    if (!l->closed_in && !l->giving) ssl_layer.error(t, layer);
+}
+
 static const io_layer **layers_slots(pn_transport_t *t)
 {
     const io_layer **words = (const io_layer **) t;
@@ -165,6 +181,9 @@ GLUE bool layers_found(void)
     bool found = t && layers_slots(t);
     if (found) buffers_word = layers_buffers(t);
     if (t) pn_transport_free(t);
+    watched_tls = ssl_layer;
+    watched_tls.in = tls_in;
+    watched_tls.error = tls_error;
     for (enum watched w = DETECT; w < WATCHED; w++) {
         watching[w] = *own[w];
         watching[w].in = w == AMQP_THEIRS || w == AMQP_BOTH ? lane_in : watched_in;
@@ -185,7 +204,7 @@ PRIVATE void layers_install(lane_connection *l)
         l->slots[0] = &watching[DETECT];
         return;
     }
-    if (l->c->secured) l->slots[layer++] = &ssl_layer;
+    if (l->c->secured) l->slots[layer++] = &watched_tls;
     l->slots[layer++] = &watching[SASL_NEITHER];
     l->slots[layer] = &watching[AMQP_NEITHER];
     l->layer = layer;
@@ -248,7 +267,9 @@ PRIVATE inline bool layers_passed(lane_connection *l)
 PRIVATE inline ssize_t layers_give(lane_connection *l, const uint8_t *octets, size_t size)
 {
     trace_pause(l->c);
+    l->giving = true;
     ssize_t done = amqp_layer.in(l->transport, l->layer, (const char *) octets, size);
+    l->giving = false;
     trace_resume(l->c);
     return done;
 }

@@ -45,6 +45,9 @@ PRIVATE bool relay_asking(const worker_connection *c)
     return r->state == RELAY_ASKING || r->state == RELAY_OPENING || (r->state == RELAY_CONNECTING && r->early);
 }
 
+/* Whether the end of a client's input ends its login: a service may never answer. */
+PRIVATE bool relay_ended(const worker_connection *c) { return c->lane->asking && c->relay && !c->relay->local; }
+
 /* Sends octets to one side. */
 static void relay_say(relay *r, worker_connection *c, const relay_said *said, int what)
 {
@@ -315,7 +318,7 @@ PRIVATE inline void relay_left(worker_connection *c)
     if (!r) return;
     if (r->up == c) {
         r->up = NULL;
-        relay_hang_up(r);
+        if (r->down) conn_broken(r->p, r->down);               /* no octets are being read: it ends at once */
     } else if (r->down == c) {
         r->down = NULL;
         relay_refuse(r, PN_SASL_TEMP, "the service has ended the connection");

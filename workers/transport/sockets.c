@@ -84,7 +84,8 @@ static bool my_turn(const pump *p)
 
 PRIVATE inline void conn_watch(pump *p, worker_connection *c)
 {
-    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
+    uint32_t end = c->lane && relay_ended(c) ? EPOLLRDHUP : 0u;
+    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u) | end,
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
 }

@@ -141,6 +141,7 @@ GLUE void relay_dialled(relay *r, worker_connection *c, const char *realm);
 PRIVATE bool relay_asking(const worker_connection *c);
 PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *c);
 PRIVATE void relay_left(worker_connection *c);
+PRIVATE bool relay_ended(const worker_connection *c);
 PRIVATE void relay_forgo(worker_connection *c);
 
 /* security.c */

@@ -42,7 +42,7 @@ class Client:
     def __init__(
         self, stand: Stand, sock: socket.socket, context: ssl.SSLContext | None = None, *, serves: bool = False
     ) -> None:
-        self.stand, self.socket, self.got, self.ended = stand, sock, b"", False
+        self.stand, self.socket, self.got, self.ended, self.notified = stand, sock, b"", False, False
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # pieces go as they are said
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -100,6 +100,7 @@ class Client:
             with contextlib.suppress(ssl.SSLError):
                 while some := self.tls.read(65536):
                     self.got += some
+                self.notified = True  # its end has come as close_notify
 
     def take(self, size: int) -> bytes:
         """So many octets that have come."""

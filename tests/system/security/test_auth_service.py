@@ -3,6 +3,7 @@
 import contextlib
 import re
 import ssl
+import struct
 from collections.abc import Iterator
 
 import proton
@@ -12,6 +13,7 @@ from proton import Message, symbol
 from routerd.cli.client import Client, Place
 from tests.support.certificates import Authority
 from tests.support.clients.secured import Credentials, Outcome, attempt
+from tests.support.clients.wire import AMQP_HEADER, described
 from tests.support.programs import sasl_users
 from tests.support.running import LONG, Configuration, RunningRouter, address_of, free_port, until
 from tests.support.servers.judge import (
@@ -285,3 +287,18 @@ def test_a_router_is_the_service(router: RunningRouter) -> None:
         credentials = Credentials(user="alice", password=password, mechanisms="SCRAM-SHA-256")
         assert attempt(url, credentials).opened is opened
     told(router, before, 1, 1, 0)
+
+
+def test_the_connection_to_a_silent_service_ends_with_its_client(router: RunningRouter, judge: Judge) -> None:
+    """Also if the client has said more behind its login, which waits for the answer."""
+    url = re.findall(r"amqps?://\S+", router.output)[1]
+    before = len(judge.asked)
+    wires = [client(address_of(url)) for _ in range(20)]
+    for wire in wires:
+        offered(wire)
+        body = described(INIT, symbol("PLAIN"), b"\0silent\0")
+        wire.socket.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body + AMQP_HEADER + bytes(60_000))
+    until(lambda: len(judge.asked) == before + 20, "twenty questions to the service")
+    for wire in wires:
+        wire.socket.close()
+    until(lambda: not router.counted("connections"), "end of all of them", 3.0)

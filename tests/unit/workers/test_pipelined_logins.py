@@ -244,3 +244,25 @@ def test_what_is_no_header_waits_for_no_answer(bed: Bed, behind: bytes) -> None:
     client = bed.client()
     client.write(LOGIN + behind)
     client.over()
+
+
+@pytest.mark.parametrize("pipelined", [True, False], ids=["pipelined", "waiting"])
+@pytest.mark.parametrize(
+    "behind", [b"\xff" * 100, bytes(1 << 14), frame(0, described(CLOSE))], ids=["octets", "zeros", "close"]
+)
+def test_the_end_behind_a_login_is_said(bed: Bed, behind: bytes, pipelined: bool) -> None:
+    """A CLOSE comes before the end, over TLS, too; there close_notify follows if the client has waited."""
+    client = bed.client()
+    said = AMQP_HEADER + frame(0, described(OPEN, "peer")) + behind
+    client.write(LOGIN + said * pipelined)
+    bed.answering.relayer.admit(*bed.asked(), "alice")
+    if not pipelined:
+        client.rest(0.05)
+        client.write(said)
+    assert client.take(8) == SASL_HEADER
+    client.frames(MECHANISMS, OUTCOME)
+    assert client.take(8) == AMQP_HEADER
+    client.frames(OPEN, CLOSE)
+    assert client.over() == b""
+    if bed.context and not pipelined:
+        assert client.notified

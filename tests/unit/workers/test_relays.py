@@ -9,6 +9,7 @@ import pytest
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import Admission, PolicySetup, ServiceSetup, TlsSetup
 from workers.control.listeners import Terms
+from workers.control.logins import MOST, PER_HOST
 from workers.control.policy import Grant, Policy, Rights, with_rights
 from workers.control.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
 from workers.control.tls import CertificateError
@@ -63,7 +64,7 @@ class Home:
         pass
 
     def peer(self, index: int) -> str:
-        return "10.0.0.1:9"
+        return f"10.0.{index // 1000}.1:9"
 
     def count(self, name: str) -> None:
         self.counts.append(name)
@@ -199,6 +200,33 @@ def test_a_service_that_is_taken_away_judges_nobody(home: Home) -> None:
     assert home.done[-1] == ("refuse", False)
     home.relays.wanted((8, 1), 4)
     assert home.done[-1] == ("refuse", True)
+
+
+def test_logins_of_an_address_that_wait_are_bounded(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """What goes beyond is refused for now; who leaves makes room."""
+    for index in range(PER_HOST + 1):
+        home.undecided.add((index, 1))
+        home.relays.wanted((index, 1), 4)
+    assert home.done[-1] == ("refuse", True)
+    assert home.undecided == {(index, 1) for index in range(PER_HOST)}
+    assert f"{PER_HOST} logins of its address wait for an answer; 10.0.0.1:9 is refused" in caplog.text
+    home.undecided.clear()
+    home.relays.step()
+    assert not home.relays._begun
+    home.undecided.add(CLIENT)
+    found(home)
+    assert home.relays._begun.total() == 1
+    home.relays.ended((50, 1), True, False, "", None)
+    assert not home.relays._begun
+
+
+def test_logins_of_all_addresses_that_wait_are_bounded(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    clients = [(1000 * (index // 100) + index, 1) for index in range(MOST + 1)]
+    home.undecided.update(clients)
+    for client in clients:
+        home.relays.wanted(client, 4)
+    assert home.counts == ["auth_service_failed"]
+    assert f"{MOST} logins wait for an answer" in caplog.text
 
 
 @pytest.mark.parametrize(
