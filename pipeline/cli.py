@@ -96,6 +96,8 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> No
     scenario = Scenario(**numbers, start=first, faults=() if no_faults else FAULTS)
     if scenario.hot > 1:
         raise PipelineError("--hot-address, --hot-receiver and --hot-path are more than all messages together")
+    if scenario.hot == 1 and scenario.faults:
+        raise PipelineError("all messages are hot, so no fault would be in the log: give --no-faults as well")
     truth = write(scenario, directory)
     click.echo(f"{directory}: {truth.records} records in {truth.files} files, {len(truth.faults)} faults")
 

@@ -120,12 +120,14 @@ class Traffic:
         """
         random = self._random
         flow = random.choice(len(self._shares), messages, p=self._shares / self._shares.sum())
-        at = np.sort(random.random(messages)) * 3600.0
+        at = random.random(messages) * 3600.0
         if hot:
-            at[:hot] = np.sort(random.random(hot)) * (self.scenario.hot_minutes or 60) * 60.0
+            at[:hot] = random.random(hot) * (self.scenario.hot_minutes or 60) * 60.0
             flow[:hot] = random.choice(len(self._shares), hot, p=self._hot_shares / self._hot_shares.sum())
             order = np.argsort(at)
             at, flow = at[order], flow[order]
+        else:
+            at.sort()
         hour = Hour(
             at=at + number * 3600.0,
             flow=flow,

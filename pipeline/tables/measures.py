@@ -64,10 +64,11 @@ def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:
 def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
     """Return aggregates of placed rows: the number of messages, and nearest-rank percentiles.
 
-    A percentile is the least value that so many messages do not exceed, null without any value.
+    A percentile is the least value that so many messages do not exceed, null without any message.
     """
+    upto = f.col(f"{name}_upto")
     found = (
-        f.min(f.when(f.col(f"{name}_upto") >= _rank(f.col(f"{name}_all"), one), f.col(name))).alias(f"{name}_{one}")
+        f.min(f.when((upto > 0) & (upto >= _rank(f.col(f"{name}_all"), one)), f.col(name))).alias(f"{name}_{one}")
         for one in percentiles
     )
     return [f.coalesce(f.max(f"{name}_all"), f.lit(0)).alias(f"{name}_n"), *found]

@@ -28,13 +28,13 @@ def records(directory: Path) -> list[Row]:
 
 
 def nearest_rank(values: Iterable[tuple[int, int]], per_mille: int) -> int | None:
-    """Of (value, weight): the smallest value that so many of a thousand do not exceed."""
+    """Of (value, weight): the smallest value that so many of a thousand do not exceed; None where all weigh nothing."""
     ordered = sorted(values)
     total = sum(weight for _, weight in ordered)
     passed = 0
     for value, weight in ordered:
         passed += weight
-        if passed * 1000 >= total * per_mille:
+        if passed and passed * 1000 >= total * per_mille:
             return value
     return None
 

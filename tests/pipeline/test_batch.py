@@ -177,10 +177,12 @@ def test_advice_follows_the_load(spark: SparkSession) -> None:
         [(10, 3), (20, 8), (30, 1), (40, 1)],
         [(1 << 46, 1), (-5, 5)],
         [(5, 1_000_000), (900, 1_000_000), (901, 64_000_000)],
+        [(1, 0), (6, 1)],
+        [(5, 0), (9, 0)],
     ],
 )
 def test_percentiles_are_nearest_rank(spark: SparkSession, values: list[tuple[int, int]]) -> None:
-    """With weights that are alike, and that are not."""
+    """With weights that are alike, and that are not; of no messages there is none."""
     frame = spark.createDataFrame([(v, 1, w) for v, w in values], "x long, n_deliveries long, sample_weight int")
     rows = frame.selectExpr("x", "n_deliveries * sample_weight as weight", "1 as key")
     row = placed(rows, ["key"], "x").agg(*ranked("x")).collect()[0]

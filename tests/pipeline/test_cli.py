@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pipeline.cli import pipeline
 from pipeline.output.results import Results
 from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
 from pipeline.report import report
+from tests.model import plainly
 
 # Says how many tables are wider than there is room for.
 MEASURE = """<script>document.body.dataset.wide = [...document.querySelectorAll("div.wide")]
@@ -43,6 +44,38 @@ def test_a_log_is_generated_once(tmp_path: Path) -> None:
     assert again.output.count("\n") == 1
     assert "is not empty; give a new directory" in again.output
     assert "is not a day" in invoke("generate", str(tmp_path / "x"), "--start", "today").output
+
+
+def test_hot_shares_are_those_of_the_log(tmp_path: Path) -> None:
+    """One address, one receiver and one path have these shares of the messages, within their minutes."""
+    shares = {"address": 0.33, "receiver": 0.56, "path": 0.11}
+    options = [word for name, share in shares.items() for word in (f"--hot-{name}", str(share))]
+    words = ["--records", "20000", "--days", "1", "--hot-minutes", "15", *options]
+    done = invoke("generate", str(tmp_path / "log"), *words, "--no-faults")
+    assert done.exit_code == 0, done.output
+    records = plainly.records(tmp_path / "log")
+    came = [row for row in records if row["path"] == row["router_id"]]  # the first record of each message
+    for name, wanted in shares.items():
+        hot = sum(row["address"].split("/")[:2] == ["hot", name] for row in came)
+        assert hot / len(came) == pytest.approx(wanted, abs=0.02)
+    assert {row["path"] for row in records if row["address"] == "hot/path"} == {"R1", "R1>R2", "R1>R2>R3"}
+    times = [row["ts"] for row in records]
+    assert max(times) - min(times) < timedelta(minutes=16)  # clocks are wrong by seconds
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        (("--hot-path", "1"), "all messages are hot, so no fault would be in the log: give --no-faults as well"),
+        (("--hot-address", "0.33", "--hot-receiver", "0.56", "--hot-path", "0.12"), "more than all messages"),
+    ],
+)
+def test_hot_shares_that_leave_too_little_are_refused(tmp_path: Path, shares: tuple[str, ...], said: str) -> None:
+    """Nothing is written: _truth.json would list faults that are not in the log."""
+    done = invoke("generate", str(tmp_path / "log"), *shares)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert said in done.output
+    assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.parametrize("command", ["run", "stream"])
