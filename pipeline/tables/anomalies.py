@@ -124,10 +124,11 @@ def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
 
     The wait for receivers' credit does not count: the receivers cause it.
     """
+    spent = f.col("own_p50").cast("double") * f.col("own_n")  # more than 64 bits where messages waited for hours
     by_router = (
         quarters.where("own_p50 is not null")
         .groupBy("quarter", "router_id", "address", "mtype")
-        .agg(f.sum("own_n").alias("n"), (f.sum(f.col("own_p50") * f.col("own_n")) / f.sum("own_n")).alias("value"))
+        .agg(f.sum("own_n").alias("n"), (f.sum(spent) / f.sum("own_n")).alias("value"))
     )
     day = f.floor(f.unix_seconds("quarter") / 86400)
     same_hour = (

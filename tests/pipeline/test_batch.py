@@ -19,6 +19,7 @@ from pipeline.output.generations import current
 from pipeline.output.results import Results
 from pipeline.plan import Wishes
 from pipeline.tables import capacity
+from pipeline.tables.anomalies import Limits, latency_shifts
 from pipeline.tables.capacity import Costs
 from pipeline.tables.measures import placed, ranked
 from pipeline.tables.traffic import KEY
@@ -188,6 +189,14 @@ def test_percentiles_are_nearest_rank(spark: SparkSession, values: list[tuple[in
     row = placed(rows, ["key"], "x").agg(*ranked("x")).collect()[0]
     wanted = [plainly.nearest_rank(values, one) for one in (500, 900, 990, 999)]
     assert list(row) == [sum(weight for _, weight in values), *wanted]
+
+
+def test_a_quarter_of_long_waits_overflows_nothing(spark: SparkSession) -> None:
+    """Hours times millions of messages are more nanoseconds than 64 bits have."""
+    quarter, hours, millions = datetime(2026, 1, 5), 3 * 3600 * 10**9, 10**7
+    rows = [(quarter, "R1", "a", -1, name, hours, millions) for name in ("x", "y")]
+    columns = "quarter timestamp, router_id string, address string, mtype int, container string, own_p50 long"
+    assert latency_shifts(spark.createDataFrame(rows, f"{columns}, own_n long"), Limits()).collect() == []
 
 
 def plan_of(frame: DataFrame) -> str:
