@@ -78,7 +78,7 @@
     X(DELAYED_1S, 53, COUNTER, CORE, "Deliveries settled after more than 1 s, up to 10 s") \
     X(DELAYED_10S, 54, COUNTER, CORE, "Deliveries settled after more than 10 s") \
     X(CONNECTIONS_ADMITTED, 55, GAUGE, CORE, "Connections that count for maxConnections") \
-    X(DELIVERIES_STUCK, 115, GAUGE, CORE, "Deliveries not settled for more than 10 s, each counted once") \
+    X(DELIVERIES_STUCK, 115, GAUGE, CORE, "Deliveries not settled for 10 s, each once, 1,000 at most of a link") \
     X(TOPOLOGY_CHANGED, 131, GAUGE, CORE, "When the network of routers changed last, in seconds since 1970; 0: never") \
     X(WAYS_CHANGED, 129, COUNTER, CORE, "Changes of paths to other routers") \
     /* the core: route tables */ \
