@@ -70,6 +70,7 @@ def until(condition: Callable[[], object]) -> None:
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test tells of its kinds anew, and no thread waits for a second."""
     monkeypatch.setattr(failures, "_complaints", Complaints())
+    monkeypatch.setattr(failures, "_tracebacks", Complaints())  # other tests may have used up all of them
     monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
