@@ -47,10 +47,11 @@ def _take_place_of_closed() -> None:
     if sys.stdout is not None:
         return
     while (opened := os.open(os.devnull, os.O_RDONLY)) < STDOUT:
-        pass  # it stays open in the place of a closed standard input
+        os.set_inheritable(opened, True)  # it stays open in the place of a closed standard input
     if opened != STDOUT:
         os.dup2(opened, STDOUT)
         os.close(opened)
+    os.set_inheritable(STDOUT, True)  # or else a file of a child would have that number
     sys.stdout = os.fdopen(STDOUT, "w", encoding="utf-8", closefd=False)
 
 

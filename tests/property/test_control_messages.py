@@ -69,10 +69,10 @@ def test_values_of_other_types_are_refused(value: Any) -> None:
         wire.value(value)
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, "\ud800"])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_values_that_have_no_octets_are_refused(value: Any) -> None:
-    """More than 64 bits, and half of a character."""
-    with pytest.raises((struct.error, UnicodeEncodeError)):
+    """More than 64 bits."""
+    with pytest.raises(struct.error):
         wire.value([value])
 
 

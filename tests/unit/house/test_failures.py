@@ -164,7 +164,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
 
 def tracing(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
     """The next spans are sent."""
-    reader: Any = SimpleNamespace(lost=0)
+    reader: Any = SimpleNamespace(lost=0, read=lambda _: [])  # the thread lives longer than this test
     one, turns = Tracing(reader, "me", "1"), []
     monkeypatch.setattr(one, "turn", once(lambda: turns.append(1) or LONG))
     one.configure(TracingSetup("http://127.0.0.1:1/", 1))
