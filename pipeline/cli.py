@@ -1,5 +1,6 @@
 """`routerd pipeline`: the commands and their options. PySpark is imported when a command needs it."""
 
+import math
 from collections.abc import Callable
 from datetime import date
 from functools import partial, wraps
@@ -12,6 +13,7 @@ from pipeline.errors import PipelineError
 
 _option = partial(click.option, show_default=True)
 INSTALL = "docs/pipeline.md says how to install what the pipeline needs"
+OVERFLOW = "ARITHMETIC_OVERFLOW"  # Spark's name of this error
 
 
 class _Group(click.Group):
@@ -37,9 +39,24 @@ class _Group(click.Group):
 
 def _cause(error: Exception) -> str:
     """Return what is behind an error of Spark: the innermost cause that its text names."""
+    if OVERFLOW in str(error):
+        return (
+            "a sum is beyond 64 bits (9 exabytes, or 9e18 messages): some records have an absurd `size_bytes`, "
+            "`n_deliveries` or `sample_weight`; find the largest in the log, and move their files away"
+        )
     lines = str(error).splitlines() or [type(error).__name__]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines)[-1 if causes else 0].strip()
+
+
+class _Number(click.FloatRange):
+    """A number within bounds. `FloatRange` alone also takes `nan`, which no bound refuses, and `inf`."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        number = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", parameter, context)
+        return number
 
 
 @click.group(cls=_Group)
@@ -79,9 +96,9 @@ def _setting(text: str) -> tuple[str, str]:
 @_option("--start", default="2026-01-05", help="First day, YYYY-MM-DD.")
 @_option("--routers", default=4, type=click.IntRange(3, 64), help="Number, in a ring.")
 @_option("--workers", default=2, type=click.IntRange(1, 64), help="Number in each router.")
-@_option("--hot-address", default=0.0, type=click.FloatRange(0, 1), help="Share of messages of one address.")
-@_option("--hot-receiver", default=0.0, type=click.FloatRange(0, 1), help="Share of messages to one receiver.")
-@_option("--hot-path", default=0.0, type=click.FloatRange(0, 1), help="Share of messages of one address and path.")
+@_option("--hot-address", default=0.0, type=_Number(0, 1), help="Share of messages of one address.")
+@_option("--hot-receiver", default=0.0, type=_Number(0, 1), help="Share of messages to one receiver.")
+@_option("--hot-path", default=0.0, type=_Number(0, 1), help="Share of messages of one address and path.")
 @_option("--hot-minutes", default=0, type=click.IntRange(0, 60), help="Time of all of these; 0 is the whole log.")
 @click.option("--no-faults", is_flag=True, help="Nothing in the log is out of the ordinary.")
 def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> None:
@@ -94,6 +111,11 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> No
     except ValueError as error:
         raise PipelineError(f"--start {start} is not a day, YYYY-MM-DD") from error
     scenario = Scenario(**numbers, start=first, faults=() if no_faults else FAULTS)
+    if scenario.hot_minutes and not scenario.hot:
+        raise PipelineError(
+            "--hot-minutes says when hot messages pass, and none are hot: give --hot-address, --hot-receiver or "
+            "--hot-path as well"
+        )
     if scenario.hot > 1:
         raise PipelineError("--hot-address, --hot-receiver and --hot-path are more than all messages together")
     if scenario.hot == 1 and scenario.faults:
@@ -109,8 +131,8 @@ FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", hel
 @pipeline.command(short_help="Compute every table.")
 @LOG
 @click.option("--output", required=True, metavar="DIR", help="Directory for the tables.")
-@_option("--worker-us", default=1.6, help="CPU µs of a message in a worker, by make bench.")
-@_option("--core-us", default=0.25, help="CPU µs of a message in the core.")
+@_option("--worker-us", default=1.6, type=_Number(0), help="CPU µs of a message in a worker, by make bench.")
+@_option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a message in the core.")
 @_on_spark
 def run() -> None:
     """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs."""
@@ -120,9 +142,9 @@ def run() -> None:
 @LOG
 @click.option("--output", required=True, metavar="DIR", help="Directory for the sums of this stream alone.")
 @click.option("--once", is_flag=True, help="Take what is there and end.")
-@_option("--every", "every_s", default=5.0, type=click.FloatRange(0.1), help="Seconds between batches.")
+@_option("--every", "every_s", default=5.0, type=_Number(0.1), help="Seconds between batches.")
 @_option("--files", default=500, type=click.IntRange(1), help="Most files in a batch.")
-@_option("--delay", "delay_s", default=60.0, type=click.FloatRange(0), help="Seconds that records may be late.")
+@_option("--delay", "delay_s", default=60.0, type=_Number(0), help="Seconds that records may be late.")
 @_on_spark
 def stream() -> None:
     """Keep the traffic matrix of a growing log until interrupted; continue where it was stopped or killed."""
@@ -139,7 +161,7 @@ def report() -> None:
 @FROM_RUN
 @click.option("--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities.")
 @click.option("--remove", multiple=True, metavar="HOST:PORT", help="An endpoint that is to own and receive nothing.")
-@_option("--slack", default=0.1, type=click.FloatRange(0), help="Share above the mean that counts as even.")
+@_option("--slack", default=0.1, type=_Number(0), help="Share above the mean that counts as even.")
 @_on_spark
 def plan() -> None:
     """Write plan.rt: a route table and MEID map that even out the observed load with few moves."""

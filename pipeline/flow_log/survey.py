@@ -253,17 +253,28 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     except (OSError, pa.ArrowException) as error:
         return Skipped(path, f"it is cut short, or not a Parquet file ({str(error).splitlines()[0][:100]})")
     metadata = footer.metadata or {}
-    name = metadata.get(SCHEMA_KEY, b"").decode(errors="replace")
-    version = SCHEMA.fullmatch(name)
-    if version is None:
-        return Skipped(path, "it is not a file of a flow log")
-    if not 1 <= int(version[1]) <= NEWEST:
-        raise PipelineError(f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd")
+    if why := _strange(path, metadata.get(SCHEMA_KEY, b"").decode(errors="replace")):
+        return Skipped(path, why)
     names = footer.schema.to_arrow_schema().names
     missing = {column.name for column in COLUMNS if not column.nullable}.difference(names)
     if missing:
         return Skipped(path, f"it lacks the columns {', '.join(sorted(missing))}")
     return _described(path, footer.num_rows, metadata)
+
+
+def _strange(path: str, name: str) -> str:
+    """Return why a file with a schema of this name is left out, or "".
+
+    Raises ``PipelineError`` for a later version: its numbers could mean something else.
+    """
+    version = SCHEMA.fullmatch(name)
+    if version is None:
+        return "it is not a file of a flow log"
+    if int(version[1]) < 1:
+        return f"its schema is {name}, which no version of routerd ever wrote"
+    if int(version[1]) > NEWEST:
+        raise PipelineError(f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd")
+    return ""
 
 
 def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | Skipped:

@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
 from pipeline.cli import pipeline
 from pipeline.output.results import Results
 from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
 from pipeline.report import report
+from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly
 
 # Says how many tables are wider than there is room for.
@@ -68,6 +70,7 @@ def test_hot_shares_are_those_of_the_log(tmp_path: Path) -> None:
     [
         (("--hot-path", "1"), "all messages are hot, so no fault would be in the log: give --no-faults as well"),
         (("--hot-address", "0.33", "--hot-receiver", "0.56", "--hot-path", "0.12"), "more than all messages"),
+        (("--hot-minutes", "15"), "none are hot: give --hot-address, --hot-receiver or --hot-path as well"),
     ],
 )
 def test_hot_shares_that_leave_too_little_are_refused(tmp_path: Path, shares: tuple[str, ...], said: str) -> None:
@@ -76,6 +79,27 @@ def test_hot_shares_that_leave_too_little_are_refused(tmp_path: Path, shares: tu
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
     assert said in done.output
     assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("generate", "--hot-address"), ("generate", "--hot-path"), ("run", "--worker-us"), ("stream", "--delay")],
+)
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+def test_a_number_that_is_none_is_refused(command: str, option: str, number: str) -> None:
+    """Not a traceback in the middle, nor a result of which nobody knows that it means nothing."""
+    done = invoke(command, option, number)
+    assert done.exit_code == 2, done.output
+    assert re.search(rf"Invalid value for '{option}': {number}.* is not", done.output), done.output
+
+
+def test_sums_beyond_64_bits_are_said(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the columns to look at, in place of Spark's advice to switch the check off."""
+    sizes = spark.createDataFrame([(1 << 62, 1), (1 << 62, 1)], "size_bytes long, sample_weight int")
+    monkeypatch.setattr("pipeline.commands.report", lambda **_: sizes.select(octets_of()).collect())
+    done = invoke("report", "--results", "unused")
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert done.output.startswith("Error: Spark failed: a sum is beyond 64 bits (9 exabytes, or 9e18 messages)")
 
 
 @pytest.mark.parametrize("command", ["run", "stream"])

@@ -111,10 +111,13 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     (few / ".hidden.tmp").write_text("half a file")
     pq.write_table(pa.table({"a": [1]}), few / "foreign.parquet")
     write(few / "damaged.parquet", "routerd.flow.v1")
+    write(few / "zero.parquet", "routerd.flow.v0")
     found = survey(str(few))
     assert [file.path for file in found.clean] == [str(file) for file in good]
     said = {Path(one.path).name: one.reason for one in found.skipped}
-    assert said.keys() == {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet"}
+    wanted = {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet", "zero.parquet"}
+    assert said.keys() == wanted
+    assert said["zero.parquet"] == "its schema is routerd.flow.v0, which no version of routerd ever wrote"
     assert "cut short" in said["cut.parquet"]
     assert said["foreign.parquet"] == "it is not a file of a flow log"
     assert "metadata is damaged" in said["damaged.parquet"]
