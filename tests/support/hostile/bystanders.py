@@ -18,7 +18,7 @@ PAIRS = 3
 class Lap:
     """What the bystanders saw in a while. All times are in seconds."""
 
-    trips: list[float]  # round trips that have ended
+    trips: list[float]  # round trips that have ended, without waits for a CPU
     waits: list[float]  # those that go on, so far
     outages: list[float]  # from a lost connection to the next accepted message
     absent: list[float]  # those that go on, so far
@@ -38,12 +38,15 @@ class Lap:
 
 
 class Bystanders:
-    """Pairs of a sender and a receiver with one message on its way at a time, until the end of a ``with``."""
+    """Pairs of a sender and a receiver with one message on its way at a time, until the end of a ``with``.
 
-    def __init__(self, address: tuple[str, int], prefix: str = "bystander", pairs: int = PAIRS) -> None:
+    ``processes`` are those of the router that a message passes. What they wait for a CPU is no part of a round trip.
+    """
+
+    def __init__(self, address: tuple[str, int], prefix: str, pairs: int, processes: list[int]) -> None:
         host, port = address
         self._process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, host, str(port), prefix, str(pairs)],
+            [sys.executable, "-m", PROGRAM, host, str(port), prefix, str(pairs), *map(str, processes)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -67,13 +67,15 @@ class Verdict:
     laps: list[Lap] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self.bystanders = Bystanders(self.router.address, f"bystander-{time.monotonic_ns()}", self.pairs).__enter__()
+        supervisor = psutil.Process(self.router.process.pid)
+        processes = {"supervisor": supervisor, **roles(supervisor.pid)}
+        passed = [one.pid for role, one in processes.items() if role == "core" or role.startswith("worker")]
+        prefix = f"bystander-{time.monotonic_ns()}"
+        self.bystanders = Bystanders(self.router.address, prefix, self.pairs, passed).__enter__()
         try:
             until(lambda: len(self.bystanders.lap().trips) >= 2 * self.pairs, "the bystanders' first round trips")
             time.sleep(IDLE_SECONDS)
             self.idle = self.bystanders.lap()
-            supervisor = psutil.Process(self.router.process.pid)
-            processes = {"supervisor": supervisor, **roles(supervisor.pid)}
             self.before = {role: Living.of(process) for role, process in processes.items()}
             self.log = len(self.router.log)
             self.began = time.monotonic()

@@ -1,9 +1,12 @@
-"""``steady_pairs HOST PORT PREFIX NUMBER``: pairs of a sender and a receiver whose round trips are measured.
+"""``steady_pairs HOST PORT PREFIX NUMBER [PID...]``: pairs of a sender and a receiver whose round trips are measured.
 
 Run by ``python -m``. A pair has a message on its way at any time: the sender sends it, the receiver gets and accepts
 it, the sender hears of it; the next one follows after a pause. Each end has a connection of its own and comes back
 when that is lost. ``lap`` on standard input is answered by a line of JSON about the time since the last ``lap``; the
 program ends with its input.
+
+A round trip does not include the time in which the processes that are named could have run and had to wait for a CPU:
+attackers on the same machine use it up, too.
 """
 
 import contextlib
@@ -117,6 +120,7 @@ class Pair:
         self.connected = False
         self.number = 0
         self.since: float | None = None  # when the message on its way was sent
+        self.queued = 0.0  # what the scheduler had withheld by then
         self.away: float | None = None  # since when no message has been accepted because a connection was lost
         self.sent = self.got = b""
         self.complete = 0  # times that the message on its way has arrived
@@ -144,8 +148,13 @@ class Pair:
                 said(TRANSFER, 0, piece, handle=0, **({} if at else first), more=at < len(pieces) - 1)
                 for at, piece in enumerate(pieces)
             ]
-            self.since = time.monotonic()
+            self.since, self.queued = time.monotonic(), self.pairs.queues.seconds()
             self.sender.write(b"".join(frames))
+
+    def trip(self, now: float) -> float:
+        """How long the message on its way has taken, without what the scheduler withheld."""
+        assert self.since is not None
+        return max(0.0, now - self.since - (self.pairs.queues.seconds() - self.queued))
 
     def arrived(self, frame: Frame) -> None:
         """A frame of the message, at the receiver."""
@@ -166,8 +175,7 @@ class Pair:
         elif outcome != ACCEPTED:
             self.pairs.unlucky.append(f"{self.name} {self.number}: outcome {outcome}")
         now = time.monotonic()
-        assert self.since is not None
-        self.pairs.trips.append(now - self.since)
+        self.pairs.trips.append(self.trip(now))
         if self.away is not None and outcome == ACCEPTED:
             self.pairs.outages.append(now - self.away)
             self.away = None
@@ -181,6 +189,24 @@ class Pair:
         self.receiver.socket.close()
         self.connected, self.since = False, None
         self.due = time.monotonic() + AGAIN
+
+
+class Queues:
+    """The time that the main threads of processes spent runnable without a CPU (/proc/PID/schedstat, second figure)."""
+
+    def __init__(self, processes: list[int]) -> None:
+        self.files = []
+        for process in processes:
+            with contextlib.suppress(OSError):  # it has ended, or this kernel does not count
+                self.files.append(os.open(f"/proc/{process}/schedstat", os.O_RDONLY))
+
+    def seconds(self) -> float:
+        """Sum up the time that they could have run and did not."""
+        withheld = 0
+        for file in self.files:
+            with contextlib.suppress(OSError, IndexError):  # of a process that has ended
+                withheld += int(os.pread(file, 100, 0).split()[1])
+        return withheld / 1e9
 
 
 class Echo:
@@ -215,8 +241,9 @@ class Echo:
 class Pairs:
     """All of them."""
 
-    def __init__(self, address: tuple[str, int], prefix: str, number: int) -> None:
+    def __init__(self, address: tuple[str, int], prefix: str, number: int, processes: list[int]) -> None:
         self.address = address
+        self.queues = Queues(processes)
         self.trips: list[float] = []
         self.outages: list[float] = []  # from the loss of a connection to the next message that is accepted
         self.faults: list[str] = []  # what must never be
@@ -268,7 +295,7 @@ class Pairs:
     def lap(self) -> dict[str, Any]:
         """What has happened since the last lap; waits that go on count as they are now."""
         now = time.monotonic()
-        waits = [now - pair.since for pair in self.pairs if pair.since is not None]
+        waits = [pair.trip(now) for pair in self.pairs if pair.since is not None]
         absent = [now - pair.away for pair in self.pairs if pair.away is not None]
         found = {
             "trips": self.trips,
@@ -284,4 +311,4 @@ class Pairs:
 
 
 if __name__ == "__main__":
-    Pairs((sys.argv[1], int(sys.argv[2])), sys.argv[3], int(sys.argv[4])).run()
+    Pairs((sys.argv[1], int(sys.argv[2])), sys.argv[3], int(sys.argv[4]), [int(one) for one in sys.argv[5:]]).run()

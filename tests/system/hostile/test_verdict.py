@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -56,11 +58,31 @@ def test_a_stall_is_told(router: RunningRouter) -> None:
 
     def stall() -> None:
         os.kill(core.pid, signal.SIGSTOP)
-        time.sleep(2)
+        time.sleep(5)
         os.kill(core.pid, signal.SIGCONT)
         time.sleep(0.2)
 
     assert re.match(r"a round trip of [2-9]\.\d\d s; allowed: ", verdict_on(router, stall))
+
+
+def test_a_lack_of_processors_is_no_fault_of_the_router(router: RunningRouter) -> None:
+    """Programs on the core's CPU take nearly all of it; the bystanders' time is what the router itself took."""
+    core = roles(router.process.pid)["core"]
+    cpu = min(os.sched_getaffinity(0))
+
+    def crowd() -> None:
+        os.sched_setaffinity(core.pid, {cpu})
+        os.sched_setscheduler(core.pid, os.SCHED_IDLE, os.sched_param(0))
+        spin = f"import os, time; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+        programs = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+        try:
+            time.sleep(3)
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+
+    assert verdict_on(router, crowd, times=5, stall=0.05) == ""
 
 
 def test_slowness_is_told(router: RunningRouter) -> None:
@@ -99,6 +121,7 @@ def test_lines_are_told(router: RunningRouter) -> None:
             one.sendall(b"GET / HTTP/1.1\r\n\r\n")
             while one.recv(100):
                 pass
+        until(lambda: "ended before it was opened" in router.log, "the line")
 
     said = verdict_on(router, noise, lines=0, lines_a_second=0)
     assert re.match(r"1 lines in the log, 0 allowed; .* ended before it was opened", said), said
