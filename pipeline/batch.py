@@ -1,24 +1,44 @@
 """All batch jobs over one log, in their order: the tables they make, and the summary of the run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
-from pipeline.flow_log.records import read_log
+from pipeline.flow_log.hours import EVER, Period
 from pipeline.flow_log.survey import Survey
+from pipeline.hourly import ROLLUPS, Hourly
 from pipeline.output.directory import Output
 from pipeline.output.generations import PLAN, begin
 from pipeline.output.results import Results
-from pipeline.plan import Plan, Wishes, endpoint_sets, entity_loads, make_plan, table_text
+from pipeline.plan import Plan, Wishes, endpoints, entity_loads, make_plan, table_text
 from pipeline.tables import capacity, paths, talkers
-from pipeline.tables.anomalies import observed
 from pipeline.tables.capacity import Costs
 from pipeline.tables.findings import findings
 from pipeline.tables.flows import flows
-from pipeline.tables.traffic import traffic
+
+TOTALS: Final = "minutes"  # the rollup that has the totals of the log
+
+
+class Recipe(NamedTuple):
+    """How a table is made from others, in the order of the arguments, and from rollups, which follow."""
+
+    make: Callable[..., DataFrame]
+    tables: tuple[str, ...] = ()
+    rollups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of the results a run makes: the hours of a period, and tables with those they are made from; () is all."""
+
+    period: Period = EVER
+    tables: tuple[str, ...] = ()
 
 
 def run(
@@ -28,57 +48,78 @@ def run(
     costs: Costs,
     tell: Callable[[str], None],
     places: Mapping[str, str] | None = None,
+    choice: Choice | None = None,
 ) -> Results:
-    """Make every table of the results and the summary, and only then let readers have them.
+    """Make tables of the results and the summary, and only then let readers have them.
 
-    Tables made from others read them back. The output is claimed; ``places`` are those of `read_log`. A failed run
-    removes what it made.
+    Hours of which the last run had the same records are not computed again. Tables made from others read them back. The
+    output is claimed; ``places`` are those of `read_log`. A failed run removes what it made.
     """
+    choice = choice or Choice()
     made = begin(output)
     results = Results(spark, made)
     try:
-        log = read_log(spark, found, places)
-        for name, table in tables(log, results.read, costs).items():
-            results.write(name, table())
+        hours = Hourly(spark, found, made, places or {}, choice.period)
+        recipes = chosen(recipes_of(costs), choice.tables)
+        wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
+        hours.compute([name for name in ROLLUPS if name in wanted], tell)
+        for name, recipe in recipes.items():
+            results.write(name, recipe.make(*map(results.read, recipe.tables), *map(hours.read, recipe.rollups)))
             tell(name)
-        made.publish(summary(found, results))
+        made.publish(summary(found, hours), hours.manifest())
     except BaseException:
         made.remove()
         raise
     return results
 
 
-def tables(log: DataFrame, read: Callable[[str], DataFrame], costs: Costs) -> dict[str, Callable[[], DataFrame]]:
-    """Return what makes each table, in an order in which ``read`` finds the tables that it needs.
-
-    Tables without times of day come from `flows`, so a run reads the log once for all of them.
-    """
+def recipes_of(costs: Costs) -> dict[str, Recipe]:
+    """Return how each table is made, in an order in which those come first from which others are made."""
     return {
-        "flows": lambda: flows(log),
-        "traffic": lambda: traffic(log),
-        "quarters": lambda: observed(log),
-        "load": lambda: capacity.load(log, costs),
-        "endpoints": lambda: endpoint_sets(log),
-        "links": lambda: paths.links(read("flows"), log),
-        "hops": lambda: paths.hops(read("links")),
-        "journeys": lambda: paths.journeys(log, read("hops")),
-        "taken": lambda: paths.taken(read("flows")),
-        "ways": lambda: paths.ways(read("taken")),
-        "talkers": lambda: talkers.talkers(read("flows")),
-        "conversations": lambda: talkers.conversations(read("flows")),
-        "unheard": lambda: talkers.unheard(read("flows")),
-        "entities": lambda: entity_loads(read("flows")),
-        "findings": lambda: findings(read("quarters"), read("ways"), read("unheard")),
-        "processes": lambda: capacity.processes(read("load"), costs),
-        "advice": lambda: capacity.advice(read("processes"), costs),
+        "flows": Recipe(flows, rollups=("flows",)),
+        "traffic": Recipe(_alike, rollups=("traffic",)),
+        "quarters": Recipe(_alike, rollups=("quarters",)),
+        "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
+        "endpoints": Recipe(endpoints, rollups=("endpoints",)),
+        "links": Recipe(paths.links, ("flows",), ("passages",)),
+        "hops": Recipe(paths.hops, ("links",)),
+        "journeys": Recipe(paths.journeys, ("hops",), ("trips",)),
+        "taken": Recipe(paths.taken, ("flows",)),
+        "ways": Recipe(paths.ways, ("taken",)),
+        "talkers": Recipe(talkers.talkers, ("flows",)),
+        "conversations": Recipe(talkers.conversations, ("flows",)),
+        "unheard": Recipe(talkers.unheard, ("flows",)),
+        "entities": Recipe(entity_loads, ("flows",)),
+        "findings": Recipe(findings, ("quarters", "ways", "unheard")),
+        "processes": Recipe(partial(capacity.processes, costs=costs), ("load",)),
+        "advice": Recipe(partial(capacity.advice, costs=costs), ("processes",)),
     }
 
 
-def summary(found: Survey, results: Results) -> dict[str, Any]:
+def _alike(rows: DataFrame) -> DataFrame:
+    """Return a rollup as a table: none of its rows is of two hours."""
+    return rows
+
+
+def chosen(recipes: dict[str, Recipe], tables: Iterable[str]) -> dict[str, Recipe]:
+    """Return the recipes of these tables and of those they are made from, in order; without a table all of them.
+
+    Raises ``PipelineError`` for a table that does not exist.
+    """
+    wanted = set(tables) or set(recipes)
+    if strange := sorted(wanted - recipes.keys()):
+        raise PipelineError(f"there is no table {strange[0] or repr('')}; the tables are {', '.join(recipes)}")
+    for name in reversed(recipes):
+        if name in wanted:
+            wanted.update(recipes[name].tables)
+    return {name: recipe for name, recipe in recipes.items() if name in wanted}
+
+
+def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
     """Return what the run read and left out, and totals that other tools can compare."""
-    totals = results.read("traffic").selectExpr(
-        "coalesce(sum(records), 0)", "coalesce(sum(messages), 0)", "coalesce(sum(bytes), 0)",
-        "cast(min(minute) as string)", "cast(max(minute) as string)",
+    totals = hours.read(TOTALS).agg(
+        *(f.coalesce(f.sum(name), f.lit(0)) for name in ("records", "messages", "bytes")),
+        f.min("minute").cast("string"), f.max("minute").cast("string"),
     ).collect()[0]  # fmt: skip
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -86,6 +127,8 @@ def summary(found: Survey, results: Results) -> dict[str, Any]:
         "copies": len(found.copies),
         "compacted": found.compacted,
         "skipped": [str(one) for one in found.skipped],
+        "hours": len(hours.wanted),
+        "computed": len(hours.computed),
         "records": totals[0],
         "messages": totals[1],
         "bytes": totals[2],

@@ -133,9 +133,15 @@ FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", hel
 @click.option("--output", required=True, metavar="DIR", help="Directory for the tables.")
 @_option("--worker-us", default=1.6, type=_Number(0), help="CPU µs of a message in a worker, by make bench.")
 @_option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a message in the core.")
+@click.option("--since", metavar="TIME", help="The first hour of UTC, YYYY-MM-DD or YYYY-MM-DDTHH.")
+@click.option("--until", metavar="TIME", help="The hour before which the results end.")
+@click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
 @_on_spark
 def run() -> None:
-    """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs."""
+    """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs.
+
+    Hours of which the last run into --output read the same records are not computed again.
+    """
 
 
 @pipeline.command(short_help="Keep the traffic matrix of a growing log.")

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pipeline import batch
 from pipeline import stream as streaming
 from pipeline.flow_log.holding import held, places_for
+from pipeline.flow_log.hours import Period
 from pipeline.output.directory import RESULTS, STREAM, claimed
 from pipeline.output.generations import read
 from pipeline.output.parts import prepare
@@ -21,21 +22,33 @@ from pipeline.tables.capacity import Costs
 Start = Callable[[], AbstractContextManager[SparkSession]]
 
 
-def run(start: Start, source: str, output: str, worker_us: float, core_us: float) -> None:
-    """Compute every table of the log ``source`` into ``output``."""
+def run(
+    start: Start,
+    source: str,
+    output: str,
+    since: str | None,
+    until: str | None,
+    tables: tuple[str, ...],
+    **costs_us: float,
+) -> None:
+    """Compute tables of the log ``source`` into ``output``; ``costs_us`` are those of `Costs`."""
+    names = tuple(name.strip() for one in tables for name in one.split(","))
+    choice, costs = batch.Choice(Period.of(since, until), names), Costs(**costs_us)
+    batch.chosen(batch.recipes_of(costs), names)  # refuses an unknown one before Spark starts
     with held(source) as (found, kept), claimed(output, RESULTS, source) as place:
         for one in found.skipped:
             click.echo(str(one), err=True)
         with start() as spark:
-            places, costs = places_for(spark, kept), Costs(worker_us, core_us)
+            places = places_for(spark, kept)
             try:
-                made = batch.run(spark, found, place, costs, lambda name: click.echo(f"  {name}"), places)
+                made = batch.run(spark, found, place, costs, lambda name: click.echo(f"  {name}"), places, choice)
             except Exception as error:
                 raise kept.failed(found, error) from error
         said = made.generation.summary()
     click.echo(
         f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages; "
-        f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies"
+        f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies; "
+        f"{said['computed']} of {said['hours']} hours computed"
     )
 
 

@@ -18,9 +18,10 @@ from pyspark.sql import functions as f
 from pipeline.balance import balance
 from pipeline.errors import PipelineError
 from pipeline.flow_log.records import require
+from pipeline.tables.measures import hour
 
 NEEDS: Final = (
-    "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",
+    "ts", "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",
     "msg_id_hash", "message_number",
 )  # fmt: skip
 # Messages of route tables that left the network for an endpoint.
@@ -83,18 +84,24 @@ def entity_loads(flows: DataFrame) -> DataFrame:
 
 
 def endpoint_sets(log: DataFrame) -> DataFrame:
-    """Return one row for each message type and set of endpoints that received copies of the same message.
+    """Return one row for each hour, message type and set of endpoints that received copies of the same message.
 
-    Endpoints that never received the same message are members of one group; see `groups_of`.
+    Endpoints that never received the same message are members of one group; see `groups_of`. All copies came to the
+    router at one time, so they are of one hour; so are those in a log without message numbers, by what counts here.
     """
     rows = require(log, NEEDS, "the plan").where(_LEFT)
-    typed = rows.select("*", f.col("peer_container").alias("endpoint"))
+    typed = rows.select("*", hour(), f.col("peer_container").alias("endpoint"))
     in_router = f.when(f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number"))
     by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # in a log without message numbers
     copies = typed.groupBy(
-        "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
+        "began", "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
     ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
-    return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
+    return copies.groupBy("began", "mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
+
+
+def endpoints(hours: DataFrame) -> DataFrame:
+    """Return the sets of endpoints of hours, added up over all time."""
+    return hours.groupBy("mtype", "sub_id", "endpoints").agg(f.sum("messages").alias("messages"))
 
 
 def make_plan(loads: Iterable[Row], sets: Iterable[Row], wishes: Wishes) -> Plan:

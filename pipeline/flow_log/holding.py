@@ -1,8 +1,8 @@
 """The log as it was at the start: its files are kept open, so Spark can still read those that retention deletes.
 
-A run reads the log eight times within minutes, and the router deletes its oldest files meanwhile. An open file exists
-until it is closed, and Spark on the same machine reads it as /proc/PID/fd/NUMBER. Spark elsewhere, or with a log that
-has a URL, reads files by their names, and a deleted file ends the run.
+A run reads hours of the log several times within minutes, and the router deletes its oldest files meanwhile. An open
+file exists until it is closed, and Spark on the same machine reads it as /proc/PID/fd/NUMBER. Spark elsewhere, or with
+a log that has a URL, reads files by their names, and a deleted file ends the run.
 """
 
 import fcntl

@@ -10,11 +10,12 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +32,12 @@ SCHEMA_KEY: Final = b"routerd.flow.schema"
 SCHEMA: Final = re.compile(r"routerd\.flow\.v(\d{1,6})")
 NEWEST: Final = int(VERSION.rpartition(".v")[2])  # each version only adds columns, so all earlier ones are read
 RANGES: Final = 1 << 16  # kept of a worker in a file
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
 GONE: Final = "it was deleted after the directory was listed"
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 class Writer(NamedTuple):
@@ -52,13 +58,17 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log; ``dropped`` has by boot_id how many records had no room since the core started."""
+    """A file of the log; ``dropped`` has by boot_id how many records had no room since the core started.
+
+    ``times`` are the first and last ``ts``, in µs since 1970, if its footer says so.
+    """
 
     path: str
     rows: int
     spans: tuple[Span, ...]
     router: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
+    times: tuple[int, int] | None = None
 
     @property
     def numbers(self) -> int:
@@ -86,6 +96,7 @@ class Skipped:
 class Survey:
     """A log: the records of ``clean`` files are nowhere else, ``tangled`` files share some with others."""
 
+    directory: str = ""
     clean: list[LogFile] = field(default_factory=list)
     tangled: list[LogFile] = field(default_factory=list)
     copies: list[LogFile] = field(default_factory=list)  # files with all of their records in others
@@ -131,7 +142,7 @@ def survey(directory: str) -> Survey:
     Raises ``PipelineError`` without such a directory, and for a file that must not be read or has a later version.
     """
     files, root = file_system(directory)
-    found = Survey()
+    found = Survey(directory)
     paths = _paths(files, root, directory)
     left, found.replaced = _without_compacted(files, root, paths)
     found.compacted = len(found.replaced.intersection(paths))
@@ -146,8 +157,7 @@ def survey(directory: str) -> Survey:
 
 def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey) -> None:
     """Untangle the files that were read, after all numbers of the vague ones are known."""
-    with ThreadPoolExecutor(READERS) as pool:
-        exact = dict(zip((one.path for one in vague), pool.map(partial(_exactly, files), vague), strict=True))
+    exact = dict(zip((one.path for one in vague), at_once(partial(_exactly, files), vague), strict=True))
     into.skipped += [one for one in exact.values() if isinstance(one, Skipped)]
     read[:] = [one for file in read if isinstance(one := exact.get(file.path, file), LogFile)]
     untangle(read, into)
@@ -235,8 +245,13 @@ def _hidden(name: str) -> bool:
 
 
 def _looks(files: Any, paths: list[str]) -> list[LogFile | Skipped]:
+    return at_once(partial(_look, files), paths)
+
+
+def at_once(function: Callable[[Given], Found], things: Iterable[Given]) -> list[Found]:
+    """Return what a function that mostly waits for files returns for each thing."""
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(lambda path: _look(files, path), paths))
+        return list(pool.map(function, things))
 
 
 def _look(files: Any, path: str) -> LogFile | Skipped:
@@ -259,7 +274,7 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     missing = {column.name for column in COLUMNS if not column.nullable}.difference(names)
     if missing:
         return Skipped(path, f"it lacks the columns {', '.join(sorted(missing))}")
-    return _described(path, footer.num_rows, metadata)
+    return _described(path, footer, metadata)
 
 
 def _strange(path: str, name: str) -> str:
@@ -277,7 +292,7 @@ def _strange(path: str, name: str) -> str:
     return ""
 
 
-def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | Skipped:
+def _described(path: str, footer: Any, metadata: dict[bytes, bytes]) -> LogFile | Skipped:
     try:
         router = metadata[b"routerd.flow.router"].decode()
         lives = json.loads(metadata.get(b"routerd.flow.lives", b"null"))
@@ -292,7 +307,19 @@ def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | 
         dropped = {boot: int(life["dropped"]) for boot, life in lives.items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
-    return LogFile(path, rows, spans, router, dropped)
+    return LogFile(path, footer.num_rows, spans, router, dropped, _times(footer))
+
+
+def _times(footer: Any) -> tuple[int, int] | None:
+    """Return the first and last ``ts`` of a file, if each of its row groups has statistics."""
+    place = footer.schema.names.index("ts")
+    groups = (footer.row_group(at).column(place).statistics for at in range(footer.num_row_groups))
+    edges = [(one.min, one.max) if one is not None and one.has_min_max else None for one in groups]
+    known = [one for one in edges if one is not None]
+    if not known or len(known) < len(edges):
+        return None
+    first, last = min(one for one, _ in known), max(one for _, one in known)
+    return (first - EPOCH) // MICROSECOND, (last - EPOCH) // MICROSECOND
 
 
 def _life(metadata: dict[bytes, bytes]) -> dict[str, Any]:

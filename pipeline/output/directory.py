@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,9 +27,9 @@ from pipeline.files import file_system
 from shm.contract.flow_log.schema import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # ends the names of what we make
-_FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"
+FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"
 # What Spark puts into a table, finished or not; directories end in a slash.
-TABLE: Final = rf"_temporary/(?:[\w-]+/)*(?:{_FILE})?|{_FILE}"
+TABLE: Final = rf"_temporary/(?:[\w-]+/)*(?:{FILE})?|{FILE}"
 
 
 class Kind(NamedTuple):
@@ -109,11 +109,11 @@ class Output:
         if not self.strangers(path, holds):
             self.files.delete_dir(path)
 
-    def sweep(self, pattern: str, holds: str = "", *, keep: str = "") -> None:
+    def sweep(self, pattern: str, holds: str = "", *, keep: Collection[str] = ()) -> None:
         """Remove the entries of ours whose names match: directories, if ``holds`` says what they hold, or else files
         and links."""
         for name, kind in self.entries().items():
-            if name == keep or not re.fullmatch(pattern, name) or not self._gave(name):
+            if name in keep or not re.fullmatch(pattern, name) or not self._gave(name):
                 continue
             if kind == fs.FileType.Directory:
                 if holds:

@@ -1,14 +1,16 @@
 """The results of runs in a directory of ours: each run has its own, and one name leads to the last.
 
-    run-ID/            the tables of one run, and its summary.json
+    run-ID/            the tables of one run, its summary.json, and what it knows of hours (`pipeline.output.rollups`)
+    rollup-ID/         what it computed of hours, for later runs
     current -> run-ID  the last run that ended well; on a file system with a URL a file with that name in it
     report.html, plan.rt   what was made from them
 
     (nothing) --begin--> run-ID is being made --publish--> current --next publish--> former --next begin-->
     removed; a failed run is removed at once, a killed one by the next begin
 
-Only directories called run-ID are removed, and .NAME-ID, an unfinished file, both with an ID that this output gave.
-A run into which somebody put something stays. A reader has the results of a run until the second run after it begins.
+Only directories called run-ID and rollup-ID are removed, and .NAME-ID, an unfinished file, all with an ID that this
+output gave. A run into which somebody put something stays. A reader has the results of a run until the second run after
+it begins.
 """
 
 import json
@@ -22,8 +24,10 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
+from pipeline.output import rollups
 from pipeline.output.columns import TABLES, VERSION
 from pipeline.output.directory import ID, RESULTS, TABLE, Output
+from pipeline.output.rollups import MANIFEST, ROLLUP, named
 
 SUMMARY: Final = "summary.json"
 CURRENT: Final = "current"
@@ -31,7 +35,7 @@ REPORT: Final = "report.html"
 PLAN: Final = "plan.rt"
 RUN: Final = f"run-{ID}"
 HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # an unfinished file
-HOLDS: Final = rf"summary\.json|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
+HOLDS: Final = rf"summary\.json|{re.escape(MANIFEST)}|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
 # By these words we recognise a file of ours before we replace it.
 SIGNS: Final = {REPORT: '<meta name="generator" content="routerd pipeline">', PLAN: "newrt|start|plan-"}
 AGAIN: Final = "`routerd pipeline run` makes them there"
@@ -40,23 +44,32 @@ AGAIN: Final = "`routerd pipeline run` makes them there"
 class Generation:
     """The results of one run."""
 
-    def __init__(self, output: Output, name: str) -> None:
+    def __init__(self, output: Output, name: str, former: str = "") -> None:
         self.output = output
         self.name = name
+        self.former = former  # the last run that ended well when this one began
         self.root = output.path(name)
+        self.rollup = f"rollup-{name[-32:]}"  # its ID shows that this output gave it
 
     def table(self, name: str) -> str:
         """Return the path of a table, as Spark wants it."""
         return self.output.url(f"{self.root}/{name}")
 
-    def publish(self, said: dict[str, Any]) -> None:
-        """Let readers have this run in place of the former one; ``said`` goes into its summary."""
+    def publish(self, said: dict[str, Any], hours: str = "") -> None:
+        """Let readers have this run in place of the former one.
+
+        ``said`` goes into its summary, and ``hours`` is the manifest for the next run, if there is one.
+        """
         files = self.output.files
         tables = [name for name, kind in self.output.entries(self.root).items() if kind == fs.FileType.Directory]
         said = {"schema": VERSION, **said, "tables": {name: self._parts(name) for name in sorted(tables)}}
         with files.open_output_stream(f"{self.root}/{SUMMARY}") as stream:
             stream.write((json.dumps(said, indent=1) + "\n").encode())
+        if hours:
+            with files.open_output_stream(f"{self.root}/{MANIFEST}") as stream:
+                stream.write(hours.encode())
         if self.output.local:
+            _settle(Path(self.output.path(self.rollup)))
             _settle(Path(self.root))
             _pointed(self.output)  # refuses what somebody may have put there meanwhile
             fresh = self.output.path(self.output.fresh(f".{CURRENT}"))
@@ -123,6 +136,7 @@ class Generation:
         with suppress(OSError, PipelineError):
             if _pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
                 self.output.remove(self.root, HOLDS)
+                self.output.remove(self.output.path(self.rollup), rollups.HOLDS)
 
     def _parts(self, table: str) -> list[str]:
         """Return the names of a table's files, which are unique among runs."""
@@ -137,14 +151,15 @@ class Generation:
 
 
 def begin(output: Output) -> Generation:
-    """Make a place for the results of a run in a claimed output; remove all runs but the last one.
+    """Make a place for the results of a run in a claimed output; remove all runs but the last, and unused rollups.
 
     Raises ``PipelineError`` if `current` is not ours, or the directory cannot be written to.
     """
     pointed = _pointed(output)
-    fresh = Generation(output, output.fresh("run"))
+    fresh = Generation(output, output.fresh("run"), pointed)
     try:
-        output.sweep(RUN, HOLDS, keep=pointed)
+        output.sweep(RUN, HOLDS, keep=(pointed,))
+        output.sweep(ROLLUP, rollups.HOLDS, keep=named(output, pointed))
         output.sweep(HALF)
         output.files.create_dir(fresh.root, recursive=True)
     except OSError as error:

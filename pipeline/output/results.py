@@ -2,6 +2,7 @@
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
@@ -32,7 +33,7 @@ class Results:
             table = reader.parquet(self.generation.table(name))
         except AnalysisException as error:
             raise PipelineError(
-                f"{self.generation.root} has no table {name}: `routerd pipeline run` makes it anew"
+                f"{self.generation.root} has no table {name}: `routerd pipeline run` without `--tables` makes it"
             ) from error
         if why := differs(name, types_of(table)):
             raise PipelineError(
@@ -40,6 +41,12 @@ class Results:
                 "`routerd pipeline run` makes it anew"
             )
         return table
+
+
+def write_rollup(rows: DataFrame, time: str, directory: str) -> None:
+    """Write the rows of each hour, by their column ``time``, as a partition of a new directory."""
+    named = rows.withColumn("date", f.date_format(time, "yyyy-MM-dd")).withColumn("hour", f.date_format(time, "HH"))
+    named.write.partitionBy("date", "hour").parquet(directory)
 
 
 def types_of(table: DataFrame) -> dict[str, str]:

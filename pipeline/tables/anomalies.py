@@ -106,8 +106,8 @@ def error_bursts(quarters: DataFrame, limits: Limits) -> DataFrame:
         .agg(
             f.sum("n").alias("n"),
             (f.sum("failed") / f.sum("messages")).alias("value"),
-            f.max_by("error", "failed").alias("error"),
-            f.max_by("router_id", "failed").alias("router_id"),
+            f.max_by("error", f.struct("failed", "error")).alias("error"),
+            f.max_by("router_id", f.struct("failed", "router_id")).alias("router_id"),
         )
     )
     usual = f.percentile_approx("value", 0.5).over(Window.partitionBy("address", "mtype"))
@@ -159,7 +159,7 @@ def _joined(found: DataFrame) -> DataFrame:
         f.min("quarter").alias("first"),
         (f.max("quarter") + f.expr(f"interval {QUARTER_S} seconds")).alias("last"),
         f.sum("n").alias("n"),
-        f.max_by("usual", "value").alias("usual"),  # belongs to the worst value
+        f.max_by("usual", f.struct("value", "usual")).alias("usual"),  # belongs to the worst value
         f.max("value").alias("value"),
     )
     return joined.withColumn("evidence", _evidence()).select(*COLUMNS)

@@ -27,18 +27,22 @@ class Costs:
     busy_core: float = 0.3
 
 
-def load(log: DataFrame, costs: Costs) -> DataFrame:
-    """Return one row for each minute and process: messages, bytes, and the share of a CPU that they cost.
+def minutes(log: DataFrame) -> DataFrame:
+    """Return one row for each minute, router and worker: records, messages and bytes."""
+    return (
+        require(log, NEEDS, "capacity")
+        .groupBy(beginning(60).alias("minute"), "router_id", "worker_id")
+        .agg(f.count("*").alias("records"), messages(), octets())
+    )
+
+
+def load(workers: DataFrame, costs: Costs) -> DataFrame:
+    """Return one row for each minute and process, from `minutes`: messages, bytes, and the share of a CPU they cost.
 
     ``worker_id`` -1 is the core. The cost at the sending worker counts for the receiving worker.
     """
-    minutes = (
-        require(log, NEEDS, "capacity")
-        .groupBy(beginning(60).alias("minute"), "router_id", "worker_id")
-        .agg(messages(), octets())
-    )
     core = f.lit(-1).cast("smallint")  # every message passes the core
-    shares = minutes.withColumn("worker_id", f.explode(f.array("worker_id", core)))
+    shares = workers.withColumn("worker_id", f.explode(f.array("worker_id", core)))
     spent = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
     by_core = f.col("messages") * (costs.core_us * 1e3)
     return (
@@ -66,7 +70,7 @@ def processes(minutes: DataFrame, costs: Costs) -> DataFrame:
         f.sum("bytes").alias("bytes"),
         f.avg("load").alias("load_mean"),
         f.percentile_approx("load", 0.99, 10000).alias("load_peak"),
-        f.max_by("minute", "load").alias("busiest"),
+        f.max_by("minute", f.struct("load", "minute")).alias("busiest"),
     )
     left = f.greatest(f.lit(0.0), costs.full - f.col("latest")) / f.col("growth")
     return whole.join(trend, [*place]).select(

@@ -1,6 +1,6 @@
-"""Flows: the records of the log added up over all time. Every table without times of day is made from them.
+"""Flows: the records of the log added up. Every table without times of day is made from them.
 
-A log has as many records as messages, but few flows, so a run reads the log once for all of those tables.
+A log has as many records as messages, but few flows, so a run reads each hour once for all of those tables.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import messages, octets, weight
+from pipeline.tables.measures import hour, messages, octets, weight
 
 KEY: Final = (
     "router_id", "boot_id", "ingress_conn_id", "ingress_kind", "egress_conn_id", "egress_kind",
@@ -22,8 +22,8 @@ INNER: Final = "inter_router"
 NOBODY: Final = "undeliverable"
 
 
-def flows(log: DataFrame) -> DataFrame:
-    """Return one row for each incoming and outgoing connection, path, address or message type, and managed entity.
+def hourly(log: DataFrame) -> DataFrame:
+    """Return one row for each hour, both connections, path, address or message type, and managed entity.
 
     ``passed`` counts messages that a receiver got whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest
     weight of a record. ``nobody`` is true if a message found no receiver.
@@ -32,7 +32,7 @@ def flows(log: DataFrame) -> DataFrame:
     size = f.col("size_bytes") * f.col("sample_weight")
     return (
         require(log, NEEDS, "flows")
-        .groupBy(*KEY)
+        .groupBy(hour(), *KEY)
         .agg(
             messages(),
             octets(),
@@ -44,6 +44,16 @@ def flows(log: DataFrame) -> DataFrame:
             f.max(f.col("outcome") == NOBODY).alias("nobody"),
             f.max("by_meid").alias("by_meid"),
         )
+    )
+
+
+def flows(hours: DataFrame) -> DataFrame:
+    """Return the flows of hours, added up over all time."""
+    return hours.groupBy(*KEY).agg(
+        *(f.sum(name).alias(name) for name in ("messages", "bytes", "passed", "passed_bytes")),
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+        *(f.max(name).alias(name) for name in ("heaviest", "nobody", "by_meid")),
     )
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from shm.contract.flow_log.schema import OUTCOMES
 
 PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999}  # per mille
+HOUR_S: Final = 3600
 BUCKETS: Final = 16  # in a power of two; a bucket is 4.4 % wide
 
 
@@ -39,6 +40,11 @@ def beginning(seconds: int) -> Column:
     """
     micros = f.unix_micros("ts")
     return f.timestamp_micros(micros - f.pmod(micros, f.lit(seconds * 1_000_000)))
+
+
+def hour() -> Column:
+    """Return when the hour began in which a record is, as ``began``: rollups are made by it."""
+    return beginning(HOUR_S).alias("began")
 
 
 def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:

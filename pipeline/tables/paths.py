@@ -1,5 +1,10 @@
 """Paths through the network: hops and their latency, detours, pairs with different paths back, loops.
 
+Records with the same ``msg_id_hash`` are of one message if they came within one hour, by the clocks of their routers.
+Around the end of an hour two records of which each lacks its counterpart are of one message, too, if one came up to
+``EDGE_S`` seconds before it and the other up to so many after it. So each hour is computed by itself (`passages`,
+`trips`), and hours add up to the same as if all were computed at once.
+
 The clocks of two routers differ. The time from one to the other seems longer by the difference, the time back shorter.
 The clocks therefore differ by half of the difference between the quickest messages of the two directions.
 """
@@ -11,12 +16,13 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.flows import INNER, added, outer
-from pipeline.tables.measures import merged, origin, placed, ranked, weight
+from pipeline.tables.measures import HOUR_S, hour, merged, origin, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",
     "n_deliveries", "sample_weight", "latency_ns",
 )  # fmt: skip
+EDGE_S: Final = 600
 
 
 def _followed(log: DataFrame) -> DataFrame:
@@ -26,6 +32,7 @@ def _followed(log: DataFrame) -> DataFrame:
         require(log, NEEDS, "paths")
         .where("path is not null and msg_id_hash is not null")
         .select(
+            hour(),
             "msg_id_hash",
             "message_number",
             "path",
@@ -39,23 +46,18 @@ def _followed(log: DataFrame) -> DataFrame:
     )
 
 
-def links(flows: DataFrame, log: DataFrame) -> DataFrame:
-    """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
-
-    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles. Records are joined
-    by message: those without ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
-    """
-    counts = (
-        flows.where("egress_kind = 'inter_router' and path is not null and passed > 0")
-        .groupBy("router_id", f.col("peer_container").alias("onward"))
-        .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
-    )
-    return counts.join(_transit(log), ["router_id", "onward"], "left")
+def _edge(at_ns: str) -> Column:
+    """Return the end of an hour to which a time is near; null for other times. ``began`` is the hour of the time."""
+    end = f.col("began") + f.expr(f"interval {HOUR_S} seconds")
+    into = f.col(at_ns) - f.unix_micros("began") * 1000
+    return f.when(into < EDGE_S * 10**9, f.col("began")).when(into >= (HOUR_S - EDGE_S) * 10**9, end)
 
 
-def _transit(log: DataFrame) -> DataFrame:
-    """Return the least time and percentiles of each pair of neighbours, by both clocks.
+def passages(log: DataFrame) -> DataFrame:
+    """Return by hour how long messages took from a router to the next, with equal times as one row.
 
+    A row has the ``pair`` of routers, the time between the two by both clocks (``transit``) and its ``weight``, or else
+    it is a message near the end of an hour (``edge``) at one of the two, which `links` looks for at the other one.
     The records of both ends of a link share the message, and the path of the second end. A record in the middle of a
     path is of both ends. Copies of one message to several receivers came over the link once.
     """
@@ -67,8 +69,10 @@ def _transit(log: DataFrame) -> DataFrame:
         followed.select("*", f.explode(f.array(f.lit(0), f.lit(1))).alias("side"))
         .where(f.when(at_end, came).otherwise(sent))
         .select(
+            "began",
             "msg_id_hash",
             f.when(at_end, f.col("path")).otherwise(f.concat("path", f.lit(">"), "peer_container")).alias("way"),
+            "began_ns",
             f.when(~at_end, f.col("weight")).alias("weight"),
             f.when(~at_end, f.col("ended_ns")).alias("sent_ns"),
             f.when(at_end, f.col("began_ns")).alias("came_ns"),
@@ -76,22 +80,77 @@ def _transit(log: DataFrame) -> DataFrame:
             f.when(at_end, f.col("message_number")).alias("came_number"),
         )
     )
+    both = f.col("sent_ns").isNotNull() & f.col("came_ns").isNotNull()
     passed = (
         seen.repartition("msg_id_hash", "way")  # before it hardly two records of a group are in one partition
-        .groupBy("msg_id_hash", "way")
+        .groupBy("began", "msg_id_hash", "way")
         .agg(
             f.min("sent_ns").alias("sent_ns"),
             f.min("came_ns").alias("came_ns"),
+            f.min("began_ns").alias("at_ns"),
             f.max("weight").alias("weight"),
             _alike("sent_number").alias("sent_alone"),
             _alike("came_number").alias("came_alone"),
         )
-        .where("sent_ns is not null and came_ns is not null and sent_alone and came_alone")
-        .select("way", (f.col("came_ns") - f.col("sent_ns")).alias("transit"), "weight")
+        .where("sent_alone and came_alone")
     )
-    times = passed.select(f.substring_index("way", ">", -2).alias("pair"), "transit", "weight")
+    return _hourly(passed, both, _between(), "transit", "at_ns", ("msg_id_hash", "way", "sent_ns", "came_ns"))
+
+
+def _between() -> tuple[Column, Column]:
+    """Return the two routers of the end of a way, and how long a message took between them."""
+    return f.substring_index("way", ">", -2).alias("pair"), f.col("came_ns") - f.col("sent_ns")
+
+
+def _hourly(
+    rows: DataFrame, both: Column, told: tuple[Column, Column], name: str, at_ns: str, half: tuple[str, ...]
+) -> DataFrame:
+    """Return rows that have both ends as values (``told``, called ``name``) and weights, and others near an ``edge``
+    with what is known of them (``half``), each once."""
+    group, value = told
+    near = rows.select(
+        "began",
+        group,
+        f.when(both, value).alias(name),
+        f.when(~both, _edge(at_ns)).alias("edge"),
+        *(f.when(~both, f.col(one)).alias(one) for one in half),
+        "weight",
+    ).where(f.col(name).isNotNull() | f.col("edge").isNotNull())
+    key = [column for column in near.columns if column != "weight"]
+    return near.repartition("began").groupBy(*key).agg(f.sum("weight").alias("weight"))
+
+
+def links(flows: DataFrame, hours: DataFrame) -> DataFrame:
+    """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
+
+    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, from `passages`.
+    Records without ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
+    """
+    counts = (
+        flows.where("egress_kind = 'inter_router' and path is not null and passed > 0")
+        .groupBy("router_id", f.col("peer_container").alias("onward"))
+        .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
+    )
+    return counts.join(_transit(hours), ["router_id", "onward"], "left")
+
+
+def transits(hours: DataFrame) -> DataFrame:
+    """Return the times between two routers with their weights from `passages`, also those over the end of an hour."""
+    pair, transit = _between()
+    over = (
+        hours.where("edge is not null")
+        .groupBy("edge", "msg_id_hash", "way")
+        .agg(*(f.min(name).alias(name) for name in ("sent_ns", "came_ns", "weight")))
+        .where("sent_ns is not null and came_ns is not null")
+        .select(pair, transit.alias("transit"), "weight")
+    )
+    return hours.where("edge is null").select("pair", "transit", "weight").unionByName(over)
+
+
+def _transit(hours: DataFrame) -> DataFrame:
+    """Return the least time and percentiles of each pair of neighbours, by both clocks."""
     found = (
-        placed(merged(times, ["pair"], "transit"), ["pair"], "transit")
+        placed(merged(transits(hours), ["pair"], "transit"), ["pair"], "transit")
         .groupBy("pair")
         .agg(f.min("transit").alias("least_ns"), *ranked("transit", ("p50", "p99")))
     )
@@ -184,28 +243,53 @@ def ways(ended: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
-    """Return one row for each path: the corrected time of messages from entering the network to leaving it.
+def trips(log: DataFrame) -> DataFrame:
+    """Return by hour how long messages took from entering the network to leaving it, with equal times as one row.
 
-    ``pairs`` is the result of `hops`. The times of a path with a link over which nothing came back are not corrected,
-    and its ``clock_ns`` is null.
+    A row has the ``path``, the time (``took``) by the clocks of its ends and its ``weight``, or else it is a message
+    near the end of an hour (``edge``) that entered or left, which `journeys` looks for in the other hour.
     """
     known = _followed(log).where("ended_ns is not null")
-    began = (
+    entered = (
         known.where("path = router_id and inner")  # first records of messages that other routers forward
-        .groupBy("msg_id_hash", f.col("router_id").alias("origin"))
+        .groupBy("began", "msg_id_hash", f.col("router_id").alias("origin"))
         .agg(f.min("began_ns").alias("start_ns"), _alike("message_number").alias("alone"))
-        .where("alone")
     )
-    times = (
-        known.where("path <> router_id and (inner is null or not inner)")
-        .select("msg_id_hash", origin().alias("origin"), "path", "ended_ns", "weight")
-        .join(began, ["msg_id_hash", "origin"])
-        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), "weight")
+    left = known.where("path <> router_id and (inner is null or not inner)").select(
+        "began", "msg_id_hash", origin().alias("origin"), "path", "began_ns", "ended_ns", "weight"
     )
-    shown = ("p50", "p90", "p99")
+    joined = (
+        left.join(entered, ["began", "msg_id_hash", "origin"], "full")
+        .where("alone is null or alone")
+        .withColumn("at_ns", f.coalesce("began_ns", "start_ns"))
+    )
+    both = f.col("ended_ns").isNotNull() & f.col("start_ns").isNotNull()
+    told = f.col("path"), f.col("ended_ns") - f.col("start_ns")
+    return _hourly(joined, both, told, "took", "at_ns", ("msg_id_hash", "origin", "start_ns", "ended_ns"))
+
+
+def journeys(pairs: DataFrame, hours: DataFrame) -> DataFrame:
+    """Return one row for each path: the corrected time of messages from entering the network to leaving it.
+
+    ``pairs`` is the result of `hops`, ``hours`` that of `trips`. The times of a path with a link over which nothing
+    came back are not corrected, and its ``clock_ns`` is null.
+    """
+    times, shown = whole_trips(hours), ("p50", "p90", "p99")
     found = placed(merged(times, ["path"], "took"), ["path"], "took").groupBy("path").agg(*ranked("took", shown))
     return _set_right(found, pairs, [f"took_{one}" for one in shown])
+
+
+def whole_trips(hours: DataFrame) -> DataFrame:
+    """Return the times through the network with their weights from `trips`, also those over the end of an hour."""
+    half = hours.where("edge is not null")
+    entered = half.where("start_ns is not null").select("edge", "msg_id_hash", "origin", "start_ns")
+    over = (
+        half.where("ended_ns is not null")
+        .drop("start_ns")
+        .join(entered, ["edge", "msg_id_hash", "origin"])
+        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), "weight")
+    )
+    return hours.where("edge is null").select("path", "took", "weight").unionByName(over)
 
 
 def _set_right(found: DataFrame, pairs: DataFrame, times: list[str]) -> DataFrame:

@@ -13,10 +13,12 @@ from pipeline import batch
 from pipeline.errors import PipelineError
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import FAULTS
+from pipeline.hourly import ROLLUPS, VERSION
 from pipeline.output import generations
 from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.generations import current
 from pipeline.output.results import Results
+from pipeline.output.rollups import Rollups
 from pipeline.plan import Wishes
 from pipeline.tables import capacity
 from pipeline.tables.anomalies import Limits, latency_shifts
@@ -30,8 +32,12 @@ SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
 
 def test_all_tables_of_a_run_are_known() -> None:
     """A run leaves no table behind that nothing removes."""
-    anything: Any = None
-    assert sorted(generations.TABLES) == sorted(batch.tables(anything, anything, anything))
+    recipes = batch.recipes_of(Costs())
+    assert sorted(generations.TABLES) == sorted(recipes)
+    made: set[str] = set()
+    for name, recipe in recipes.items():
+        assert made.issuperset(recipe.tables)  # they come first
+        made.add(name)
 
 
 def test_the_traffic_matrix_is_that_of_plain_python(results: Results, flows: Path) -> None:
@@ -204,29 +210,42 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-# By table: how often the log is read, and shuffles: by the key of each grouping and window, and for joins.
+# How often a rollup reads the log and a table reads rollups, and shuffles: by the key of each grouping and window, and
+# for joins.
 READS_AND_SHUFFLES = {
-    "flows": (1, 1), "traffic": (1, 1), "quarters": (1, 1), "load": (1, 2), "endpoints": (1, 2),
-    "links": (1, 4), "hops": (0, 0), "journeys": (2, 3), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 4),
+    "rollup minutes": (1, 1), "rollup flows": (1, 1), "rollup traffic": (1, 1), "rollup quarters": (1, 1),
+    "rollup endpoints": (1, 2), "rollup passages": (1, 2), "rollup trips": (2, 3),
+    "flows": (1, 1), "traffic": (1, 0), "quarters": (1, 0), "load": (1, 1), "endpoints": (1, 1),
+    "links": (2, 4), "hops": (0, 0), "journeys": (3, 2), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 4),
     "conversations": (0, 1), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def tables(log: DataFrame, results: Results) -> dict[str, DataFrame]:
-    """How each table of a run is made."""
-    return {name: made() for name, made in batch.tables(log, results.read, Costs()).items()}
+def plans(spark: SparkSession, log: DataFrame, results: Results) -> dict[str, DataFrame]:
+    """How each rollup and each table of a run is made."""
+    made = results.generation
+    kept = Rollups(made.output, made.name, VERSION)
+
+    def rollup(name: str) -> DataFrame:
+        return spark.read.parquet(*kept.files(name, kept.hours))
+
+    rollups = {f"rollup {name}": rollup.make(log) for name, rollup in ROLLUPS.items()}
+    return rollups | {
+        name: recipe.make(*map(results.read, recipe.tables), *map(rollup, recipe.rollups))
+        for name, recipe in batch.recipes_of(Costs()).items()
+    }
 
 
 @pytest.mark.parametrize("name", READS_AND_SHUFFLES)
-def test_plans_have_no_more_than_they_need(tables: dict[str, DataFrame], name: str) -> None:
+def test_plans_have_no_more_than_they_need(plans: dict[str, DataFrame], name: str) -> None:
     """No Python evaluation, no cross join, no read of the log or shuffle but those counted, few columns.
 
     Nor lists of a group's records or a join in memory, for which a busy address, receiver or path has too many.
     """
-    assert tables.keys() == READS_AND_SHUFFLES.keys()
-    plan = plan_of(tables[name])
+    assert plans.keys() == READS_AND_SHUFFLES.keys()
+    plan = plan_of(plans[name])
     for heavy in (
         "Python",
         "ArrowEval",

@@ -140,6 +140,26 @@ def test_an_output_of_somebody_else_is_refused_before_spark_starts(
         assert "out holds no results: `routerd pipeline run` makes them there" in done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--since", "soon"), "--since soon is neither a day, YYYY-MM-DD, nor an hour, YYYY-MM-DDTHH, of UTC"),
+        (("--since", "2026-01-06", "--until", "2026-01-05T23"), "--until 2026-01-05T23 is not after --since 2026-01-0"),
+        (("--tables", "traffic, waves"), "there is no table waves; the tables are flows, traffic,"),
+        (("--tables", ""), "there is no table ''; the tables are flows, traffic,"),
+    ],
+)
+def test_a_choice_of_nothing_is_refused_before_spark_starts(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    """Nothing is made, not even the output."""
+    monkeypatch.setattr("pipeline.session.session", None)
+    done = invoke("run", "--input", str(flows), "--output", str(tmp_path / "out"), *words)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert said in done.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
     """So is one that is too old."""
     words = [sys.executable, "-m", "pipeline", "run", "--input", str(flows), "--output", str(tmp_path / "out")]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
 from pipeline.plan import Wishes, endpoint_sets, entity_loads, make_plan, table_text
-from pipeline.tables.flows import flows as flows_of
+from pipeline.tables.flows import hourly
 from tests.support.clients.rmr import Application
 from tests.support.peer import ACCEPTED, Net
 from tests.support.running import Configuration, RunningRouter, until
@@ -95,7 +95,7 @@ def test_a_plan_moves_traffic(
 
     log = read_log(spark, survey(str(flows)))
     loads, sets = (
-        [row.asDict() for row in found.collect()] for found in (entity_loads(flows_of(log)), endpoint_sets(log))
+        [row.asDict() for row in found.collect()] for found in (entity_loads(hourly(log)), endpoint_sets(log))
     )
     plan = make_plan(loads, sets, Wishes())
     (moved,) = plan.moves

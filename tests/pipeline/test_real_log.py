@@ -14,7 +14,7 @@ from pipeline.output.directory import STREAM, claimed
 from pipeline.output.parts import Parts
 from pipeline.stream import Pace
 from pipeline.tables import paths, talkers
-from pipeline.tables.flows import flows
+from pipeline.tables.flows import hourly
 from pipeline.tables.traffic import traffic
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net
 from tests.support.routers.network import NetworkRouter
@@ -76,8 +76,8 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Counter[str],
         given = {name: sum(row[name] for row in left) for name in told}
         assert given == dict(told)
         assert sum(row["messages"] for row in left) == TOTAL
-    receivers = talkers.talkers(flows(log)).where("role = 'receiver' and address = 'closest/orders'").collect()
+    receivers = talkers.talkers(hourly(log)).where("role = 'receiver' and address = 'closest/orders'").collect()
     assert [row["messages"] for row in receivers] == [TOTAL]
-    (hop,) = paths.hops(paths.links(flows(log), log)).collect()
+    (hop,) = paths.hops(paths.links(hourly(log), paths.passages(log))).collect()
     assert (hop["messages"], hop["transit_n"]) == (TOTAL, TOTAL)
     log.unpersist()

@@ -5,8 +5,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pipeline.output.directory import RESULTS, Kind, Output, claimed
 from pipeline.output.generations import Generation, begin
+from pipeline.output.rollups import Rollups
 
 ID = "0123456789abcdef0123456789abcdef"
+HOUR = "2026-01-05T03"
 
 
 def tree(path: Path) -> dict[str, str]:
@@ -34,5 +36,17 @@ def make(output: Output, name: str, names: tuple[str, ...] = ("traffic", "links"
         (path / part(name)).write_text(name)
         (path / f".{part(name)}.crc").touch()
         (path / "_SUCCESS").touch()
-    made.publish({"made": name})
+    made.publish({"made": name}, hours(made, name))
     return made
+
+
+def hours(made: Generation, name: str) -> str:
+    """Stands for the rollups of a run: those of one hour, whose records are others each time."""
+    kept = Rollups(made.output, made.former, "rollups")
+    kept.keep({HOUR: name})
+    folder = Path(made.output.path(made.rollup), "traffic", "date=2026-01-05", "hour=03")
+    folder.mkdir(parents=True)
+    (folder / part(name)).write_text(name)
+    (folder / f".{part(name)}.crc").touch()
+    kept.add("traffic", [HOUR], made.rollup)
+    return kept.text({})

@@ -12,8 +12,9 @@ from pipeline.errors import PipelineError
 from pipeline.output import generations
 from pipeline.output.directory import RESULTS, STREAM, Kind, Output, claimed
 from pipeline.output.generations import begin, current, read
+from pipeline.output.rollups import Rollups
 from pipeline.scratch import MARKER, scratch
-from tests.support.beds.output import ID, claim, make, part, tree
+from tests.support.beds.output import HOUR, ID, claim, make, part, tree
 
 
 @pytest.fixture
@@ -115,6 +116,7 @@ def test_only_our_own_leftovers_go(tmp_path: Path, log: Path) -> None:
     for name in ("run-notes", f"run-{ID}0", ".git", f".report.html-{ID}x", "traffic", f".trash-{ID}"):
         (out / name).mkdir()
         (out / name / "x").write_text("precious")
+    (out / f"rollup-{ID}").mkdir()
     (out / ".hidden").write_text("precious")
     (out / f"run-{ID}").symlink_to(foreign)
     (out / f"{former.name}.bak").mkdir()
@@ -122,7 +124,7 @@ def test_only_our_own_leftovers_go(tmp_path: Path, log: Path) -> None:
     (out / output.fresh("run")).mkdir()
     (out / output.fresh(".report.html")).touch()
     (out / output.fresh(".current")).symlink_to("run-x")
-    gone = {name for name in kept if name.partition("/")[0] == former.name}
+    gone = {name for name in kept if name.partition("/")[0] in (former.name, former.rollup)}
     fresh = begin(output)
     Path(fresh.root).rmdir()
     assert tree(out) == {name: text for name, text in kept.items() if name not in gone}
@@ -231,23 +233,29 @@ def test_a_killed_run_leaves_the_former_results_whole(
         found = current(str(out))
         seen.add(made := found.summary()["made"])
         assert Path(found.root, "traffic", part(made)).read_text() == made
+        [rollup] = Rollups(found.output, found.name, "rollups").files("traffic", [HOUR])
+        assert Path(rollup).read_text() == made
         if not died:
             break
     assert 4 < at < 49
     assert seen == {"former", f"run {at}"}
     make(claim(out, log), "last")
     assert current(str(out)).summary()["made"] == "last"
-    assert len(list(out.glob("run-*"))) == 2
+    assert len(list(out.glob("run-*"))) == len(list(out.glob("rollup-*"))) == 2
     assert not list(out.glob(".*"))
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> None:
     """But one that readers have already stays."""
     output = claim(tmp_path / "out", log)
-    begin(output).remove()
+    failed = begin(output)
+    partition = Path(output.path(failed.rollup), "traffic", "_temporary", "0", "date=2026-01-05", "hour=03")
+    partition.mkdir(parents=True)
+    (partition / part("half")).touch()
+    failed.remove()
     made = make(output, "one")
     made.remove()
-    assert sorted(os.listdir(tmp_path / "out")) == ["_routerd_results", "current", made.name]
+    assert sorted(os.listdir(tmp_path / "out")) == ["_routerd_results", "current", made.rollup, made.name]
 
 
 def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> None:

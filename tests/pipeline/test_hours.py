@@ -1,0 +1,189 @@
+"""Runs that compute only what is new: the same tables as one run over everything, whatever came when."""
+
+import math
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import batch
+from pipeline.batch import Choice
+from pipeline.errors import PipelineError
+from pipeline.flow_log.hours import Period
+from pipeline.flow_log.records import FLOW
+from pipeline.flow_log.survey import survey
+from pipeline.generate.scenario import Scenario
+from pipeline.generate.write import generate
+from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.results import Results
+from pipeline.tables import paths
+from pipeline.tables.capacity import Costs
+from tests.support.beds.logs import Written, cut, file, written
+
+# Tables that are made from rollups; all others are made from these, as `test_what_is_known_is_not_computed_again` sees.
+MERGED = tuple(name for name, recipe in batch.recipes_of(Costs()).items() if recipe.rollups)
+Run = Callable[..., tuple[Results, list[str]]]
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Run:
+    """Makes a run over a log into an output, and says what it told."""
+
+    def made(log: Path, output: Path, choice: Choice | None = None) -> tuple[Results, list[str]]:
+        said: list[str] = []
+        with claimed(str(output), RESULTS, str(log)) as place:
+            return batch.run(spark, survey(str(log)), place, Costs(), said.append, None, choice), said
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    """The records of four routers within three hours, with clocks that are wrong by seconds."""
+    directory = tmp_path_factory.mktemp("split") / "log"
+    generate(Scenario(records=24_000, days=1, workers=1, clients=3, special=0.1), directory)
+    for folder in (directory / "raw").glob("date=*/hour=*"):
+        if folder.name not in ("hour=10", "hour=11", "hour=12"):
+            shutil.rmtree(folder)
+    return written(directory)
+
+
+@pytest.fixture(scope="module")
+def whole(writers: list[Written], tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Results:
+    """The tables of one run over all of it."""
+    directory = tmp_path_factory.mktemp("whole")
+    for one in writers:
+        file(one, one.records, directory / "log" / "raw" / f"{one.router}.parquet")
+    with claimed(str(directory / "out"), RESULTS, str(directory / "log")) as place:
+        return batch.run(spark, survey(str(directory / "log")), place, Costs(), lambda _: None)
+
+
+def rows(results: Results, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a table in an order of their own; sums of fractions differ in the last digit with their order."""
+    found = [tuple(map(_plain, row.values())) for row in results.read(name).toArrow().to_pylist()]
+    return sorted(found, key=repr)
+
+
+def _plain(value: Any) -> Any:
+    return value if not isinstance(value, float) or math.isnan(value) else float(f"{value:.9g}")
+
+
+@settings(
+    max_examples=1,  # it takes most of a minute; what hours hold has a test with many examples, without Spark
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.integers(0, 5000), min_size=2, max_size=5), st.randoms(use_true_random=False))
+def test_any_split_of_a_log_into_runs_gives_the_tables_of_one(
+    run: Run, whole: Results, writers: list[Written], tmp_path: Path, places: list[int], random: Any
+) -> None:
+    """Files cut anywhere, which come in any order, before any of two runs; the last one computes no other hours."""
+    shutil.rmtree(tmp_path / "log", ignore_errors=True)
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    (tmp_path / "log").mkdir()
+    files = [(one, records) for one in writers for records in cut(one, places)]
+    random.shuffle(files)
+    late = files[: 1 + len(files) // 4]
+    for part in (files[len(late) :], late):
+        for one, records in part:
+            first = records["seq"][0].as_py()
+            file(one, records, tmp_path / "log" / "raw" / f"{one.router}-all-{one.boot}-{first:06d}.parquet")
+        made, _ = run(tmp_path / "log", tmp_path / "out", Choice(tables=MERGED))
+    hours = {time.hour for _, records in late for time in records["ts"].to_pylist()}
+    assert made.generation.summary()["computed"] == len(hours)
+    for name in MERGED:
+        assert rows(made, name) == rows(whole, name), name
+
+
+def test_what_is_known_is_not_computed_again(run: Run, whole: Results, writers: list[Written], tmp_path: Path) -> None:
+    """By tables and periods: each run computes what it needs and none had; rollups that are gone are made again."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    for one in writers:
+        file(one, one.records, log / "raw" / f"{one.router}.parquet")
+    made, said = run(log, out, Choice(Period.of("2026-01-05T10", "2026-01-05T12"), ("hops",)))
+    assert said == [
+        "minutes of 2 hours", "flows of 2 hours", "passages of 2 hours", "flows", "links", "hops",
+    ]  # fmt: skip
+    assert made.read("flows").agg({"last": "max"}).collect()[0][0] < datetime(2026, 1, 5, 12)
+    with pytest.raises(PipelineError, match="no table ways: `routerd pipeline run` without `--tables` makes it"):
+        made.read("ways")
+    _, said = run(log, out, Choice(tables=("load",)))
+    assert said == ["minutes of 1 hour", "load"]
+    made, said = run(log, out)
+    assert not [one for one in said if one.startswith("minutes of")]
+    for name in batch.recipes_of(Costs()):
+        assert rows(made, name) == rows(whole, name), name
+    hour = next(out.glob("rollup-*/traffic/date=2026-01-05/hour=11"))
+    shutil.rmtree(hour)
+    made, said = run(log, out, Choice(tables=("traffic",)))
+    assert said == ["traffic of 1 hour", "traffic"]
+    assert rows(made, "traffic") == rows(whole, "traffic")
+    with pytest.raises(PipelineError, match=r"no record is in these hours: the log has hours from 2026-01-05T"):
+        run(log, out, Choice(Period.of("2027-01-01", None)))
+    with pytest.raises(PipelineError, match="there is no table waves; the tables are flows, traffic, quarters"):
+        run(log, out, Choice(tables=("waves",)))
+
+
+def record(message: int, at: datetime, router: str, path: str, onward: str | None, ms: int = 1) -> dict[str, Any]:
+    """A record of a message that a router sent onward, or to a client."""
+    none = dict.fromkeys(FLOW.names)
+    return none | {
+        "ts": at, "router_id": router, "boot_id": "b", "path": path, "msg_id_hash": message, "n_deliveries": 1,
+        "sample_weight": 1, "latency_ns": ms * 1_000_000, "mtype": -1, "outcome": "accepted",
+        "egress_kind": "inter_router" if onward else "normal", "peer_container": onward or "client",
+    }  # fmt: skip
+
+
+def hourly(log: DataFrame, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """What comes of hours that are computed each by itself."""
+    hours = [row[0] for row in log.selectExpr("date_trunc('hour', ts)").distinct().collect()]
+    made = [make(log.where(log.ts.between(hour, hour + timedelta(hours=1, microseconds=-1)))) for hour in hours]
+    whole = made[0]
+    for one in made[1:]:
+        whole = whole.unionByName(one)
+    return whole
+
+
+def test_messages_that_pass_the_end_of_an_hour_are_followed(spark: SparkSession) -> None:
+    """Up to ten minutes before and after it, also where a clock is behind; and an id of another hour is another one."""
+    end = datetime(2026, 1, 5, 11, tzinfo=UTC)
+    seconds = {
+        1: (-0.2, 0.1),  # over the end
+        2: (-599, 599),  # by ten minutes each
+        3: (-601, 1),  # too long before it
+        4: (-1, 601),  # and after it
+        5: (0.2, -0.1),  # the other clock is behind
+        6: (-1800, -1799),
+        7: (-2, 1),
+    }
+    log = spark.createDataFrame(
+        [
+            one
+            for message, (sent, came) in seconds.items()
+            for one in (
+                record(message, end + timedelta(seconds=sent), "R1", "R1", "R2"),
+                record(message, end + timedelta(seconds=came), "R2", "R1>R2", None),
+            )
+        ]
+        + [
+            record(6, end + timedelta(seconds=60), "R1", "R1", "R2"),  # the sender counts anew
+            record(6, end + timedelta(seconds=61), "R2", "R1>R2", None),
+            record(7, end - timedelta(seconds=2.5), "R1", "R1", "R2") | {"message_number": 1},  # not one message
+            record(7, end - timedelta(seconds=2), "R1", "R1", "R2") | {"message_number": 2},
+        ],
+        FLOW,
+    )
+    wanted = [-0.301, 0.299, 0.999, 0.999, 1197.999]
+    for hours in (paths.passages(log), hourly(log, paths.passages)):
+        times = paths.transits(hours).collect()
+        assert sorted(row["transit"] / 1e9 for row in times) == wanted
+    for hours in (paths.trips(log), hourly(log, paths.trips)):
+        times = paths.whole_trips(hours).collect()
+        assert sorted(row["took"] / 1e9 for row in times) == [round(one + 0.002, 3) for one in wanted]

@@ -1,0 +1,114 @@
+"""The hours of a log: what each holds is known by its records, however they are cut into files."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import PipelineError
+from pipeline.flow_log import hours as module
+from pipeline.flow_log.hours import Period, hours_of, number, text, within
+from pipeline.flow_log.survey import survey
+from pipeline.generate.scenario import Scenario
+from pipeline.generate.write import generate
+from tests.support.beds.logs import Written, cut, file, written
+
+PLACES = st.lists(st.integers(0, 10_000), max_size=6)
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    """The records of three routers within some hours."""
+    directory = tmp_path_factory.mktemp("hours") / "log"
+    generate(Scenario(records=3000, days=1, routers=3, workers=1, clients=3), directory)
+    for folder in (directory / "raw").glob("date=*/hour=*"):
+        if folder.name not in ("hour=10", "hour=11", "hour=12"):
+            shutil.rmtree(folder)
+    return written(directory)
+
+
+def sums(directory: Path) -> dict[str, str]:
+    found, _ = hours_of(survey(str(directory)), {}, {})
+    return {text(at): one.sums for at, one in found.items()}
+
+
+def lay(writers: list[Written], places: list[int], directory: Path) -> list[Path]:
+    """Write the log, each writer's records cut at these places."""
+    shutil.rmtree(directory, ignore_errors=True)
+    paths = []
+    for one in writers:
+        for at, records in enumerate(cut(one, places)):
+            paths.append(directory / "raw" / f"{one.router}-all-{one.boot}-{at:06d}.parquet")
+            file(one, records, paths[-1])
+    return paths
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PLACES, PLACES)
+def test_hours_are_the_same_however_a_log_is_cut(
+    writers: list[Written], tmp_path: Path, one: list[int], other: list[int]
+) -> None:
+    """A file may be of several hours, as a compacted one is; copies change nothing."""
+    lay(writers, one, tmp_path / "one")
+    copied = lay(writers, other, tmp_path / "other")[0]
+    shutil.copy(copied, copied.with_name("copy.parquet"))
+    assert sums(tmp_path / "one") == sums(tmp_path / "other")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PLACES, st.integers(0, 100))
+def test_a_file_that_is_missing_changes_its_hours_and_no_others(
+    writers: list[Written], tmp_path: Path, places: list[int], which: int
+) -> None:
+    """So a late one makes these be computed again; their files have all of their records."""
+    paths = lay(writers, places, tmp_path / "log")
+    before, found = sums(tmp_path / "log"), survey(str(tmp_path / "log"))
+    hours, _ = hours_of(found, {}, {})
+    gone = paths[which % len(paths)]
+    times = pq.ParquetFile(gone).read(["ts"])["ts"].to_pylist()
+    gone.unlink()
+    after = sums(tmp_path / "log")
+    changed = {hour for hour in before if before[hour] != after.get(hour)}
+    assert changed == {time.strftime("%Y-%m-%dT%H") for time in times}
+    for at, hour in hours.items():
+        assert (str(gone) in {one.path for one in within(found, [hour]).clean}) == (text(at) in changed)
+
+
+def test_what_was_read_once_is_not_read_again(
+    writers: list[Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files of several hours; another file of that name is."""
+    (path, *_) = lay(writers, [], tmp_path / "log")
+    found = survey(str(tmp_path / "log"))
+    first, known = hours_of(found, {}, {})
+    read: list[str] = []
+    whole = module._split
+
+    def split(files: object, places: object, one: module.LogFile) -> object:
+        read.append(one.path)
+        return whole(files, {}, one)
+
+    monkeypatch.setattr(module, "_split", split)
+    again, _ = hours_of(found, {}, known)
+    assert not read
+    assert {at: one.sums for at, one in again.items()} == {at: one.sums for at, one in first.items()}
+    file(writers[0], writers[0].records[:-1], path)
+    hours_of(survey(str(tmp_path / "log")), {}, known)
+    assert read == [str(path)]
+
+
+def test_a_period_is_of_whole_hours() -> None:
+    """From a day or an hour on, and before another; anything else is one sentence."""
+    day = number("2026-01-05", "--since")
+    assert [text(one) for one in (day, number("2026-01-05T07", "--since"))] == ["2026-01-05T00", "2026-01-05T07"]
+    period = Period.of("2026-01-05", "2026-01-05T02")
+    assert [one in period for one in range(day - 1, day + 4)] == [False, True, True, False, False]
+    assert day in Period.of(None, None)
+    for wrong in ("2026-1-5", "2026-02-30", "2026-01-05T24", "2026-01-05T07:30", "yesterday", ""):
+        with pytest.raises(PipelineError, match=f"^--until {wrong} is neither a day, YYYY-MM-DD, nor an hour"):
+            Period.of(None, wrong)
+    with pytest.raises(PipelineError, match="--until 2026-01-05 is not after --since 2026-01-05T00: no hour"):
+        Period.of("2026-01-05T00", "2026-01-05")
