@@ -136,6 +136,7 @@ FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", hel
 @click.option("--since", metavar="TIME", help="The first hour of UTC, YYYY-MM-DD or YYYY-MM-DDTHH.")
 @click.option("--until", metavar="TIME", help="The hour before which the results end.")
 @click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
+@click.option("--register", metavar="DATABASE", help="Name the tables in Spark's catalogue: DATABASE.traffic, ….")
 @_on_spark
 def run() -> None:
     """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs.

@@ -11,6 +11,7 @@ from pipeline import batch
 from pipeline import stream as streaming
 from pipeline.flow_log.holding import held, places_for
 from pipeline.flow_log.hours import Period
+from pipeline.output import catalogue
 from pipeline.output.directory import RESULTS, STREAM, claimed
 from pipeline.output.generations import read
 from pipeline.output.parts import prepare
@@ -29,12 +30,15 @@ def run(
     since: str | None,
     until: str | None,
     tables: tuple[str, ...],
+    register: str | None,
     **costs_us: float,
 ) -> None:
     """Compute tables of the log ``source`` into ``output``; ``costs_us`` are those of `Costs`."""
     names = tuple(name.strip() for one in tables for name in one.split(","))
     choice, costs = batch.Choice(Period.of(since, until), names), Costs(**costs_us)
-    batch.chosen(batch.recipes_of(costs), names)  # refuses an unknown one before Spark starts
+    wanted = list(batch.chosen(batch.recipes_of(costs), names))  # refuses an unknown one before Spark starts
+    if register is not None:
+        catalogue.check(register)
     with held(source) as (found, kept), claimed(output, RESULTS, source) as place:
         for one in found.skipped:
             click.echo(str(one), err=True)
@@ -44,6 +48,8 @@ def run(
                 made = batch.run(spark, found, place, costs, lambda name: click.echo(f"  {name}"), places, choice)
             except Exception as error:
                 raise kept.failed(found, error) from error
+            if register is not None:
+                catalogue.register(spark, made.generation, wanted, register)
         said = made.generation.summary()
     click.echo(
         f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages; "

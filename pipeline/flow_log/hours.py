@@ -25,6 +25,7 @@ from shm.contract.flow_log.numbers import COLUMNS as KEY
 from shm.contract.flow_log.numbers import Numbers, Range, joined, numbers
 
 HOUR_US: Final = 3_600_000_000
+END: Final = 8000 * 8766  # hours since 1970, before the year 9971; those behind it have no name
 FORM: Final = "%Y-%m-%dT%H"
 DAY: Final = "%Y-%m-%d"
 
@@ -147,6 +148,8 @@ def _split(files: Any, places: Mapping[str, str], file: LogFile) -> Split:
             for group in range(parquet.num_row_groups):
                 table = parquet.read_row_group(group, columns=["ts", *KEY])
                 for hour, rows in _by_hour(table):
+                    if not 0 <= hour < END:
+                        raise PipelineError(f"{file.path}: a record has a time of no year (`ts`): move the file away")
                     found[hour].add(numbers(rows))
     except pa.ArrowException as error:
         why = str(error).splitlines()[0][:100]

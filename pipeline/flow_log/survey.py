@@ -305,9 +305,10 @@ def _described(path: str, footer: Any, metadata: dict[bytes, bytes]) -> LogFile 
             for first, last, *_ in ranges
         )
         dropped = {boot: int(life["dropped"]) for boot, life in lives.items()}
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        times = _times(footer)
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
-    return LogFile(path, footer.num_rows, spans, router, dropped, _times(footer))
+    return LogFile(path, footer.num_rows, spans, router, dropped, times)
 
 
 def _times(footer: Any) -> tuple[int, int] | None:

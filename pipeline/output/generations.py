@@ -55,6 +55,10 @@ class Generation:
         """Return the path of a table, as Spark wants it."""
         return self.output.url(f"{self.root}/{name}")
 
+    def stable(self, name: str) -> str:
+        """Return a path of a table that stays valid when the next run is published, where there are links."""
+        return self.output.url(self.output.path(f"{CURRENT}/{name}")) if self.output.local else self.table(name)
+
     def publish(self, said: dict[str, Any], hours: str = "") -> None:
         """Let readers have this run in place of the former one.
 

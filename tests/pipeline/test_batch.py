@@ -15,6 +15,7 @@ from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import FAULTS
 from pipeline.hourly import ROLLUPS, VERSION
 from pipeline.output import generations
+from pipeline.output.catalogue import check, register
 from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.generations import current
 from pipeline.output.results import Results
@@ -108,6 +109,26 @@ def test_tables_with_other_columns_are_neither_written_nor_read(spark: SparkSess
             PipelineError, match=r"the table endpoints is not as routerd writes it \(mtype is bigint ins"
         ):
             made.read("endpoints")
+
+
+def test_tables_have_names_in_the_catalogue(spark: SparkSession, results: Results) -> None:
+    """With their columns and comments; an entry of somebody else stays, and to drop ours loses no file."""
+    made, database = results.generation, "routerd_names"
+    for _ in range(2):
+        register(spark, made, ["traffic", "endpoints"], database)
+    assert {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {database}").collect()} == {"traffic", "endpoints"}
+    said = spark.sql(f"SELECT sum(messages) FROM {database}.traffic").collect()[0][0]  # noqa: S608  our own name
+    assert said == made.summary()["messages"]
+    columns = spark.sql(f"DESCRIBE {database}.endpoints").collect()
+    assert ("endpoints", "array<string>", "the endpoints, in order") in [tuple(row) for row in columns]
+    spark.sql(f"CREATE TABLE {database}.hops (a INT) USING parquet")
+    with pytest.raises(PipelineError, match=r"routerd_names\.hops is there already, and routerd did not register it"):
+        register(spark, made, ["traffic", "hops"], database)
+    spark.sql(f"DROP DATABASE {database} CASCADE")
+    made.check()
+    for wrong in ("", "a b", "a.b", "1", "a`"):
+        with pytest.raises(PipelineError, match="is no name of a database: give letters, digits and underscores"):
+            check(wrong)
 
 
 def test_clocks_are_seen_and_set_right(results: Results) -> None:

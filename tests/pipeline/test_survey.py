@@ -133,6 +133,16 @@ def test_a_file_from_the_future_is_refused(few: Path) -> None:
     assert "update routerd" in done.output
 
 
+def test_a_file_of_no_time_is_left_out(few: Path) -> None:
+    """No calendar has the year 142,000; the others are read."""
+    good = sorted(few.rglob("*.parquet"))
+    table = pq.ParquetFile(good[0]).read()
+    times = pa.array([1 << 62] * len(table), pa.timestamp("us", "UTC"))
+    pq.write_table(table.set_column(table.schema.get_field_index("ts"), SCHEMA.field("ts"), times), few / "far.parquet")
+    (left_out,) = survey(str(few)).skipped
+    assert str(left_out).startswith(f"{few / 'far.parquet'}: left out: its metadata is damaged (OverflowError: date")
+
+
 @pytest.fixture
 def closed(few: Path) -> Iterator[Path]:
     """A log one file of which must not be read, where everybody may look for it; root is nobody then."""
