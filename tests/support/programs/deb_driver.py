@@ -15,7 +15,8 @@ from proton import Message, ProtonException
 from proton.utils import BlockingConnection
 
 HEADER = b"AMQP\x03\x01\x00\x00"
-AMQP = ("127.0.0.1", 5672)
+HOST = "127.0.0.1"
+PORTS = {"routerd.service": 5672, "routerd@a.service": 5673, "routerd@b.service": 5674}  # of AMQP, as on the page
 PATIENCE = 60.0
 OURS = ("routerd", "/opt/routerd")
 
@@ -36,9 +37,10 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 class Clients:
-    """One connects in a loop; one sends and one receives, and both connect again when they are cut off."""
+    """Of one router. One connects in a loop; one sends and one receives, and both connect again when cut off."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
         self.outcomes: Counter[str] = Counter()
         self.longest = 0.0
         self.accepted: set[int] = set()
@@ -54,7 +56,7 @@ class Clients:
         while not self._end.wait(0.005):
             began = time.monotonic()
             try:
-                with socket.create_connection(AMQP, timeout=PATIENCE) as sock:
+                with socket.create_connection((HOST, self._port), timeout=PATIENCE) as sock:
                     sock.sendall(HEADER)
                     self.outcomes["served" if sock.recv(8) == HEADER else "cut off"] += 1
             except OSError as error:
@@ -64,7 +66,7 @@ class Clients:
     def _connected(self, work: Callable[[BlockingConnection], None]) -> None:
         while not self._end.is_set():
             try:
-                connection = BlockingConnection(f"{AMQP[0]}:{AMQP[1]}", timeout=PATIENCE)
+                connection = BlockingConnection(f"{HOST}:{self._port}", timeout=PATIENCE)
                 self.products.add(str(connection.conn.remote_properties["product"]))
                 work(connection)
             except ConnectionRefusedError as error:
@@ -117,13 +119,19 @@ class Clients:
 
 
 def serving() -> set[str]:
-    """Process ids of the router's children."""
+    """Process ids of the routers' children."""
     return set(run("pgrep -f 'routerd[.]process' || true").split())
 
 
-def active() -> list[str]:
-    """The states of the package's units."""
-    return run("systemctl is-active routerd.socket routerd.service || true").split()
+def supervisors() -> dict[str, str]:
+    """The process id of each service."""
+    return {unit: run(f"systemctl show --value -p MainPID {unit}").strip() for unit in PORTS}
+
+
+def active() -> dict[str, str]:
+    """The states of all units."""
+    units = [unit.replace(".service", kind) for unit in PORTS for kind in (".socket", ".service")]
+    return dict(zip(units, run(f"systemctl is-active {' '.join(units)} || true").split(), strict=True))
 
 
 def files() -> set[str]:
@@ -150,34 +158,54 @@ def all_steps(page: dict[str, str], done: dict[str, object]) -> None:
     done["user"] = run("ps -o user= -C routerd | sort -u; stat -c '%U %G %a' /etc/routerd /var/log/routerd")
     done["completion"] = run("COMP_WORDS='routerd st' COMP_CWORD=1 _ROUTERD_COMPLETE=bash_complete routerd")
     done["log"] = Path("/var/log/routerd/routerd.log").read_text()
+    done["instance"] = run(page["Several routers"])
     run(page["Serve other machines"])
     done["open"] = run("ss -ltnH")
-    clients = Clients()
+    clients = {unit: Clients(port) for unit, port in PORTS.items()}
     try:
-        clients.go_on()
-        old = serving()
-        done["upgrade"] = run(page["Upgrade"])
-        clients.go_on()
-        done["new processes"] = not old & serving()
-        done["products"] = sorted(clients.products)
-        run("echo nonsense >>/etc/routerd/routerd.conf")
-        old = serving()
-        done["refused"] = run("dpkg -i ./routerd_0.3.0_amd64.deb")
-        clients.go_on()
-        done["kept"] = bool(old & serving())
-        run("sed -i '$d' /etc/routerd/routerd.conf")
-        done["roll back"] = run(page["Roll back"])
-        clients.go_on()
-        run("logrotate -f /etc/logrotate.d/routerd")
-        done["rotated"] = run("ls /var/log/routerd")
+        upgrades(page, done, clients)
     finally:
-        clients.end()
-        done["clients"] = clients.told()
+        for one in clients.values():
+            one.end()
+        done["clients"] = {unit: one.told() for unit, one in clients.items()}
+    removals(page, done)
+    done["left"] = left(before)
+    done["users"] = Path("/etc/passwd").read_text() == users
+
+
+def upgrades(page: dict[str, str], done: dict[str, object], clients: dict[str, Clients]) -> None:
+    """Upgrade, an upgrade that one configuration forbids, roll back; `changed` has who was restarted by each."""
+    changed: dict[str, list[str]] = {}
+
+    def step(name: str, command: str) -> None:
+        for one in clients.values():
+            one.go_on()
+        old = supervisors()
+        done[name] = run(command)
+        for one in clients.values():
+            one.go_on()
+        now = supervisors()
+        changed[name] = [unit for unit in PORTS if now[unit] != old[unit]]
+
+    old = serving()
+    step("upgrade", page["Upgrade"])
+    done["new processes"] = not old & serving()
+    done["products"] = {unit: sorted(one.products) for unit, one in clients.items()}
+    run("echo nonsense >>/etc/routerd/routerd.conf")
+    step("refused", "dpkg -i ./routerd_0.3.0_amd64.deb")
+    run("sed -i '$d' /etc/routerd/routerd.conf")
+    step("roll back", page["Roll back"])
+    done["changed"] = changed
+    run("logrotate -f /etc/logrotate.d/routerd")
+    done["rotated"] = run("ls /var/log/routerd")
+
+
+def removals(page: dict[str, str], done: dict[str, object]) -> None:
     first, _, second = page["Remove"].strip().partition("\n")
     done["remove"] = run(first)
     done["stopped"] = not serving()
     done["kept after removal"] = [path for path in ("/etc/routerd/routerd.conf", "/opt/routerd") if Path(path).exists()]
-    run(page["Roll back"])
+    done["start"] = run(page["Roll back"])
     done["installed again"] = active()
     run("systemctl disable routerd.socket routerd.service")
     run(first)
@@ -186,8 +214,6 @@ def all_steps(page: dict[str, str], done: dict[str, object]) -> None:
     run(first)
     Path("/etc/routerd/of-the-administrator.pem").write_text("")
     done["purge"] = run(second)
-    done["left"] = left(before)
-    done["users"] = Path("/etc/passwd").read_text() == users
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class Machine:
         self.root = root
         self.noted = root / "noted"
         for folder in ("bin", "etc/routerd", "etc/systemd/system/multi-user.target.wants", "run/systemd/system",
-                       "opt/routerd/bin"):  # fmt: skip
+                       "etc/systemd/system/sockets.target.wants", "opt/routerd/bin"):  # fmt: skip
             (root / folder).mkdir(parents=True)
         for tool in (*(f"bin/{name}" for name in TOOLS), "opt/routerd/bin/routerd"):
             (root / tool).write_text(STUB)
@@ -181,9 +181,10 @@ def test_a_removal_leaves_the_folder_that_was_there_before(machine: Machine) -> 
 
 def test_installation_after_a_removal_starts_the_router_once(machine: Machine) -> None:
     """dpkg names the version of before, as in an upgrade. `deb-systemd-invoke start` leaves alone what is disabled."""
-    (machine.root / "etc/systemd/system/multi-user.target.wants" / INSTANCE).symlink_to("/nonexistent")
+    for target, unit in (("multi-user", INSTANCE), ("sockets", INSTANCE.replace(".service", ".socket"))):
+        (machine.root / "etc/systemd/system" / f"{target}.target.wants" / unit).symlink_to("/nonexistent")
     machine.run("preinst", "install", "0.1.0")
-    assert started(machine.run("postinst", "configure", "0.1.0")) == [*UNITS, INSTANCE]
+    assert started(machine.run("postinst", "configure", "0.1.0")) == [*UNITS, "routerd@a.socket", INSTANCE]
     machine.run("preinst", "upgrade", "0.2.0")
     assert started(machine.run("postinst", "configure", "0.2.0")) == []
 
@@ -198,10 +199,15 @@ def test_scripts_need_no_configuration(machine: Machine) -> None:
 
 
 def test_a_purge_leaves_nothing_of_an_installation_that_was_not_completed(machine: Machine) -> None:
+    """Links to our unit lead nowhere then; the administrator's own are left."""
     before = {*(machine.root / "run").rglob("*")}
+    enabled = machine.root / "etc/systemd/system/multi-user.target.wants"
+    for name, place in ((INSTANCE, "/lib/systemd/system/routerd@.service"), ("mine.service", "/nonexistent")):
+        (enabled / name).symlink_to(place)
     machine.run("preinst", "install", "0.1.0")
     assert "userdel routerd" in machine.run("postrm", "purge")
     assert {*(machine.root / "run").rglob("*")} == before
+    assert [one.name for one in enabled.iterdir()] == ["mine.service"]
 
 
 def test_flow_log_package_has_only_what_the_other_package_lacks() -> None:

@@ -11,8 +11,9 @@ from tests.support.routers.debs import ASKED, boot, changed, deb, wheel
 from tests.support.routers.documented import blocks
 from tests.support.tree import ROOT
 
+SERVICES = ("routerd.service", "routerd@a.service", "routerd@b.service")
 PAGE = ROOT / "docs" / "install.md"
-HEADINGS = ("Install", "Serve other machines", "Upgrade", "Roll back", "Remove")
+HEADINGS = ("Install", "Several routers", "Serve other machines", "Upgrade", "Roll back", "Remove")
 APT = 'APT::Get::Assume-Yes "true";\nAPT::Sandbox::User "root";\nDir::Etc::SourceList "/dev/null";\n'
 
 
@@ -30,8 +31,8 @@ def commands() -> dict[str, str]:
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(not ASKED, reason="it takes a minute, and two the first time: make test-packages runs it")
 def test_the_page_works_under_load(tmp_path: Path) -> None:
-    """Install, open, upgrade, an upgrade that the configuration forbids, roll back, remove, purge: no client is
-    refused, what was accepted arrived, and nothing stays but what the administrator made."""
+    """Install, two more routers, open, upgrade, an upgrade that a configuration forbids, roll back, remove, purge: no
+    client is refused, what was accepted arrived, and nothing stays but what the administrator made."""
     packages = tmp_path / "packages"
     packages.mkdir()
     first = wheel(tmp_path)
@@ -55,7 +56,7 @@ def test_the_page_works_under_load(tmp_path: Path) -> None:
     check_removed(done)
 
 
-def check_installed(done: dict[str, str]) -> None:
+def check_installed(done: dict[str, Any]) -> None:
     """The service runs as its own user, at each boot, and the sample listens on this machine alone."""
     assert "Active: active (running)" in done["install"]
     assert "routerd 0.1.0, commit " in done["install"]
@@ -64,31 +65,40 @@ def check_installed(done: dict[str, str]) -> None:
     assert done["user"].splitlines() == ["routerd", "root routerd 750", "routerd routerd 750"]
     assert done["completion"] == "plain,stat\n"
     assert "Listening url=amqp://127.0.0.1:5672" in done["log"]
-    assert "*:5672" in done["open"]
-    assert "127.0.0.1:8672" in done["open"]
+    assert "Router.b" in done["instance"]
+    listening = {line.split()[3] for line in done["open"].splitlines()}
+    assert listening == {"*:5672", *(f"127.0.0.1:{port}" for port in (5673, 5674, 8672, 8673, 8674))}
 
 
 def check_upgrades(done: dict[str, Any]) -> None:
-    """Each takes the new program into use, unless it refuses the configuration."""
+    """Each takes the new program into use, unless it refuses the configuration; an instance as the service does."""
     assert done["new processes"]
-    assert done["products"] == ["routerd", "the next one"]
+    assert done["products"] == {unit: ["routerd", "the next one"] for unit in SERVICES}
+    assert done["changed"] == {"upgrade": [*SERVICES], "refused": [*SERVICES[1:]], "roll back": [*SERVICES]}
     assert "routerd.service keeps running the old version: correct /etc/routerd/routerd.conf" in done["refused"]
     assert "routerd.conf:" in done["refused"], "the mistake is shown"
-    assert done["kept"]
-    assert "routerd.log.1" in done["rotated"]
-    clients = done["clients"]
-    assert clients["missing"] == [], clients
-    assert clients["refused"] == {}, clients
-    assert set(clients["outcomes"]) <= {"served", "cut off", "ConnectionResetError"}, clients
+    assert {"routerd.log.1", "a.log.1", "b.log.1"} <= set(done["rotated"].split())
+    for unit in SERVICES:
+        clients = done["clients"][unit]
+        assert clients["missing"] == [], (unit, clients)
+        assert clients["refused"] == {}, (unit, clients)
+        assert clients["accepted"] > 200, (unit, clients)
+        assert set(clients["outcomes"]) <= {"served", "cut off", "ConnectionResetError"}, (unit, clients)
 
 
 def check_removed(done: dict[str, object]) -> None:
     """A removal keeps the configuration, and an installation after it starts what is enabled; a purge leaves what the
     administrator made."""
     assert done["stopped"]
-    assert done["installed again"] == ["active", "active"]
-    assert done["disabled"] == ["inactive", "inactive"]
+    units = [unit.replace(".service", kind) for unit in SERVICES for kind in (".socket", ".service")]
+    assert done["installed again"] == dict.fromkeys(units, "active"), done["start"]
+    assert done["disabled"] == dict(zip(units, ["inactive"] * 2 + ["active"] * 4, strict=True))
     assert done["kept after removal"] == ["/etc/routerd/routerd.conf"]
-    mine = ("/etc/routerd/of-the-administrator.pem", "/etc/systemd/system/routerd.socket.d/override.conf")
-    assert done["left"] == sorted([*mine, *(str(Path(one).parent) for one in mine)])
+    system = "/etc/systemd/system"
+    mine = ["/etc/routerd", "/etc/routerd/of-the-administrator.pem", f"{system}/routerd.socket.d",
+            f"{system}/routerd.socket.d/override.conf"]  # fmt: skip
+    for name in ("a", "b"):
+        mine += [f"/etc/routerd/{name}.conf", f"{system}/routerd@{name}.socket"]
+        mine += [f"{system}/sockets.target.wants/routerd@{name}.socket"]
+    assert done["left"] == sorted(mine)
     assert done["users"]
