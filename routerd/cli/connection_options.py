@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # it has no types
+import cproton_ffi  # type: ignore[import-not-found]  # it has no types
+from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # the same
 from proton import ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection
 
 from routerd.cli.cli_options import Place, without_user
-from routerd.cli.peer_address import accept_address, address_in
+from shm.contract.peer_address import accept_addresses
 from shm.contract.security import MODERN_TLS
 
 __all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
@@ -92,8 +93,7 @@ def _domain(place: Place) -> SSLDomain | None:
             _readable("--ssl-trustfile", place.trustfile)
             domain.set_trusted_ca_db(place.trustfile)
             domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
-            if address := address_in(place.url):
-                accept_address(domain, address)
+            accept_addresses(int(cproton_ffi.ffi.cast("uintptr_t", domain._domain)))
     except ProtonException as error:
         raise ClientError(
             "the files of --ssl-trustfile, --ssl-certificate and --ssl-key cannot be used: are they PEM, and "

@@ -257,13 +257,12 @@ class Connectors:
 
 
 def _advice(setup: ConnectorSetup, host: str, why: str) -> str:
-    """Return advice that the engine's error lacks: it ignores IP addresses in certificates."""
-    if setup.tls is None or not setup.tls.verify or UNVERIFIED not in why or not is_address(split(host)[0]):
+    """Return advice that the engine's error lacks: what the peer's certificate must have."""
+    if setup.tls is None or UNVERIFIED not in why:
         return ""
-    return (
-        "; the AMQP engine compares an address only with a certificate's host names and common name, "
-        "not with its addresses (iPAddress): give the connector a host name, or verifyHostname: no"
-    )
+    name = split(host)[0]
+    has = f", and have {name} as {'an address' if is_address(name) else 'a name'}" if setup.tls.verify else ""
+    return f"; the peer's certificate must be valid, of an authority that sslProfile {setup.tls.profile} trusts{has}"
 
 
 def _password(setup: ConnectorSetup) -> str:

@@ -11,7 +11,6 @@ from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
 from routerd.config.formats.source import Mistake, closest, shown, words
 from routerd.config.rules.check import Checked, each
-from workers.control.lookup import is_address
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
 from workers.loop import engine
@@ -46,10 +45,6 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
                     yield from _sasl(at, listener, router)
                 if listener.ssl_profile in profiles:
                     yield from _secured_http(at, listener, profiles[listener.ssl_profile])
-            case Connector(ssl_profile=str(), verify_hostname=True) as connector:
-                yield from _named(at, connector.host, "; or set verifyHostname: no")
-            case AuthServicePlugin(ssl_profile=str()) as plugin:
-                yield from _named(at, plugin.place[0])
             case Vhost():
                 yield from _vhost(at, at.entity)
     yield from _vhost_names(checked)
@@ -102,16 +97,6 @@ def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Itera
         text = "needs certificates to trust on an HTTP listener; give the sslProfile a caCertFile"
         yield at.mistake("authenticatePeer", text)
     yield from _trusted_certs(at, listener)
-
-
-def _named(at: Checked, host: str, otherwise: str = "") -> Iterator[Mistake]:
-    """Yield mistakes in hosts that are addresses: Proton ignores iPAddress entries of certificates."""
-    if is_address(host):
-        text = (
-            f"{host} is an address, and a certificate must have it as its common name, or as a name, for "
-            f"that; its addresses (iPAddress) are not looked at. Give a host name{otherwise}"
-        )
-        yield at.mistake("host", text, warning=True)
 
 
 def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:

@@ -120,9 +120,9 @@ def test_another_router_is_connected_to_and_both_show_it(start: Callable[..., Ro
 @needs_openssl
 def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[..., Router], tmp_path: Path) -> None:
     """A name that is not in the certificate is refused, unless names are not verified; so is a stranger's,
-    and one that is not valid any more. Addresses are no names, which is told."""
+    and one that is not valid any more. An address stands there as an address or as a name."""
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
-    server = authority.issue("server", "/CN=localhost", names="DNS:localhost,IP:127.0.0.1")
+    server = authority.issue("server", "/CN=localhost", names="DNS:localhost,IP:127.0.0.1,IP:::1")
     expired = authority.issue("expired", "/CN=localhost", expired=True)
     client = authority.issue("client", "/CN=near")
     named = authority.issue("named", "/CN=far", names="DNS:127.0.0.1")
@@ -136,7 +136,9 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[...,
         "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: n\n requireSsl: yes\n}\n"
         f"sslProfile {{\n name: o\n certFile: {named.certificate}\n privateKeyFile: {named.key}\n"
         " protocols: TLSv1 TLSv1.1\n ciphers: ALL:@SECLEVEL=0\n}\n"
-        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: o\n requireSsl: yes\n}\n",
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: o\n requireSsl: yes\n}\n"
+        "listener {\n host: ::1\n port: 0\n sslProfile: s\n requireSsl: yes\n}\n"
+        "listener {\n host: 127.0.0.2\n port: 0\n sslProfile: s\n requireSsl: yes\n}\n",
         listener="host: 127.0.0.1\n port: 0\n sslProfile: s\n requireSsl: yes\n saslMechanisms: EXTERNAL\n"
         " authenticatePeer: yes",
     )
@@ -147,7 +149,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[...,
         f"sslProfile {{\n name: a\n caCertFile: {authority.certificate}\n protocols: TLSv1.1\n"
         " ciphers: ALL:@SECLEVEL=0\n}\n"
     )
-    port, late, as_name, old = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
+    port, late, as_name, old, port6, port2 = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     asking.load_cert_chain(server.certificate, server.key)
     names: list[str | None] = []
@@ -159,7 +161,11 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[...,
         profiles
         + connector("asking", listening.getsockname()[1], "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("right", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
-        + connector("wrong", port, "host: 127.0.0.1\n sslProfile: c")
+        + connector("addressed", port, "host: 127.0.0.1\n sslProfile: c")
+        + connector("addressed by IPv6", port6, "host: ::1\n sslProfile: c")
+        + connector("another", port2, "host: 127.0.0.2\n sslProfile: c")
+        + connector("pretended", port, "host: 127.0.0.1\n sslProfile: w")
+        + connector("wrong", as_name, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("named", as_name, "host: 127.0.0.1\n sslProfile: c")
         + connector("unverified", port, "host: 127.0.0.1\n sslProfile: c\n verifyHostname: no")
         + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w")
@@ -174,7 +180,11 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(start: Callable[...,
     near.reaches("named", "SUCCESS")
     near.reaches("old by name", "SUCCESS", "encrypted=TLS")
     near.reaches("old", "CONNECTING", "failed: ")
-    near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not with its addresses")
+    near.reaches("addressed", "SUCCESS")
+    near.reaches("addressed by IPv6", "SUCCESS")
+    near.reaches("wrong", "CONNECTING", "failed: .*certificate .*have localhost as a name")
+    near.reaches("another", "CONNECTING", "failed: .*certificate .*have 127.0.0.2 as an address")
+    near.reaches("pretended", "CONNECTING", "failed: .*certificate .*an authority that sslProfile w trusts")
     for name in ("stranger", "expired"):
         near.reaches(name, "CONNECTING", "failed: .*certificate")
         assert re.search(rf"connector {name}: Connection to localhost:\d+ failed: .*certificate", near.log)

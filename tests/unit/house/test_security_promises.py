@@ -61,7 +61,7 @@ PROMISES: dict[str, str] = {
     "A user in no group is refused": "vhost.who_is_not_let_in policy.who_is_denied_and_why",
     "**Connectors** with an `sslProfile`": "connectors.tls_is_spoken_only_with_whom_the_certificate_names",
     "The peer's certificate must be vouched": "connectors.tls_is_spoken_only_with_whom_the_certificate_names",
-    "An address as `host` must stand": "dialling.addresses_in_certificates_are_not_looked_at",
+    "An address as `host` must stand": "dialling.what_a_certificate connectors.tls_is_spoken_only_with_whom",
     # pages of strangers
     "**Which name a request is for.**": "gate.host_is_an_address gate.host_of_a_whole_url",
     "A page that lets its own name point": "gate.host_is_an_address",
@@ -144,8 +144,6 @@ PROMISES: dict[str, str] = {
 NO_PROMISES = (
     # reasons
     "The AMQP engine has no call for it",
-    "The engine is why",
-    "Afterwards it reveals only",
     "Mechanisms that put a layer of their own",
     "The worker answers OPEN at once",
     "Some addresses lie in nobody's space",

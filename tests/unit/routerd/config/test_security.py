@@ -129,22 +129,12 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
             PATTERNS + "vhost {\nhostname: #.*\n}\nvhost {\nhostname: *.#\n}\n",
             "hostname: pattern conflicts with '#.*' in line 4",
         ),
-        (
-            profile() + "connector {\nhost: 10.0.0.1\nsslProfile: p\n}\n",
-            "host: 10.0.0.1 is an address, and a certificate must have it as its common name",
-        ),
         (listener("") + "policy {\npolicyDir: /no/such\n}\n", "policyDir: '/no/such' cannot be read"),
         (listener("") + "vhost {\nhostname: a\nallowUnknownUser: yes\n}\n", "there is no group $default"),
     ],
 )
 def test_what_cannot_work_is_told(text: str, what: str) -> None:
     assert any(what in mistake for mistake in told(text)), told(text)
-
-
-@pytest.mark.parametrize("more", ["host: here.example", "host: 10.0.0.1\nverifyHostname: no"])
-def test_an_address_that_no_certificate_must_name_is_none_to_tell_of(more: str) -> None:
-    text = profile() + f"connector {{\n{more}\nsslProfile: p\n}}\n"
-    assert not any("common name" in mistake for mistake in told(text))
 
 
 @pytest.mark.parametrize(
