@@ -31,6 +31,7 @@ DATA: Final = "qd.router-data"
 PRIORITIES: Final = 10
 CONTROL_PRIORITY: Final = 9
 SET_UP_NS: Final = 3_000_000_000  # a connection that is incomplete by then is closed and dialled again
+UNHEARD_NS: Final = 5_000_000_000  # of a connection whose routers do not hear each other by then there is a complaint
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
 TOO_MANY: Final = Error("amqp:resource-limit-exceeded", "The router accepts no further router connections")
@@ -41,10 +42,15 @@ NO_CONTROL_LINK: Final = Error(
 )
 SILENT: Final = "opened no control link; its connection is closed; is its connector's role inter-router?"
 PARTIAL: Final = "did not set up all links; its connection is closed"
+UNHEARD: Final = (
+    "is connected over %s, and the two routers do not hear each other, so neither uses the other: is `annotations` the "
+    "same at both ends (here: %s)? Leave it out at both, and each writes the form that the other one reads"
+)
 NOT_FOR_ROUTERS: Final = " (is the role of its listener inter-router?)"
 
 KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
-SKUPPER: Final = 3  # enum content_annotations
+FORMS: Final = ("none", "map", "section", "skupper")  # enum content_annotations
+SKUPPER: Final = FORMS.index("skupper")
 
 Key = tuple[int, int]  # worker, index of the connection in it
 
@@ -64,6 +70,7 @@ class InterRouter(msgspec.Struct):
     own: dict[tuple[bool, int, int], Link] = msgspec.field(default_factory=dict)  # by direction, kind and priority
     asked: set[int] = msgspec.field(default_factory=set)  # pending link requests
     up: bool = False
+    up_since: int = 0  # nanoseconds
 
     @property
     def whole(self) -> bool:
@@ -271,7 +278,7 @@ class InterRouters(Plane):
     def _check_up(self, inter_router: InterRouter) -> None:
         if inter_router.up or len(inter_router.control) < 2:
             return
-        inter_router.up = True
+        inter_router.up, inter_router.up_since = True, self._base.forwarder.now
         cost, reported = inter_router.opened.cost, reported_cost(inter_router.opened)
         self._say("router connection to %s is up, cost %d", inter_router.opened.peer, max(cost, reported))
         self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), reported)
@@ -289,8 +296,12 @@ class InterRouters(Plane):
     # ---- time ----
 
     def check(self, now: int) -> None:
-        """Close connections whose links were not set up in time. ``now`` is in nanoseconds."""
+        """Close connections whose links were not set up in time, and complain of routers that stay unheard.
+
+        ``now`` is in nanoseconds.
+        """
         for inter_router in list(self._inter_routers.values()):
+            self._check_heard(inter_router, now)
             if inter_router.whole or now - inter_router.since <= SET_UP_NS:
                 continue
             inter_router.since = now
@@ -300,6 +311,16 @@ class InterRouters(Plane):
             elif not (inter_router.control or self._has_another(inter_router)):
                 self._complain(inter_router, SILENT)
                 self._base.close_connection(inter_router.worker, inter_router.opened, NO_CONTROL_LINK)
+
+    def _check_heard(self, inter_router: InterRouter, now: int) -> None:
+        """Complain, again each minute, of a router that does not say that it hears this one, or says it in vain."""
+        if not inter_router.up or now - inter_router.up_since <= UNHEARD_NS:
+            return
+        if self._network().hears(inter_router.number):
+            return
+        opened = inter_router.opened
+        over = f"connector {opened.connector}" if opened.connector else f"listener {opened.listener or '(no name)'}"
+        self._complain(inter_router, UNHEARD % (over, FORMS[opened.annotations]))
 
     def _has_another(self, inter_router: InterRouter) -> bool:
         """Whether another connection to this peer is up: skupper-router dials some for streams alone."""

@@ -24,6 +24,7 @@ class Neighbour(msgspec.Struct, eq=False):
     own_cost: int
     dialect: str
     reported_cost: int = 0  # the latest from the peer; 0: none
+    namesake: bool = False  # whether it has the id of this router or of another neighbour
     router: str = ""
     instance: int = 0
     confirmed: float = _NEVER
@@ -52,6 +53,11 @@ class Neighbour(msgspec.Struct, eq=False):
     @property
     def up(self) -> bool:
         return self.confirmed != _NEVER
+
+    @property
+    def was_up(self) -> bool:
+        """Whether it is up, or was."""
+        return self.since != _NEVER
 
     def silent(self) -> None:
         """Mark it as down: its greetings have not contained this router's id for too long."""

@@ -108,6 +108,11 @@ class Network:
     def _greet(self, one: Neighbour) -> None:
         self._port.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.is_routerd else 0), one.number)
 
+    def hears(self, neighbour: int) -> bool:
+        """Whether a neighbour is up, or was, or it is said already why it is not."""
+        known = self._neighbours.get(neighbour)
+        return known is not None and (known.was_up or known.namesake)
+
     def neighbour_lost(self, neighbour: int) -> None:
         """Forget a connection whose control link is gone."""
         known = self._neighbours.pop(neighbour)
@@ -169,10 +174,12 @@ class Network:
         if message.router == self._me:
             where = f"the neighbour on connection {neighbour.number}"
             self._duplicate_ids.of_this(HELLO_LOG, message.instance, now, where)
+            neighbour.namesake = True
             return
         if neighbour.router not in ("", message.router):
             raise BadMessageError("its id has changed")
         if self._duplicate_ids.of_neighbour(self._neighbours, neighbour, message, now):
+            neighbour.namesake = True
             return
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance

@@ -24,10 +24,11 @@ def connector(url: str, cost: int = 1) -> str:
 class NetworkRouter(RunningRouter):
     """An interior router with a listener for clients and one for routers; it dials some others."""
 
-    def __init__(self, folder: Path, *others: str, workers: int = 1, more: str = "") -> None:
+    def __init__(self, folder: Path, *others: str, workers: int = 1, more: str = "", expected: str = r"^$") -> None:
         folder.mkdir(exist_ok=True)
         sections = LISTENERS + ADDRESSES + "".join(map(connector, others)) + more
-        super().__init__(folder, Configuration(f"mode: interior\n workers: {workers}", sections=sections))
+        router = f"mode: interior\n workers: {workers}"
+        super().__init__(folder, Configuration(router, sections=sections, expected=expected))
 
     @property
     def routers_url(self) -> str:

@@ -1,6 +1,7 @@
 """Three routers in a line, as users run them: what goes through one router goes through three."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -264,6 +265,27 @@ def test_priorities_take_links_of_their_own(net: Net, line: list[NetworkRouter],
         for priority in range(10):
             links = [r for r in rows if (r["linkDir"], r["priority"]) == (direction, priority)]
             assert max(row["deliveryCount"] for row in links) >= priority + 5
+
+
+@pytest.mark.parametrize("annotations", ["map", "auto"])
+def test_forms_of_annotations_that_differ_are_told(tmp_path: Path, annotations: str) -> None:
+    """Routers that cannot read each other's messages say so, with the name of the connector."""
+    expected = "do not hear|may come from routers only"
+    far = NetworkRouter(tmp_path / "far", expected=expected)
+    host, port = address_of(far.routers_url)
+    terms = f"name: forced\n host: {host}\n port: {port}\n role: inter-router\n annotations: {annotations}"
+    near = NetworkRouter(tmp_path / "near", more=f"connector {{\n {terms}\n}}\n", expected=expected)
+    try:
+        if annotations == "auto":
+            near.knows(far.id)
+        else:
+            for router, over in ((near, "connector forced"), (far, "listener")):
+                said = re.compile(rf"over {over}.*the two routers do not hear each other.*is `annotations` the same")
+                until(lambda router=router, said=said: said.search(router.log), "a complaint")  # type: ignore[misc]  # mypy has no lambda defaults
+        assert ("do not hear" in near.log) == (annotations == "map")
+    finally:
+        near.kill()
+        far.kill()
 
 
 def test_what_nobody_receives(net: Net, ends: tuple[Peer, Peer], name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bench import contract as n
 from bench.contract import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, C_LINK_REFUSED, C_OPEN_LINK
-from core.interior.inter_router import FORBIDDEN, SET_UP_NS
+from core.interior.inter_router import FORBIDDEN, SET_UP_NS, UNHEARD_NS
 from core.interior.network_adapter import NetworkAdapter
 from shm.contract.payloads import Attach, Close, ConnectionOpened, LinkRefused, OpenLink
 from tests.support.beds.control import Bed
@@ -17,12 +17,17 @@ class Nobody:
     """A router protocol with nothing to say."""
 
     last_change = 0
+    heard = False
 
     def tick(self, now: float) -> None:
         """Nothing is due."""
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
         """Nobody is greeted."""
+
+    def hears(self, neighbour: int) -> bool:
+        """Whether they hear each other."""
+        return self.heard
 
     def neighbour_lost(self, neighbour: int) -> None:
         """Nobody was up."""
@@ -79,3 +84,26 @@ def test_a_listener_that_is_not_for_routers_is_named_as_the_reason(bed: Bed, cap
     bed.say(C_LINK_REFUSED, LinkRefused(request, FORBIDDEN))
     bed.step()
     assert "is the role of its listener inter-router?" in caplog.text
+
+
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize(
+    ("connector", "listener", "over"),
+    [("to-B", "", "connector to-B"), ("", "routers", "listener routers"), ("", "", "listener (no name)")],
+)
+def test_a_router_that_stays_unheard_is_complained_of(
+    bed: Bed, caplog: pytest.LogCaptureFixture, connector: str, listener: str, over: str, heard: bool
+) -> None:
+    """Its links are there, and no greeting counts: the complaint has the connector's name and what may be wrong."""
+    bed.core.plane(NetworkAdapter).network.heard = heard  # type: ignore[attr-defined]  it is a Nobody
+    names = {"connector": connector, "listener": listener}
+    bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "B", "h:1", role="inter-router", annotations=1, **names))
+    for link, outgoing in ((0, False), (1, True)):
+        bed.say(C_ATTACH, Attach(link, 1, 0, f"control-{outgoing}", outgoing, None, capabilities=["qd.router"]))
+    bed.step()
+    bed.core.tick(bed.now + UNHEARD_NS)
+    assert "do not hear" not in caplog.text
+    bed.core.tick(bed.now + 2 * UNHEARD_NS)
+    expected = f"router B is connected over {over}, and the two routers do not hear each other"
+    assert (expected in caplog.text) == (not heard)
+    assert ("(here: map)" in caplog.text) == (not heard)
