@@ -97,9 +97,21 @@ class Reader {
 
 const refusal = error => error instanceof Described ? `${error.value[0]}: ${error.value[1] || "no reason"}` : "no reason";
 
+const REFUSED = "the router does not accept this user and password";
+
 // A connection by WebSocket: one session, one receiver with a dynamic address, a sender for each address that is asked.
 class Peer {
+  // A name and password are sent as typed, for Cyrus SASL compares octets; then as RFC 4013 prepares them, if they change.
   static async open(url, login) {
+    try {
+      return await Peer.attempt(url, login);
+    } catch (error) {
+      const other = login && { user: prepared(login.user), password: prepared(login.password) };
+      if (error.message !== REFUSED || (other.user === login.user && other.password === login.password)) throw error;
+      return Peer.attempt(url, other);
+    }
+  }
+  static async attempt(url, login) {
     const peer = new Peer(url, login);
     try {
       await peer.ready;
@@ -170,7 +182,7 @@ class Peer {
       case MECHANISMS: return this.authenticate([value[0]].flat());
       case CHALLENGE: return this.challenged(value[0]);
       case OUTCOME:
-        if (value[0] !== 0) return this.end("the router does not accept this user and password");
+        if (value[0] !== 0) return this.end(REFUSED);
         if (this.scram && !this.believed(value[1])) return;
         this.began = true;
         this.header(0);

@@ -6,11 +6,15 @@ const LEAST_ROUNDS = 4096, MOST_ROUNDS = 1e6; // fewer would help who guesses pa
 const base64 = octets => btoa(String.fromCharCode(...octets));
 const unbase64 = text => Uint8Array.from(atob(text), character => character.charCodeAt(0));
 
+// A name or password as RFC 4013 prepares it: every space is U+0020, what nobody sees goes, and one form of a letter is left.
+const prepared = text => text.replace(/[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]/g, " ")
+  .replace(/[\u00ad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]/g, "").normalize("NFKC");
+
 class Scram {
   // Web Crypto, which browsers have by HTTPS and on localhost, calculates; `nonce` is random, but in tests.
   constructor(mechanism, { user, password }, nonce = base64(crypto.getRandomValues(new Uint8Array(18)))) {
-    const name = user.normalize("NFKC").replaceAll("=", "=3D").replaceAll(",", "=2C");
-    Object.assign(this, { hash: SCRAMS[mechanism], password: password.normalize("NFKC"), nonce, bare: `n=${name},r=${nonce}`,
+    const name = user.replaceAll("=", "=3D").replaceAll(",", "=2C");
+    Object.assign(this, { hash: SCRAMS[mechanism], password, nonce, bare: `n=${name},r=${nonce}`,
       proof: "", proven: false }); // the proof that is expected of the router
   }
   get first() { return octetsOf(`n,,${this.bare}`); }

@@ -1,14 +1,18 @@
 """Logins of the console: which mechanism it takes, what goes over the wire, and whom it believes."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from proton import ConnectionException, LinkException
+from proton.utils import BlockingConnection
 
 from tests.support.clients.browser import Browser
 from tests.support.clients.console import HTTP, press, see
 from tests.support.clients.web import site
 from tests.support.programs import sasl_users
-from tests.support.running import Configuration, RunningRouter, needs_users
+from tests.support.running import LONG, Configuration, RunningRouter, needs_users
 
 SENT = """window.sent = [];
   const { send } = WebSocket.prototype;
@@ -51,6 +55,55 @@ def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: 
         assert browser.run(rows) == chosen
         assert browser.run(f"sent.some(octets => textOf(octets).includes('{password}'))") == (chosen == "PLAIN")
         assert browser.complaints == []
+    finally:
+        router.kill()
+
+
+TYPED, PREPARED = "\ufb01\u00bd\u00a0I\u00adX\uff41", "fi1\u20442 IXa"  # the same by RFC 4013
+
+
+@needs_users
+@pytest.mark.parametrize("kept", [TYPED, PREPARED])
+@pytest.mark.parametrize("offered", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_password_that_is_prepared_or_is_not(tmp_path: Path, browser: Browser, offered: str, kept: str) -> None:
+    """Cyrus SASL prepares none: its own client and the console log in as users were made. Where a password was made
+    of what clients of RFC 5802 send, whoever types the other form at the console is let in, too."""
+    sasl_users.make(tmp_path, alice=kept)
+    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    sections = HTTP.format(f"saslMechanisms: {offered}")
+    router = RunningRouter(tmp_path, Configuration(settings, sections=sections, expected="authentication|auth"))
+    try:
+        see(browser, site(router), "connections")
+        assert browser.run(f"prepared({TYPED!a})") == PREPARED
+        login = {"user": "alice", "password": TYPED}
+        browser.run(f"login = {json.dumps(login)}")
+        browser.run("go('connections')")
+        browser.until("document.querySelectorAll('#rows tbody tr').length")
+        assert browser.run("peer.login.password") == kept
+    finally:
+        router.kill()
+
+
+@needs_users
+def test_the_engine_prepares_no_password(tmp_path: Path) -> None:
+    """Neither its clients nor its servers: so the form that was given to a user is the one that lets in."""
+    sasl_users.make(tmp_path, alice=TYPED, bob=PREPARED)
+    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    secured = "host: 127.0.0.1\n port: 0\n authenticatePeer: yes\n saslMechanisms: SCRAM-SHA-256"
+    router = RunningRouter(tmp_path, Configuration(settings, secured, expected="authentication|auth"))
+
+    def let_in(user: str, password: str) -> bool:
+        with suppress(ConnectionException, LinkException):
+            mechanism = {"allowed_mechs": "SCRAM-SHA-256", "allow_insecure_mechs": True}
+            BlockingConnection(router.url, timeout=LONG, user=user, password=password, **mechanism).close()
+            return True
+        return False
+
+    try:
+        assert let_in("alice", TYPED)
+        assert not let_in("alice", PREPARED)
+        assert let_in("bob", PREPARED)
+        assert not let_in("bob", TYPED)
     finally:
         router.kill()
 

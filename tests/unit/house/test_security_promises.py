@@ -25,6 +25,7 @@ FILES = {
     "admission": "unit/core/links/test_admission.py",
     "changes": "system/management/test_changes.py",
     "check": "unit/routerd/config/test_security.py",
+    "console": "system/monitoring/test_console_login.py",
     "connectors": "system/amqp/test_connectors.py",
     "dialling": "unit/workers/test_connectors.py",
     "doors": "system/security/test_doors.py",
@@ -73,6 +74,7 @@ PROMISES: dict[str, str] = {
     "`mech_list` bounds all listeners": "check.mechanisms_that_the_sasl_configuration_leaves_out",
     "A database that is missing": "check.users_that_the_sasl_library_cannot_read",
     "An engine built without Cyrus SASL": "check.mechanisms_need_what_the_engine_has",
+    "Make such users with the prepared form": "console.engine_prepares_no_password console.password_that_is_prepared",
     "**Logins never hold messages up.**": "logins.what_needs_a_password_goes_to_the_thread",
     "A `pwcheck_method` that answers late": "logins.what_needs_a_password_goes_to_the_thread",
     "Addresses take turns": "logins.take_turns",
@@ -144,6 +146,7 @@ PROMISES: dict[str, str] = {
 NO_PROMISES = (
     # reasons
     "The AMQP engine has no call for it",
+    "qdrouterd knows only the last two",
     "Mechanisms that put a layer of their own",
     "The worker answers OPEN at once",
     "Some addresses lie in nobody's space",
