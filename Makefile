@@ -113,7 +113,8 @@ $(COMPILED): $(PACKAGES) $(NATIVE)
 
 # Installs the requirements of the data pipeline by name: installing this project's extra would compile the extensions
 # again. PySpark is a source archive; pip builds a wheel from it and caches the wheel.
-WANTED := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["pipeline"])
+WANTED := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+    print(*extras["pipeline"], *extras["pipeline-test"])
 $(SPARK): $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
 	$(PIP) install -q -c constraints.txt --no-build-isolation $$($(BIN)/python -c '$(WANTED)')

@@ -89,7 +89,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 @pipeline.command(short_help="Write a flow log to try.")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")
 @_option("--records", default=200_000, type=click.IntRange(1000), help="Number, roughly.")
 @_option("--seed", default=1, help="Equal seeds give equal logs.")
 @_option("--days", default=2, type=click.IntRange(1, 366), help="Length of the log.")
@@ -101,7 +101,7 @@ def _setting(text: str) -> tuple[str, str]:
 @_option("--hot-path", default=0.0, type=_Number(0, 1), help="Share of messages of one address and path.")
 @_option("--hot-minutes", default=0, type=click.IntRange(0, 60), help="Time of all of these; 0 is the whole log.")
 @click.option("--no-faults", is_flag=True, help="Nothing in the log is out of the ordinary.")
-def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> None:
+def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> None:
     """Write a flow log into DIRECTORY, with faults that its _truth.json lists."""
     from pipeline.generate.scenario import FAULTS, Scenario  # noqa: PLC0415  numpy is optional
     from pipeline.generate.write import generate as write  # noqa: PLC0415  numpy is optional
@@ -120,7 +120,9 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: Any) -> No
         raise PipelineError("--hot-address, --hot-receiver and --hot-path are more than all messages together")
     if scenario.hot == 1 and scenario.faults:
         raise PipelineError("all messages are hot, so no fault would be in the log: give --no-faults as well")
-    truth = write(scenario, directory)
+    if "://" in directory:
+        raise PipelineError(f"{directory} is a URL: generate a log in a local directory, and copy it there")
+    truth = write(scenario, Path(directory))
     click.echo(f"{directory}: {truth.records} records in {truth.files} files, {len(truth.faults)} faults")
 
 

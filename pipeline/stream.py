@@ -48,7 +48,7 @@ def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell
 
     Raises ``PipelineError`` for an unusable directory, a file of a later version, or a failed batch.
     """
-    raw = raw_of(source)
+    log, raw = raw_of(source)
     prepare(output)
     parts = Parts(spark, output.directory)
     # A batch cannot leave a file out: `Watch` names bad ones. Records of a file deleted before it was read are missing.
@@ -58,9 +58,9 @@ def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell
         spark.readStream.schema(FLOW)
         .option("maxFilesPerTrigger", pace.files)
         .option("recursiveFileLookup", "true")
-        .parquet(raw)
+        .parquet(log.url(raw))
     )
-    batches = _Batches(parts, Watch(raw), pace, tell)
+    batches = _Batches(parts, Watch(log.files, raw, source), pace, tell)
     named = records.select("*", f.col("_metadata.file_path").alias("file"))
     writer = named.writeStream.foreachBatch(batches.take).option("checkpointLocation", parts.checkpoint)
     once = {"availableNow": True} if pace.once else {"processingTime": f"{pace.every_s} seconds"}
@@ -73,13 +73,13 @@ def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell
         query.stop()
 
 
-def raw_of(source: str) -> str:
-    """Return the tree in which files appear and never change: compacted ones would count twice."""
+def raw_of(source: str) -> tuple[Output, str]:
+    """Return the log, and the path of the tree in which files appear and never change: compacted ones count twice."""
     log = Output(source)
     chosen = log.path(RAW) if _there(log.files, log.path(RAW)) else log.root
     if not _there(log.files, chosen):
         raise PipelineError(f"{source} is not a directory; give the directory of a flowLog")
-    return log.url(chosen)
+    return log, chosen
 
 
 def _there(files: Any, path: str) -> bool:

@@ -8,10 +8,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import PipelineError
+from pipeline.files import file_system, for_spark
 from pipeline.flow_log.survey import LogFile, Survey
 from shm.contract.flow_log.arrow import SCHEMA
 
-FLOW: Final = from_arrow_schema(pa.schema([field.with_nullable(True) for field in SCHEMA]))  # dictionaries are strings
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column's values, as every version of Spark knows it."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.binary() if pa.types.is_fixed_size_binary(kind) else kind
+
+
+FLOW: Final = from_arrow_schema(pa.schema([pa.field(field.name, _plain(field.type)) for field in SCHEMA]))
 
 # One record is one (router, boot, worker, seq); a record that is there twice is the same record.
 KEY: Final = ("router_id", "boot_id", "worker_id", "seq")
@@ -20,18 +29,22 @@ KEY: Final = ("router_id", "boot_id", "worker_id", "seq")
 def read_log(spark: SparkSession, found: Survey, places: Mapping[str, str] | None = None) -> DataFrame:
     """Return the records of a log, each once, in no order. Columns that an older file lacks are null.
 
-    ``places`` says by path where a file is to be read instead.
+    ``places`` says by path which local file is to be read instead.
     """
-    clean = _read(spark, found.clean, places or {})
-    if not found.tangled:
-        return clean
-    return clean.unionByName(_read(spark, found.tangled, places or {}).dropDuplicates(list(KEY)))
+    _, root = file_system(found.directory)
 
+    def read(files: list[LogFile]) -> DataFrame:
+        if not files:
+            return spark.createDataFrame([], FLOW)
+        given = places or {}
+        names = (
+            f"file://{given[one.path]}" if one.path in given else for_spark(found.directory, root, one.path)
+            for one in files
+        )
+        return spark.read.schema(FLOW).parquet(*names)
 
-def _read(spark: SparkSession, files: list[LogFile], places: Mapping[str, str]) -> DataFrame:
-    if not files:
-        return spark.createDataFrame([], FLOW)
-    return spark.read.schema(FLOW).parquet(*(places.get(file.path, file.path) for file in files))
+    clean = read(found.clean)
+    return clean.unionByName(read(found.tangled).dropDuplicates(list(KEY))) if found.tangled else clean
 
 
 def require(frame: DataFrame, columns: Iterable[str], job: str) -> DataFrame:

@@ -187,9 +187,8 @@ def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
 class Watch:
     """Names the unusable files of a growing log, each once."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._files, self._root = file_system(directory)
+    def __init__(self, files: Any, root: str, directory: str) -> None:
+        self._files, self._root, self._directory = files, root, directory
         self._seen: set[str] = set()
 
     def fresh(self) -> list[Skipped]:

@@ -23,7 +23,7 @@ from uuid import uuid4
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
-from pipeline.files import file_system
+from pipeline.files import appears_whole, file_system, for_spark
 from shm.contract.flow_log.schema import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # ends the names of what we make
@@ -56,6 +56,7 @@ class Output:
         self.files, self.root = file_system(directory)
         self.directory = directory
         self.local = isinstance(self.files, fs.LocalFileSystem)
+        self.renames = appears_whole(self.files)  # if not, a part appears with the last file that is written into it
 
     def path(self, name: str) -> str:
         """Return the path of an entry."""
@@ -63,9 +64,7 @@ class Output:
 
     def url(self, path: str) -> str:
         """Return a path as Spark wants it."""
-        if "://" not in self.directory:
-            return path
-        return self.directory.partition("?")[0].rstrip("/") + path.removeprefix(self.root.rstrip("/"))
+        return for_spark(self.directory, self.root, path)
 
     def entries(self, path: str = "") -> dict[str, Any]:
         """Return the types of the entries of the directory, or of one below it, by name; links are not followed.
@@ -226,7 +225,8 @@ def _lock(output: Output, kind: Kind) -> int:
 def _keep_apart(output: Output, source: str) -> None:
     """Raise ``PipelineError`` if the output is the log, in it, or above it."""
     log = Output(source)
-    if not output.files.equals(log.files):
+    same = output.files.type_name == log.files.type_name == "s3"  # also with other options after the `?`
+    if not same and not output.files.equals(log.files):
         return
     for part in (log.root, log.path(RAW), log.path(COMPACT)):  # these may be links to elsewhere
         mine, theirs = (_chain(path, local=output.local) for path in (output.root, part))

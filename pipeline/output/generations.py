@@ -125,11 +125,13 @@ class Generation:
                 raise PipelineError(
                     f"{target} is there already, and routerd did not make it: move it away, and start again"
                 )
-        fresh = self.output.path(self.output.fresh(f".{name}"))
+        # Where a rename is a copy, a file that is written appears as a whole.
+        fresh = self.output.path(self.output.fresh(f".{name}")) if self.output.renames else target
         with files.open_output_stream(fresh) as stream:
             stream.write(text.encode())
-        files.move(fresh, target)
-        return target
+        if fresh != target:
+            files.move(fresh, target)
+        return target if self.output.local else self.output.url(target)
 
     def is_there(self) -> bool:
         """Return whether the run still exists."""

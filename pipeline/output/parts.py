@@ -3,10 +3,13 @@
     part-NUMBER   the sums of one batch, and the state after it
     sum-NUMBER    the sums of all batches up to that one, made from time to time; the parts in it are then removed
 
+Where a rename is a copy, as in object stores, they are called part-NUMBER-ID and sum-NUMBER-ID, and appear when their
+last file is there, the state; one without it is not finished, or going.
+
 A batch that is repeated after a crash replaces its part, or is skipped if a sum contains it already.
 
-Only what we made is removed: parts that a sum contains, each with a state of ours in it, and .part-ID and .sum-ID with
-an ID that this output gave, which are parts on their way in or out.
+Only what we made is removed: parts that a sum contains, each with a state of ours in it, and with an ID that this
+output gave, parts on their way in or out.
 """
 
 import json
@@ -23,6 +26,7 @@ from pipeline.output.spans import Ledger
 STATE: Final = "_state.json"
 CHECKPOINT: Final = "_checkpoint"
 HALF: Final = rf"\.(?:part|sum)-{ID}"
+NAMED: Final = rf"(?:part|sum)-\d{{12}}-{ID}"  # in an object store
 HOLDS: Final = rf"_state\.json|{TABLE}"
 
 Numbered = tuple[str, int, str]  # kind, number and path of a part or a sum
@@ -92,17 +96,25 @@ class Parts:
         return len(self._current())
 
     def _put(self, sums: DataFrame, state: State, kind: str) -> None:
-        fresh = self._output.path(self._output.fresh(f".{kind}"))
+        name = f"{kind}-{state.batch:012d}"
+        fresh = self._output.path(self._output.fresh(f".{kind}" if self._output.renames else name))
         sums.coalesce(1).write.parquet(self._output.url(fresh))
+        if not self._output.renames:
+            self._clear(kind, state.batch)
         with self._files.open_output_stream(f"{fresh}/{STATE}") as stream:
             stream.write(json.dumps(asdict(state)).encode())
-        target = f"{self._root}/{kind}-{state.batch:012d}"
-        if self._output.has(target) and not _discard(self._output, target):
-            there = self._output.strangers(target, HOLDS)[0]
-            raise PipelineError(
-                f"{there} is in the way of a batch, and routerd did not put it there: move it away, and start again"
-            )
-        self._files.move(fresh, target)
+        if self._output.renames:
+            self._clear(kind, state.batch)
+            self._files.move(fresh, f"{self._root}/{name}")
+
+    def _clear(self, kind: str, batch: int) -> None:
+        """Remove the part or sum that a repeated batch replaces. Raises ``PipelineError`` if it is not ours alone."""
+        for path in (path for its, number, path in self._numbered() if (its, number) == (kind, batch)):
+            if not _discard(self._output, path):
+                there = self._output.strangers(path, HOLDS)[0]
+                raise PipelineError(
+                    f"{there} is in the way of a batch, and routerd did not put it there: move it away, and start again"
+                )
 
     def _numbered(self) -> list[Numbered]:
         return _numbered(self._output)
@@ -131,6 +143,7 @@ def prepare(output: Output) -> None:
     for _, _, path in numbered:
         _own(output, path)
     output.sweep(HALF, HOLDS)
+    output.sweep(NAMED, HOLDS, keep={path.rpartition("/")[2] for _, _, path in numbered})
     current = _current(numbered)
     for one in numbered:
         if one not in current:
@@ -138,9 +151,13 @@ def prepare(output: Output) -> None:
 
 
 def _numbered(output: Output) -> list[Numbered]:
-    """Return all parts and sums, in order."""
-    named = ((re.fullmatch(r"(part|sum)-(\d{12})", name), name) for name in output.entries())
-    return sorted((found[1], int(found[2]), output.path(name)) for found, name in named if found)
+    """Return all parts and sums, in order; of those with an ID, the ones that have their state."""
+    named = ((re.fullmatch(rf"(part|sum)-(\d{{12}})(-{ID})?", name), output.path(name)) for name in output.entries())
+    return sorted(
+        (found[1], int(found[2]), path)
+        for found, path in named
+        if found and (not found[3] or output.has(f"{path}/{STATE}"))
+    )
 
 
 def _current(numbered: list[Numbered]) -> list[Numbered]:
@@ -158,12 +175,16 @@ def _own(output: Output, path: str) -> None:
 def _discard(output: Output, path: str) -> bool:
     """Remove a part, unless somebody put something into it.
 
-    It loses its name first, because half a part would pass for a whole one.
+    It loses its name first, or else its state, because half a part would pass for a whole one.
     """
     _own(output, path)
     if output.strangers(path, HOLDS):
         return False
-    going = output.path(output.fresh(".part"))
-    output.files.move(path, going)
+    going = path
+    if output.renames:
+        going = output.path(output.fresh(".part"))
+        output.files.move(path, going)
+    else:
+        output.files.delete_file(f"{path}/{STATE}")
     output.remove(going, HOLDS)
     return True

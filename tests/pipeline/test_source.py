@@ -1,15 +1,21 @@
-"""The flow log as a source of its own: `spark.read.format("routerd")`."""
+"""Where Spark finds the flow log: as a source of its own, `spark.read.format("routerd")`, and by URLs."""
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
+from pipeline.flow_log.hours import EVER
 from pipeline.flow_log.records import FLOW, read_log, require
 from pipeline.flow_log.survey import survey
+from pipeline.hourly import Hourly
+from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.generations import begin
 
 
 @pytest.fixture
@@ -54,3 +60,39 @@ def test_a_job_says_what_it_lacks_when_it_is_put_together(spark: SparkSession) -
         require(spark.createDataFrame([("a",)], "kind string"), ("ts",), "a job")
     with pytest.raises(PipelineError, match="a job needs ts as timestamp, and it is string"):
         require(spark.createDataFrame([("a",)], "ts string"), ("ts",), "a job")
+
+
+def test_spark_reads_and_writes_what_its_urls_name(
+    spark: SparkSession, few: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop's `s3a://` is mounted on a directory, where pyarrow finds its files: the log, and rollups of its hours."""
+    bucket = tmp_path_factory.mktemp("mounted") / "bucket"
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in {
+        "fs.s3a.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
+        "fs.viewfs.overload.scheme.target.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+        "fs.viewfs.mounttable.bucket.link./flows": f"file://{few}",
+        "fs.viewfs.mounttable.bucket.link./out": f"file://{bucket}/out",
+    }.items():
+        hadoop.set(name, value)
+    (bucket / "out").mkdir(parents=True)
+    (bucket / "flows").symlink_to(few)
+    mounted = fs.SubTreeFileSystem(str(bucket.parent), fs.LocalFileSystem())
+
+    class FileSystem:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[Any, str]:
+            return mounted, uri.removeprefix("s3://").partition("?")[0]
+
+    monkeypatch.setattr(fs, "FileSystem", FileSystem)
+    source, output = "s3a://bucket/flows?region=r", "s3a://bucket/out/results"
+    found = survey(source)
+    for known in (False, True):
+        with claimed(output, RESULTS, source) as place:
+            made = begin(place)
+            hours = Hourly(spark, found, made, {}, EVER)
+            hours.compute(["minutes"], lambda _: None)
+            assert bool(hours.computed) != known  # the second one finds manifest and rollups of the first
+            counted = hours.read("minutes").agg({"records": "sum"}).collect()[0][0]
+            assert counted == found.rows > 0
+            made.publish({}, hours.manifest())

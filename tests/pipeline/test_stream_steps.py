@@ -35,8 +35,13 @@ class Records(list[int]):
         return self
 
     def parquet(self, path: str) -> None:
-        Path(path).mkdir(parents=True)
-        Path(path, NUMBERS).write_text(json.dumps(self))
+        local(path).mkdir(parents=True)
+        (local(path) / NUMBERS).write_text(json.dumps(self))
+
+
+def local(path: str) -> Path:
+    """The path that Spark is told with its scheme."""
+    return Path(path.removeprefix("file://"))
 
 
 class Spark:
@@ -47,7 +52,7 @@ class Spark:
         return self
 
     def parquet(self, *paths: str) -> Records:
-        return Records(number for path in paths for number in json.loads(Path(path, NUMBERS).read_text()))
+        return Records(number for path in paths for number in json.loads((local(path) / NUMBERS).read_text()))
 
 
 class Mortal(fs.LocalFileSystem):  # type: ignore[misc]  # it has no types
@@ -67,6 +72,10 @@ class Mortal(fs.LocalFileSystem):  # type: ignore[misc]  # it has no types
     def delete_dir(self, *args: Any) -> None:
         self.step()
         super().delete_dir(*args)
+
+    def delete_file(self, *args: Any) -> None:
+        self.step()
+        super().delete_file(*args)
 
     def move(self, *args: Any) -> None:
         self.step()
@@ -131,8 +140,10 @@ def died(output: Path, steps: int) -> bool:
     return deaths == 1
 
 
-def test_killed_before_any_step(tmp_path: Path) -> None:
-    """However far it had come."""
+@pytest.mark.parametrize("renames", [True, False])
+def test_killed_before_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
+    """However far it had come; also where a rename is a copy."""
+    monkeypatch.setattr("pipeline.output.directory.appears_whole", lambda files: renames)
     steps = 0
     while died(tmp_path / str(steps), steps):
         steps += 1

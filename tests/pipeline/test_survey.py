@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
+from pipeline.files import file_system
 from pipeline.flow_log.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
 from shm.contract.flow_log.arrow import SCHEMA
 
@@ -198,7 +199,7 @@ def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_growing_log_is_watched(few: Path) -> None:
     """A bad file is named once, when it is there."""
-    watch = Watch(str(few))
+    watch = Watch(*file_system(str(few)), str(few))
     assert watch.fresh() == []
     (few / "notes.txt").write_text("hello")
     assert [Path(one.path).name for one in watch.fresh()] == ["notes.txt"]

@@ -36,7 +36,7 @@ JUSTIFIED = {
     "pipeline/output/directory.py Output.sweep": "names whose digits prove that this output gave them",
     "pipeline/output/directory.py Output.remove": "a directory in which every file is Spark's or ours by its name",
     "pipeline/output/directory.py Output.sign": "our marker, where there is none, or one with no words but ours",
-    "pipeline/output/parts.py Parts._put": "in a directory with 32 digits of ours; then a part with our state in it",
+    "pipeline/output/parts.py Parts._put": "in a directory with 32 digits of ours",
     "pipeline/output/parts.py _discard": "a part with our state in it",
     "pipeline/report.py report": "by Generation.write_text",
     "pipeline/scratch.py scratch": "the directory that this session made",
