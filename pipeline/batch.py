@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -62,15 +63,23 @@ def run(
         hours = Hourly(spark, found, made, places or {}, choice.period)
         recipes = chosen(recipes_of(costs), choice.tables)
         wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
-        hours.compute([name for name in ROLLUPS if name in wanted], tell)
+        lacking = hours.lacking(name for name in ROLLUPS if name in wanted)
+        step = _numbered(tell, len(lacking) + len(recipes))
+        hours.compute(lacking, step)
         for name, recipe in recipes.items():
             results.write(name, recipe.make(*map(results.read, recipe.tables), *map(hours.read, recipe.rollups)))
-            tell(name)
+            step(f"{name}, {made.rows(name):,} rows")
         made.publish(summary(found, hours), hours.manifest())
     except BaseException:
         made.remove()
         raise
     return results
+
+
+def _numbered(tell: Callable[[str], None], steps: int) -> Callable[[str], None]:
+    """Return what tells of a step that is over, with its number."""
+    number = count(1)
+    return lambda text: tell(f"{next(number)} of {steps}: {text}")
 
 
 def recipes_of(costs: Costs) -> dict[str, Recipe]:

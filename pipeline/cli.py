@@ -14,6 +14,7 @@ from pipeline.errors import PipelineError
 _option = partial(click.option, show_default=True)
 INSTALL = "docs/pipeline.md says how to install what the pipeline needs"
 OVERFLOW = "ARITHMETIC_OVERFLOW"  # Spark's name of this error
+NO_MEMORY = "java.lang.OutOfMemoryError"
 
 
 class _Group(click.Group):
@@ -43,6 +44,11 @@ def _cause(error: Exception) -> str:
         return (
             "a sum is beyond 64 bits (9 exabytes, or 9e18 messages): some records have an absurd `size_bytes`, "
             "`n_deliveries` or `sample_weight`; find the largest in the log, and move their files away"
+        )
+    if NO_MEMORY in str(error):
+        return (
+            "Java has too little memory for this log: give it more with --memory, such as --memory 4g, and the "
+            "executors of a cluster with --conf spark.executor.memory=4g"
         )
     lines = str(error).splitlines() or [type(error).__name__]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]

@@ -1,5 +1,6 @@
 """What the commands of `routerd pipeline` do on Spark. ``start`` starts a session of Spark and ends it."""
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -45,7 +46,7 @@ def run(
         with start() as spark:
             places = places_for(spark, kept)
             try:
-                made = batch.run(spark, found, place, costs, lambda name: click.echo(f"  {name}"), places, choice)
+                made = batch.run(spark, found, place, costs, _after(time.monotonic()), places, choice)
             except Exception as error:
                 raise kept.failed(found, error) from error
             if register is not None:
@@ -56,6 +57,11 @@ def run(
         f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies; "
         f"{said['computed']} of {said['hours']} hours computed"
     )
+
+
+def _after(began: float) -> Callable[[str], None]:
+    """Return what prints a step that is over, with the seconds since the beginning."""
+    return lambda text: click.echo(f"  {time.monotonic() - began:5.0f} s  {text}")
 
 
 def stream(start: Start, source: str, output: str, **pace: Any) -> None:

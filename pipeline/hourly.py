@@ -77,15 +77,18 @@ class Hourly:
             first, last = min(self._by_text), max(self._by_text)
             raise PipelineError(f"no record is in these hours: the log has hours from {first} to {last} (UTC)")
 
-    def compute(self, names: Iterable[str], tell: Tell) -> None:
-        """Compute these rollups of the hours that lack them."""
-        lacking = {name: self._kept.missing(name, self.wanted) for name in names}
+    def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return which of these rollups hours lack, and which hours."""
+        missing = {name: self._kept.missing(name, self.wanted) for name in names}
+        return {name: hours for name, hours in missing.items() if hours}
+
+    def compute(self, lacking: Mapping[str, list[str]], tell: Tell) -> None:
+        """Compute rollups of hours that lack them."""
         for hours, some in groupby(lacking, key=lambda name: lacking[name]):
-            log = self._records(hours) if hours else None
+            log = self._records(hours)
             for name in some:
-                if log is not None:
-                    self._compute(name, hours, log)
-                    tell(f"{name} of {len(hours)} hour{'s' if len(hours) > 1 else ''}")
+                self._compute(name, hours, log)
+                tell(f"{name} of {len(hours)} hour{'s' if len(hours) > 1 else ''}")
 
     def _compute(self, name: str, hours: list[str], log: DataFrame) -> None:
         directory = self.made.output.path(f"{self.made.rollup}/{name}")

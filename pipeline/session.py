@@ -4,13 +4,16 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -19,6 +22,12 @@ from pipeline.scratch import scratch
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
+MEMORY: Final = "spark.driver.memory"
+LEAST_MB: Final = 512  # Spark refuses to start with less
+UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_PARTS: Final = r"(?:\d+|\*)"
+MASTER: Final = rf"local(?:\[{_PARTS}(?:, *\d+)?\])?|local-cluster\[.*\]|spark://(.+)|yarn|k8s://.+"
+PATIENCE_S: Final = 5.0  # with a Spark master that does not answer
 
 # Jobs depend on these, also on a cluster.
 RULES: Final = {
@@ -67,13 +76,51 @@ def check_java() -> None:
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {what}: {advice}")
 
 
+def check_master(master: str) -> None:
+    """Raise ``PipelineError`` if Spark has no such master, or none of its hosts answers."""
+    form = re.fullmatch(MASTER, master)
+    if form is None:
+        raise PipelineError(
+            f"--master {master} is no master of Spark: give spark://HOST:PORT, yarn, k8s://URL, or local[N] for N CPUs "
+            "of this machine"
+        )
+    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+        raise PipelineError("--master yarn needs the configuration of Hadoop: set HADOOP_CONF_DIR to its directory")
+    if not form[1]:
+        return
+    why = ""
+    for place in form[1].split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise PipelineError(f"--master {master}: {place} is not HOST:PORT; the port is typically 7077")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise PipelineError(f"--master {master} does not answer ({why}): start it, or give the address that its log names")
+
+
+def check_memory(memory: str) -> None:
+    """Raise ``PipelineError`` if Spark cannot start with this memory, such as 2g."""
+    form = re.fullmatch(r"(\d+)([kmgt])b?", memory.lower())
+    if form is None:
+        raise PipelineError(f"--memory {memory} is no size: give a number with m or g, such as 2g")
+    size, there = int(form[1]) * UNITS[form[2]], psutil.virtual_memory().total + psutil.swap_memory().total
+    if size < LEAST_MB * UNITS["m"]:
+        raise PipelineError(f"--memory {memory} is too little for Spark: give {LEAST_MB}m or more")
+    if size > there:
+        raise PipelineError(f"--memory {memory} is more than this machine has ({there // UNITS['m']}m): give less")
+
+
 @contextmanager
 def session(master: str | None = None, options: dict[str, str] | None = None) -> Iterator[SparkSession]:
     """Start a Spark session, and stop it at the end.
 
     Within spark-submit it is the submitted one, otherwise that of ``master``, by default this machine. Spark's
-    temporary files are in a directory that is removed at the end. Raises ``PipelineError`` without Java or such a
-    master.
+    temporary files are in a directory that is removed at the end. Raises ``PipelineError`` without Java, such a master
+    or enough memory, and if Java dies.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
     spark = None
@@ -83,9 +130,26 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
             yield spark
         except PySparkRuntimeError as error:
             raise PipelineError(f"Spark does not start: {error}") from error
+        except (Py4JError, ConnectionError) as error:
+            if spark is None or _lives(spark):
+                raise
+            raise PipelineError(
+                "Java died: perhaps the kernel killed it because the machine had no memory left (`dmesg` tells), so "
+                "give it less with --memory"
+            ) from error
         finally:
             if spark is not None:
-                spark.stop()
+                with suppress(Py4JError, ConnectionError):  # it died
+                    spark.stop()
+
+
+def _lives(spark: SparkSession) -> bool:
+    """Return whether Java still answers."""
+    try:
+        spark.catalog.currentDatabase()
+    except (Py4JError, ConnectionError):
+        return False
+    return True
 
 
 def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSession.Builder:
@@ -111,6 +175,9 @@ def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSes
     if extra:
         settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {extra}".strip()
     builder = SparkSession.builder.appName("routerd pipeline")
+    if not submitted:
+        check_memory(settings.get(MEMORY, f"{LEAST_MB}m"))
+        check_master(settings["spark.master"])
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder

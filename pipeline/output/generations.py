@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
@@ -58,6 +59,14 @@ class Generation:
     def stable(self, name: str) -> str:
         """Return a path of a table that stays valid when the next run is published, where there are links."""
         return self.output.url(self.output.path(f"{CURRENT}/{name}")) if self.output.local else self.table(name)
+
+    def rows(self, name: str) -> int:
+        """Return how many rows a table has, by the footers of its files."""
+        total = 0
+        for part in self._parts(name):
+            with self.output.files.open_input_file(f"{self.root}/{name}/{part}") as file:
+                total += pq.read_metadata(file).num_rows
+        return total
 
     def publish(self, said: dict[str, Any], hours: str = "") -> None:
         """Let readers have this run in place of the former one.

@@ -3,21 +3,27 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from pipeline.cli import pipeline
+from pipeline.errors import PipelineError
 from pipeline.output.results import Results
 from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
 from pipeline.report import report
+from pipeline.session import check_master, session
 from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly
 
@@ -158,6 +164,64 @@ def test_a_choice_of_nothing_is_refused_before_spark_starts(
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
     assert said in done.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--master", "nonsense"), "--master nonsense is no master of Spark: give spark://HOST:PORT, yarn,"),
+        (("--master", "local[two]"), "--master local[two] is no master of Spark"),
+        (("--master", "spark://there"), "there is not HOST:PORT; the port is typically 7077"),
+        (("--master", "yarn"), "--master yarn needs the configuration of Hadoop: set HADOOP_CONF_DIR"),
+        (("--memory", "100m"), "--memory 100m is too little for Spark: give 512m or more"),
+        (("--memory", "2 GB"), "--memory 2 GB is no size: give a number with m or g, such as 2g"),
+        (("--memory", "900t"), "--memory 900t is more than this machine has ("),
+    ],
+)
+def test_what_spark_cannot_start_with_is_one_sentence(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    """Instead of Java's traces, some of them a minute later."""
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pipeline.session.check_java", lambda: None)
+    done = invoke("run", "--input", str(flows), "--output", str(tmp_path / "out"), *words)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert said in done.output
+
+
+def test_a_master_that_does_not_answer_is_said() -> None:
+    """Spark would try for more than a minute; one of several is enough."""
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
+        ports = [one.getsockname()[1] for one in (gone, there)]
+        gone.close()
+        check_master(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
+        with pytest.raises(PipelineError, match="does not answer \\(Connection refused\\): start it"):
+            check_master(f"spark://127.0.0.1:{ports[0]}")
+    for master in ("local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]", "k8s://https://there"):
+        check_master(master)
+
+
+def test_java_without_memory_is_said_with_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark says of it has some hundred lines."""
+    error = SparkRuntimeException("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space\n")
+    monkeypatch.setattr("pipeline.commands.report", mock.Mock(side_effect=error))
+    done = invoke("report", "--results", "unused")
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert "Spark failed: Java has too little memory for this log: give it more with --memory" in done.output
+
+
+@pytest.mark.parametrize("died", [True, False])
+def test_a_java_that_died_is_said(monkeypatch: pytest.MonkeyPatch, died: bool) -> None:
+    """Where it lives, an error stays what it is."""
+    spark = mock.Mock()
+    if died:
+        spark.catalog.currentDatabase.side_effect = spark.stop.side_effect = ConnectionRefusedError
+    monkeypatch.setattr("pipeline.session._build", lambda *_: mock.Mock(getOrCreate=lambda: spark))
+    wanted = (PipelineError, "Java died: ") if died else (Py4JNetworkError, "empty")
+    with pytest.raises(wanted[0], match=wanted[1]), session():
+        raise Py4JNetworkError("Answer from Java side is empty")
+    spark.stop.assert_called_once()
 
 
 def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:

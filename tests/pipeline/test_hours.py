@@ -1,6 +1,7 @@
 """Runs that compute only what is new: the same tables as one run over everything, whatever came when."""
 
 import math
+import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -33,12 +34,15 @@ Run = Callable[..., tuple[Results, list[str]]]
 
 @pytest.fixture
 def run(spark: SparkSession) -> Run:
-    """Makes a run over a log into an output, and says what it told."""
+    """Makes a run over a log into an output, and says what it told, with neither numbers of steps nor of rows."""
 
     def made(log: Path, output: Path, choice: Choice | None = None) -> tuple[Results, list[str]]:
         said: list[str] = []
         with claimed(str(output), RESULTS, str(log)) as place:
-            return batch.run(spark, survey(str(log)), place, Costs(), said.append, None, choice), said
+            results = batch.run(spark, survey(str(log)), place, Costs(), said.append, None, choice)
+        steps = [re.fullmatch(r"(\d+) of (\d+): ([^,]+)(?:, [\d,]+ rows)?", one) for one in said]
+        assert [one and (int(one[1]), int(one[2])) for one in steps] == [(n + 1, len(said)) for n in range(len(said))]
+        return results, [one[3] for one in steps if one]
 
     return made
 
