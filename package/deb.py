@@ -55,6 +55,8 @@ COPIED: Final = {
     "systemd/routerd.service": f"{UNITS}/routerd.service",
     "systemd/routerd@.service": f"{UNITS}/routerd@.service",
     "systemd/routerd.socket": f"{UNITS}/routerd.socket",
+    "systemd/routerd-pipeline.service": f"{UNITS}/routerd-pipeline.service",
+    "systemd/routerd-pipeline.timer": f"{UNITS}/routerd-pipeline.timer",
     "package/routerd.socket.conf": f"{UNITS}/routerd.socket.d/10-sample.conf",
     "systemd/sysusers.conf": "usr/lib/sysusers.d/routerd.conf",
     "systemd/tmpfiles.conf": "usr/lib/tmpfiles.d/routerd.conf",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -180,6 +180,30 @@ def report() -> None:
 @_on_spark
 def plan() -> None:
     """Write plan.rt: a route table and MEID map that even out the observed load with few moves."""
+
+
+@pipeline.command(short_help="Check the results of a run.")
+@FROM_RUN
+@_option("--max-age", "max_age_h", default=2.0, type=_Number(0), help="Hours that the newest record may be old.")
+@_option("--lost", default=0.0, type=_Number(0, 1), help="Share of records that may be missing.")
+@click.option("--idle", is_flag=True, help="Hours without any record are nothing unusual.")
+def check(output: str, **limits: Any) -> None:
+    """Check the results of a run: schema, totals, gaps and freshness. Each has its exit status if it fails.
+
+    The status is 0 if all is well, 10 for the schema, 11 for totals, 12 for gaps, 13 for freshness, the first of these
+    that fails; 1 if the results cannot be read.
+    """
+    from pipeline.output.generations import read  # noqa: PLC0415  pyarrow is optional
+    from pipeline.quality import Limits, checks  # noqa: PLC0415  the same
+
+    with read(output) as found:
+        made = checks(found, Limits(**limits), datetime.now(UTC))
+    for one in made:
+        for fault in one.faults:
+            click.echo(f"{one.name}: failed: {fault}", err=True)
+        if not one.faults:
+            click.echo(f"{one.name}: well ({one.looked_at})")
+    click.get_current_context().exit(next((one.status for one in made if one.faults), 0))
 
 
 def main() -> None:

@@ -60,11 +60,15 @@ class Generation:
         """Return a path of a table that stays valid when the next run is published, where there are links."""
         return self.output.url(self.output.path(f"{CURRENT}/{name}")) if self.output.local else self.table(name)
 
+    def files(self, name: str) -> list[str]:
+        """Return the paths of a table's files, as pyarrow wants them."""
+        return [f"{self.root}/{name}/{part}" for part in self._parts(name)]
+
     def rows(self, name: str) -> int:
         """Return how many rows a table has, by the footers of its files."""
         total = 0
-        for part in self._parts(name):
-            with self.output.files.open_input_file(f"{self.root}/{name}/{part}") as file:
+        for part in self.files(name):
+            with self.output.files.open_input_file(part) as file:
                 total += pq.read_metadata(file).num_rows
         return total
 

@@ -1,7 +1,7 @@
 """Results of the batch jobs against an independent implementation, and against what the generator knows."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pipeline import batch
+from pipeline import batch, quality
 from pipeline.errors import PipelineError
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import FAULTS
@@ -57,6 +57,8 @@ def test_totals_are_those_of_the_log(results: Results, truth: dict[str, Any]) ->
     assert (said["records"], said["files"]) == (truth["records"], truth["files"])
     assert (said["messages"], said["bytes"]) == (truth["messages"], truth["size_bytes"])
     assert (said["lost"], said["dropped"], said["copies"], said["skipped"]) == (0, 0, 0, [])
+    late = [one.name for one in quality.checks(results.generation, quality.Limits(), datetime.now(UTC)) if one.faults]
+    assert late == ["freshness"]
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.routers.container import ROOT, UNITS, boot
+from tests.support.tool import ROUTERD
 
-OPERATIONS = ROOT / "docs" / "operations.md"
 ANALYZE = shutil.which("systemd-analyze")
 analyze = pytest.mark.skipif(ANALYZE is None, reason="install the Debian package systemd to test the units")
 
@@ -32,21 +32,43 @@ def units(folder: Path) -> list[Path]:
 def test_systemd_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     """No unknown key, no wrong value, in none of them."""
     files = units(tmp_path)
-    assert [file.name for file in files] == ["routerd.service", "routerd.socket", "routerd@one.service"]
+    assert [file.name for file in files] == [
+        "routerd-pipeline.service", "routerd-pipeline.timer", "routerd.service", "routerd.socket",
+        "routerd@one.service",
+    ]  # fmt: skip
     verify = run("verify", *files)
     assert (verify.returncode, verify.stdout + verify.stderr) == (0, "")
 
 
 @analyze
-@pytest.mark.parametrize("name", ["routerd.service", "routerd@one.service"])
-def test_the_exposure_is_what_the_documentation_says(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("routerd.service", "operations"),
+        ("routerd@one.service", "operations"),
+        ("routerd-pipeline.service", "pipeline"),
+    ],
+)
+def test_the_exposure_is_what_the_documentation_says(tmp_path: Path, name: str, page: str) -> None:
     """The tighter the better: a looser unit fails here."""
     units(tmp_path)
     security = run("security", "--offline=true", "--threshold=15", tmp_path / name)
     assert security.returncode == 0, security.stdout
     score = re.search(r"Overall exposure level for \S+: ([\d.]+)", security.stdout)
     assert score is not None
-    assert f"exposure level of {score[1]} " in OPERATIONS.read_text()
+    assert f"exposure level of {score[1]} " in (ROOT / "docs" / f"{page}.md").read_text()
+
+
+def test_the_unit_of_the_pipeline_has_commands_that_exist(tmp_path: Path) -> None:
+    """They find no log, in the words of the pipeline and not of the command line."""
+    lines = (UNITS / "routerd-pipeline.service").read_text().splitlines()
+    commands = [line.partition("/bin/routerd ")[2] for line in lines if line.startswith("ExecStart=")]
+    assert [command.split()[:2] for command in commands] == [["pipeline", "run"], ["pipeline", "check"]]
+    for command in commands:
+        words = re.sub(r"\$\{(\w+)\}", rf"{tmp_path}/\1", command).replace("$RUN", "").replace("$CHECK", "--lost 0.01")
+        done = subprocess.run([ROUTERD, *words.split()], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        assert re.match(r"Error: \S+ (is not a directory|holds no results)", done.stderr), done.stderr
 
 
 def test_the_template_differs_in_its_configuration_only() -> None:

@@ -1,0 +1,124 @@
+"""Checks of results: each fails for what it is there for, and says so with its status."""
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli import pipeline
+from pipeline.output.columns import TABLES
+from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.generations import Generation, begin, current
+from pipeline.quality import Limits, checks
+from tests.support.beds.output import part
+
+ARROW = {
+    "string": pa.string(), "bool": pa.bool_(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
+    "double": pa.float64(), "timestamp": pa.timestamp("us", "UTC"), "strings": pa.list_(pa.string()),
+}  # fmt: skip
+SUMMED = ("int64",)
+SUMMARY = {
+    "records": 2, "messages": 2, "bytes": 2, "files": 1, "lost": 0, "dropped": 0, "skipped": [],
+    "last_minute": "2026-01-05 12:00:00",
+}  # fmt: skip
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Results of a log of two records, made by hand; `test_batch.py` has those that Spark writes."""
+    (tmp_path / "log").mkdir()
+    with claimed(str(tmp_path / "out"), RESULTS, str(tmp_path / "log")) as output:
+        fresh = begin(output)
+        for table in TABLES.values():
+            columns = {
+                one.name: pa.array([1] * 2).cast(ARROW[one.type])
+                if one.type in SUMMED
+                else pa.nulls(2, ARROW[one.type])
+                for one in table.columns
+            }
+            path = Path(fresh.root, table.name)
+            path.mkdir()
+            pq.write_table(pa.table(columns), path / part(table.name))
+        hours = {f"2026-01-05T{hour}": {"sums": "", "files": {}} for hour in (10, 11, 12)}
+        fresh.publish(SUMMARY, json.dumps({"schema": "rollups", "hours": hours, "log": {}}))
+    return tmp_path / "out"
+
+
+def run(directory: Path) -> Path:
+    return Path(current(str(directory)).root)
+
+
+def rewrite(directory: Path, table: str, change: Callable[[Any], Any]) -> None:
+    """Change a table's first file, whose name stays."""
+    path = sorted((run(directory) / table).glob("*.parquet"))[0]
+    pq.write_table(change(pq.ParquetFile(path).read()), path)
+
+
+def say(directory: Path, **changes: Any) -> None:
+    """Change the summary."""
+    path = run(directory) / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def wider(rows: Any) -> Any:
+    return rows.set_column(0, rows.schema.names[0], pa.array([1.5] * len(rows)))
+
+
+def without_an_hour(directory: Path) -> None:
+    path = run(directory) / "hours.json"
+    manifest = json.loads(path.read_text())
+    manifest["hours"].pop("2026-01-05T11")
+    path.write_text(json.dumps(manifest))
+
+
+def faults(found: Generation, limits: Limits, now: datetime) -> dict[str, tuple[str, ...]]:
+    """What is wrong, by check."""
+    return {one.name: one.faults for one in checks(found, limits, now) if one.faults}
+
+
+def test_results_are_well_for_some_time(made: Path) -> None:
+    """An hour after the last minute, and not two and a half after it; then by the option."""
+    found, last = current(str(made)), datetime(2026, 1, 5, 12, tzinfo=UTC)
+    assert faults(found, Limits(), last + timedelta(hours=1)) == {}
+    late = {"freshness": ("the newest record is 2.5 hours old, more than 2",)}
+    assert faults(found, Limits(), last + timedelta(hours=2.5)) == late
+    assert faults(found, Limits(max_age_h=3), last + timedelta(hours=2.5)) == {}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "said"),
+    [
+        (lambda out: rewrite(out, "ways", wider), 10, "schema: failed: the table ways is not as routerd writes it"),
+        (lambda out: rewrite(out, "traffic", lambda rows: rows[1:]), 11, "totals: failed: the table traffic has "),
+        (lambda out: say(out, lost=3), 12, "gaps: failed: 3 records are missing between others, by their numbers"),
+        (lambda out: say(out, dropped=3), 12, "gaps: failed: the routers had no room for 3 records"),
+        (lambda out: say(out, skipped=["a: left out"]), 12, "gaps: failed: 1 files were left out: a: left out"),
+        (without_an_hour, 12, "gaps: failed: 1 hours have no record: 2026-01-05T11"),
+        (lambda out: None, 13, "freshness: failed: the newest record is "),
+        (lambda out: shutil.rmtree(run(out) / "ways"), 1, "the table ways is not there"),
+    ],
+)
+def test_each_fault_has_its_status(made: Path, spoil: Callable[[Path], None], status: int, said: str) -> None:
+    """The log is of years ago, so it is late in any case; the worst fault decides."""
+    spoil(made)
+    done = CliRunner().invoke(pipeline, ["check", "--results", str(made)])
+    assert (done.exit_code, said in done.output) == (status, True), done.output
+
+
+def test_what_is_usual_is_no_fault(made: Path) -> None:
+    """By the options: some lost records, hours without any, an old log."""
+    say(made, lost=3)
+    without_an_hour(made)
+    words = ["check", "--results", str(made), "--lost", "0.6", "--idle", "--max-age", "1e9"]
+    done = CliRunner().invoke(pipeline, words)
+    assert done.exit_code == 0, done.output
+    assert [line.partition(" (")[0] for line in done.output.splitlines()] == [
+        "schema: well", "totals: well", "gaps: well", "freshness: well",
+    ]  # fmt: skip
