@@ -1,11 +1,12 @@
 """`routerd manage`: sends one request to a router's management agent and prints the answer as JSON."""
 
+from collections.abc import Collection
 from typing import Any
 
 import click
 import msgspec
 
-from routerd.cli.client import NODE, Client, Place, long_type
+from routerd.cli.client import NODE, Client, ClientError, Place, long_type
 from routerd.cli.printed import print_json
 from routerd.config.formats.source import closest
 
@@ -33,8 +34,8 @@ def run(place: Place, ask: Ask) -> None:
         raise click.UsageError(text)
     with Client(place) as client:
         answer = perform(client, ask)
-        for name in unknown(client, ask, answer):
-            click.echo(f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all", err=True)
+        if strange := unknown(client, ask, answer):
+            raise ClientError("; ".join(strange))
     if isinstance(answer, str):
         click.echo(answer)
     elif answer is not None:
@@ -75,12 +76,19 @@ def perform(client: Client, ask: Ask) -> Any:
 
 
 def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:
-    """Return the names in a query that are no attributes: the agent ignores them silently."""
-    if ask.operation != "query" or not ask.type:
+    """Return what is wrong with each name in a query that is no attribute: the agent ignores these silently."""
+    if ask.operation != "query":
         return []
     empty = [name for name in ask.arguments if not any(name in row for row in answer)]
-    known = client.call("GET-ATTRIBUTES", **NODE, entityType=long_type(ask.type)) if empty else {}
-    return [name for name in empty if not any(name in names for names in known.values())]
+    types = client.call("GET-ATTRIBUTES", **NODE, entityType=long_type(ask.type)) if empty else {}
+    known = sorted({name for names in types.values() for name in names})
+    return [_no_attribute(name, known, ask.type) for name in empty if name not in known]
+
+
+def _no_attribute(name: str, known: Collection[str], entity_type: str | None) -> str:
+    guess = closest(name, known)
+    command = "routerd manage get-attributes" + (f" --type {entity_type}" if entity_type else "")
+    return f"there is no attribute {name!r}; " + (f"did you mean {guess}?" if guess else f"`{command}` names them all")
 
 
 def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:

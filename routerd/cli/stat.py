@@ -18,12 +18,12 @@ from rich.text import Text
 from routerd.cli.blame import blamed
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.printed import print_json
-from routerd.cli.views import ROUTER, VIEWS, Cell, View, router_rows
+from routerd.cli.views import ROUTER, VIEWS, Cell, View, router_rows, text_of
 from shm.contract.roles import Role
 
 SAMPLE_SECONDS = 0.5  # between two samples of the processes' CPU time
 BUSY_TURNS = 10  # turns between two samples that show a process is awake, not stuck
-LINK = "router.link"
+LINK, ADDRESS = "router.link", "router.address"
 LINK_COUNTS = ["identity", "connectionId", "linkDir", "deliveryCount", "unsettledCount", "deliveriesStuck"]
 ALL = "all"  # what --router calls all routers of the network
 RETRY_SECONDS = 0.5  # between attempts to reconnect
@@ -68,7 +68,10 @@ def run(place: Place, options: Options) -> None:
     with suppress(KeyboardInterrupt):
         if options.watch is None:
             with closing(Network(place)) as network:
-                show(console, options, _look(network, view, options), _look_below(network, view, options))
+                rows = _look(network, view, options)
+                show(console, options, rows, _look_below(network, view, options))
+                if not rows and (told := missing_address(network, view, options)):
+                    click.echo(told, err=True)
         else:
             _watch(frames(place, view, options), view, options, console)
 
@@ -169,6 +172,16 @@ def _look(network: Network, view: View, options: Options) -> Rows:
     elif options.reverse:
         rows.reverse()
     return rows[: options.limit]
+
+
+def missing_address(network: Network, view: View, options: Options) -> str:
+    """Return that no address is like that of ``--address``; "" if there is one, or the rows tell of other addresses."""
+    if options.address is None or view.entity not in (LINK, ADDRESS):
+        return ""
+    for _, client in network.clients():
+        if any(fnmatchcase(text_of(row["key"]) or "", options.address) for row in client.query(ADDRESS, ["key"])):
+            return ""
+    return f"no address in use is like {options.address!r}; `routerd stat --addresses` shows them all"
 
 
 def explain(client: Client, rows: Rows) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
+from routerd.config.formats.source import closest
 from shm.contract.roles import Role
 
 Row = dict[str, Any]
@@ -64,7 +65,9 @@ class View(msgspec.Struct, frozen=True):
             if cell.header == header.lower():
                 return cell
         known = ", ".join(cell.header for cell in self.cells)
-        instead = f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
+        guess = closest(header, [cell.header for cell in self.cells])
+        meant = f"did you mean {guess}? They are: {known}" if guess else f"give one of: {known}"
+        instead = meant if known else "these are no rows; sort connections (-c) or links (-l)"
         raise click.UsageError(f"there is no column {header!r} here to sort by; {instead}")
 
 

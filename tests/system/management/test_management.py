@@ -252,8 +252,13 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
     assert json.loads(made.stdout)["priority"] == 3
     assert tool(router, "manage", "delete", "--type", "address", "--name", "t").returncode == 0
     asked = tool(router, "manage", "query", "--type", "link", "linkNme", "linkName")
-    assert (asked.returncode, "there is no attribute 'linkNme'" in asked.stderr) == (0, True)
-    assert "linkName'" not in asked.stderr
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert "there is no attribute 'linkNme'; did you mean linkName?" in asked.stderr
+    nowhere = tool(router, "stat", "--links", "--stuck", "--address", "nix")
+    assert (nowhere.returncode, nowhere.stdout) == (0, "no links\n")
+    assert nowhere.stderr == "no address in use is like 'nix'; `routerd stat --addresses` shows them all\n"
+    calm = tool(router, "stat", "--links", "--stuck", "--address", "$management")
+    assert (calm.returncode, calm.stderr) == (0, "")
     again = tool(router, "manage", "delete", "--type", "address", "--name", "t")
     assert (again.returncode, again.stdout) == (1, "")
     assert "404" in again.stderr

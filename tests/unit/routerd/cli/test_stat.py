@@ -347,6 +347,8 @@ def test_an_unknown_column_to_sort_by() -> None:
         VIEWS["connections"].cell("colour")
     with pytest.raises(UsageError, match="these are no rows"):
         VIEWS["router"].cell("colour")
+    with pytest.raises(UsageError, match="did you mean unset"):
+        VIEWS["links"].cell("unst")
 
 
 def test_attributes() -> None:
