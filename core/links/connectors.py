@@ -8,7 +8,7 @@ import msgspec
 
 from core.links.plane import Plane
 from shm.contract.payloads import ConnectorState
-from shm.statistics.board import CONNECTORS, Board, ConnectorRow, short
+from shm.statistics.board import CONNECTORS, ERROR, Board, ConnectorRow, short
 
 _NUMBER = re.compile(r"^\[C[0-9]+\] ")  # of the attempt: a label of a metric must not change with each
 UP, GONE = "SUCCESS", "GONE"
@@ -44,7 +44,7 @@ class Connectors(Plane):
                 short(name),
                 state.status == UP,
                 self._failures[name],
-                short(_NUMBER.sub("", state.message)) if _has_failed(state) else "",
+                short(_NUMBER.sub("", state.message), ERROR) if _has_failed(state) else "",
             )
             for name, (_, state) in islice(self._states.items(), CONNECTORS)
         ]

@@ -308,7 +308,9 @@ def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:
         return _pairs([pair for row in rows for pair in router_rows(row)])
     if not rows:
         return Text(view.empty)
-    cells = [cell for cell in (ROUTER, *view.cells) if not cell.optional or any(cell.value(row) for row in rows)]
+    stuck = any("why" in row for row in rows)
+    candidates = [cell for cell in (ROUTER, *view.cells) if not (stuck and cell.progress)]
+    cells = [cell for cell in candidates if not cell.optional or any(cell.value(row) for row in rows)]
     texts = [[cell.text(row) for cell in cells] for row in rows]
     rooms = widths(cells, texts, width)
     wide = sum(rooms) + 2 * len(cells) <= width  # there is room for two blanks between columns

@@ -20,7 +20,7 @@ class Cell(msgspec.Struct, frozen=True):
     """One column: its header, its value (by which rows sort) and how that is written (None: by ``str``).
 
     ``least`` is the width in characters to which the column may shrink; without it the column never shrinks.
-    An ``optional`` column is left out if all its values are 0 or missing.
+    An ``optional`` column is left out if all its values are 0 or missing, one of ``progress`` where links are stuck.
     """
 
     header: str
@@ -29,6 +29,7 @@ class Cell(msgspec.Struct, frozen=True):
     number: bool = False
     least: int | None = None
     optional: bool = False
+    progress: bool = False
 
     def text(self, row: Row) -> str:
         """Return the cell's text for a row."""
@@ -79,8 +80,8 @@ def _names(name: str) -> Callable[[Row], Any]:
     return lambda row: " ".join(row.get(name) or ())
 
 
-def _number(header: str, name: str, optional: bool = False) -> Cell:
-    return Cell(header, _of(name), short_number, number=True, optional=optional)
+def _number(header: str, name: str, optional: bool = False, progress: bool = False) -> Cell:
+    return Cell(header, _of(name), short_number, number=True, optional=optional, progress=progress)
 
 
 def _last_change(rows: list[Row]) -> str:
@@ -271,14 +272,14 @@ VIEWS: dict[str, View] = {
             _number("undel", "undeliveredCount", optional=True),
             _number("unset", "unsettledCount"),
             _number("deliv", "deliveryCount"),
-            _number("acc", "acceptedCount"),
-            _number("rej", "rejectedCount", optional=True),
-            _number("rel", "releasedCount", optional=True),
-            _number("mod", "modifiedCount", optional=True),
-            _number("pre", "presettledCount", optional=True),
-            _number("drop", "droppedPresettledCount", optional=True),
+            _number("acc", "acceptedCount", progress=True),
+            _number("rej", "rejectedCount", optional=True, progress=True),
+            _number("rel", "releasedCount", optional=True, progress=True),
+            _number("mod", "modifiedCount", optional=True, progress=True),
+            _number("pre", "presettledCount", optional=True, progress=True),
+            _number("drop", "droppedPresettledCount", optional=True, progress=True),
             _number("stuck", "deliveriesStuck", optional=True),
-            _number("rate", "settleRate"),
+            _number("rate", "settleRate", progress=True),
             Cell("why", _of("why"), optional=True),
         ),
         "no links",

@@ -22,7 +22,7 @@ from shm.contract.failures import failures
 from shm.contract.roles import Role, process_name
 from shm.memory.observer import Histogram, Page
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
-from shm.statistics.board import AddressRow, Outcomes
+from shm.statistics.board import AddressRow, Outcomes, short
 from shm.statistics.stats import COUNTERS
 
 OTHER: Final = "(other)"  # addresses
@@ -245,7 +245,7 @@ class Collector:
             families.add(catalogue.CONNECTOR_UP, row.up, connector=row.name)
             families.add(catalogue.CONNECTOR_FAILURES, row.failures, connector=row.name)
             if row.error:
-                families.add(catalogue.CONNECTOR_ERROR, 1, connector=row.name, error=row.error)
+                families.add(catalogue.CONNECTOR_ERROR, 1, connector=row.name, error=short(row.error))
 
     def _network(self, families: Families) -> None:
         for row in self.observer.board().routers:

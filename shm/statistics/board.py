@@ -2,7 +2,7 @@
 
 The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES``, ``ROUTE_ENDPOINTS``,
 ``CONNECTORS``, ``EDGES`` and ``LISTENERS`` rows, and as many routers as a network has; each text has at most ``TEXT``
-bytes.
+bytes, a connector's error ``ERROR``.
 """
 
 import zlib
@@ -21,6 +21,7 @@ CONNECTORS: Final = 100
 EDGES: Final = 1000
 LISTENERS: Final = 100
 TEXT: Final = 160  # bytes
+ERROR: Final = 500  # bytes of a connector's error: reason and advice stand at its end
 
 
 class Outcomes(msgspec.Struct, array_like=True, frozen=True):
@@ -169,12 +170,12 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Board).decode
 
 
-def short(text: str) -> str:
-    """Return the text in at most ``TEXT`` bytes of UTF-8; a cut text ends in a checksum of the whole."""
+def short(text: str, most: int = TEXT) -> str:
+    """Return the text in at most ``most`` bytes of UTF-8; a cut text ends in a checksum of the whole."""
     whole = text.encode("utf-8", "backslashreplace")
-    if len(whole) <= TEXT:
+    if len(whole) <= most:
         return whole.decode()
-    return f"{whole[: TEXT - 12].decode('utf-8', 'ignore')}…{zlib.crc32(whole):08x}"
+    return f"{whole[: most - 12].decode('utf-8', 'ignore')}…{zlib.crc32(whole):08x}"
 
 
 def encode(board: Board) -> bytes:

@@ -6,7 +6,7 @@ const CHARTS = [
   { title: "Outcomes per second", shown: count, lines: {
     accepted: "accepted", released: "released", rejected: "rejected", modified: "modified", dropped: "dropped" } },
   { title: "Latency, arrival to settlement", shown: seconds, log: true, lines: { p50: "p50", p99: "p99", "p99.9": "p999" } },
-  { title: "Unsettled deliveries", shown: count, lines: { unsettled: "unsettled" } },
+  { title: "Unsettled deliveries, in and out", shown: count, lines: { unsettled: "unsettled" } },
   { title: "CPU, 100 % is one core", shown: part, lines: { core: "coreCpu", "busiest worker": "workerCpu" } },
 ];
 const HEIGHT = 160, LEFT = 54, RIGHT = 10, TOP = 8, BOTTOM = 20;

@@ -17,7 +17,7 @@ const broker = ["broker", row => row.connection ?? row.containerId, dash, "text"
 
 // What a link's deliveries wait for; "" if there are none.
 function wanted(link) {
-  if (link.linkDir === "in") return link.unsettledCount ? "its receivers" : "";
+  if (link.linkDir === "in") return link.unsettledCount ? link.waitsFor ? `link ${link.waitsFor}` : "its receivers" : "";
   if (link.undeliveredCount) return link.creditAvailable ? "its client to read" : "credit of its client";
   return link.unsettledCount ? "its client to settle" : "";
 }
@@ -221,6 +221,7 @@ async function renewView() {
   const only = view.only?.[$("only").value] ?? {};
   const found = await query(view, { search: $("rows-search").value.trim(), ...table.order, ...folded, ...only,
     where: { ...folded.where, ...only.where, ...at.where } });
+  if (view === VIEWS.links) await blame(found.rows);
   if (mine !== at || table !== rows || again || router !== $("of").value) return; // something else is wanted by now
   if (table.changing !== mayChange) rows = viewTable(view); // it is known only now what the user may do
   rows.update(found.rows.map(row => ({ ...row, router })), found.total); // a change is for the router whose row it is
@@ -228,6 +229,14 @@ async function renewView() {
     const words = await summary(at.where.owningAddr, found);
     if (mine === at) set($("summary"), words);
   }
+}
+// Say which link holds up each sender's link that is stuck; a router of another kind does not know, and may refuse to say.
+async function blame(links) {
+  const stuck = { where: { linkDir: "in" }, atLeast: { deliveriesStuck: 1 } };
+  if (!links.some(link => link.linkDir === "in" && link.deliveriesStuck)) return;
+  const { rows: said } = await query({ type: "router.link", names: ["identity", "waitsFor"] }, stuck, KEPT).catch(() => ({ rows: [] }));
+  const holders = new Map(said.map(link => [link.identity, link.waitsFor]));
+  links.forEach(link => { link.waitsFor = holders.get(link.identity); });
 }
 // Say how many deliveries of an address wait, and for what, from its links and what the router knows of it.
 async function summary(key, { rows: links, total }) {

@@ -10,7 +10,7 @@ const tables = {
     ["pid", p => p.pid, p => p || "–"], ["restarts", p => p.restarts], ["CPU", p => p.cpu, part],
     ["memory", p => p.memory - p.sharedMemory, bytes], ["shared", p => p.sharedMemory, bytes],
     ["longest turn", p => p.longestTurn || null, seconds], ["connections", p => p.connections, count],
-    ["links", p => p.links, count], ["unsettled", p => p.unsettled, count], ["arena", p => p.arenaFill, part],
+    ["links", p => p.links, count], ["unsettled in and out", p => p.unsettled, count], ["arena", p => p.arenaFill, part],
     ["ring", p => p.ringFill, part],
   ]),
   addresses: new Table("addresses", [

@@ -126,6 +126,8 @@ def test_what_is_stuck(router: RunningRouter, stuck: None, browser: Browser) -> 
         browser.run(f"document.querySelector('#only').selectedIndex = {place}")
         browser.run("document.querySelector('#only').onchange()")
         browser.until(f"{said}('{there}.here') && !{said}('{away}.here')")
+        if place == 2:  # the sender's link names that of the receiver that does not settle
+            browser.until("/link \\d+/.test(document.querySelector('#rows tbody').innerText)")
 
 
 def test_a_connection_is_closed(router: RunningRouter, net: Net, browser: Browser) -> None:

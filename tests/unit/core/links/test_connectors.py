@@ -2,7 +2,7 @@
 
 from core.links.connectors import Connectors
 from shm.contract.payloads import ConnectorState
-from shm.statistics.board import Board, ConnectorRow
+from shm.statistics.board import ERROR, Board, ConnectorRow
 
 HOST = "amqp://broker:5672"
 
@@ -32,6 +32,15 @@ def test_failures_are_counted_and_the_last_one_is_told() -> None:
     assert shown(connectors) == []
     told(connectors, "CONNECTING")
     assert shown(connectors)[0].failures == 2
+
+
+def test_reason_and_advice_of_an_error_are_shown_whole() -> None:
+    """They stand at its end; only what a peer makes longer still is cut."""
+    connectors = Connectors()
+    told(connectors, "CONNECTING", "[C7] " + (error := "refused " * 50 + "; ask for more"))
+    assert shown(connectors)[0].error == error
+    told(connectors, "CONNECTING", "[C8] " + "é" * ERROR)
+    assert len(shown(connectors)[0].error.encode()) <= ERROR
 
 
 def test_a_connector_that_is_gone_is_not_shown() -> None:

@@ -211,6 +211,16 @@ def test_rows_of_all_routers_name_theirs() -> None:
     assert "router" in shown("links", [LINK | {"router": "A"}])[0]
 
 
+def test_why_a_link_of_another_router_is_stuck_fits_80_columns() -> None:
+    """What it did before makes room."""
+    counts = dict.fromkeys(("undeliveredCount", "rejectedCount", "releasedCount", "modifiedCount"), BIG)
+    row = LINK | counts | {"router": "another.router", "deliveriesStuck": BIG, "why": "waits for 123456"}
+    header, _, text, *_ = shown("links", [row])
+    assert max(map(len, (header, text))) <= 80
+    assert text.rstrip().endswith("waits for 123456")
+    assert ("why" in header, "acc" in header) == (True, False)
+
+
 def test_columns_of_zeros_are_left_out() -> None:
     """What never happened takes no room; when it happens, it is there."""
     assert "rej" not in shown("links", [LINK])[0]

@@ -202,6 +202,13 @@ def test_connectors_and_the_network_are_shown(segments: segment.Segments) -> Non
     assert 3 < opened <= value(found, "routerd_process_max_fds", process="core")
 
 
+def test_a_long_error_of_a_connector_is_a_short_label(segments: segment.Segments) -> None:
+    """A store of metrics keeps each label's value; the page has the whole text."""
+    segments.board().write(board.encode(Board(connectors=[ConnectorRow("b", False, 3, "refused " * 50)])))
+    (found,) = families(scrape(segments))["routerd_connector_error_info"].samples
+    assert found.labels["error"] == board.short("refused " * 50)
+
+
 def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments) -> None:
     """And the other way round: the documentation is complete and has no ghosts."""
     segments.board().write(
