@@ -1,12 +1,13 @@
 """All batch jobs over one log, in their order: the tables they make, and the summary of the run."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -15,15 +16,17 @@ from pipeline.flow_log.hours import EVER, Period
 from pipeline.flow_log.survey import Survey
 from pipeline.hourly import ROLLUPS, Hourly
 from pipeline.output.directory import Output
-from pipeline.output.generations import PLAN, begin
+from pipeline.output.generations import PLAN, Generation, begin
 from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, endpoints, entity_loads, make_plan, table_text
+from pipeline.quality import table_differs
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.findings import findings
 from pipeline.tables.flows import flows
 
 TOTALS: Final = "minutes"  # the rollup that has the totals of the log
+AT_ONCE: Final = 1 << 14  # rows of a table in memory for a plan
 
 
 class Recipe(NamedTuple):
@@ -148,14 +151,28 @@ def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
     }
 
 
-def plan(results: Results, wishes: Wishes) -> tuple[Plan, str]:
-    """Plan from the results of a run; return the plan and the path of its table.
+def plan(found: Generation, wishes: Wishes) -> tuple[Plan, str]:
+    """Plan from the results of a run, without Spark; return the plan and the path of its table.
 
     Raises ``PipelineError`` if there are no results, or nothing in them to plan from.
     """
-    entities = [row.asDict() for row in results.read("entities").orderBy("meid", "mtype", "endpoint").collect()]
-    sets = [row.asDict() for row in results.read("endpoints").orderBy("mtype", "sub_id").collect()]
-    made = make_plan(entities, sets, wishes)
+    for name in ("entities", "endpoints"):
+        if not found.files(name):
+            raise PipelineError(f"{found.root} has no table {name}: `routerd pipeline run` without `--tables` makes it")
+        if why := table_differs(found, name):
+            raise PipelineError(
+                f"in {found.root} the table {name} is not as routerd writes it ({why}): "
+                "`routerd pipeline run` makes it anew"
+            )
+    made = make_plan(partial(_rows, found, "entities"), _rows(found, "endpoints"), wishes)
     if not made.entries:
         raise PipelineError("no message type is left to plan: " + "; ".join(made.odd))
-    return made, results.generation.write_text(PLAN, table_text(made))
+    return made, found.write_text(PLAN, table_text(made))
+
+
+def _rows(found: Generation, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table as they are in its files."""
+    for part in found.files(name):
+        with found.output.files.open_input_file(part) as file:
+            for some in pq.ParquetFile(file).iter_batches(AT_ONCE):
+                yield from some.to_pylist()

@@ -177,9 +177,11 @@ def report() -> None:
 @click.option("--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities.")
 @click.option("--remove", multiple=True, metavar="HOST:PORT", help="An endpoint that is to own and receive nothing.")
 @_option("--slack", default=0.1, type=_Number(0), help="Share above the mean that counts as even.")
-@_on_spark
-def plan() -> None:
+def plan(**options: Any) -> None:
     """Write plan.rt: a route table and MEID map that even out the observed load with few moves."""
+    from pipeline import commands  # noqa: PLC0415  pyspark is optional
+
+    commands.plan(**options)
 
 
 @pipeline.command(short_help="Check the results of a run.")

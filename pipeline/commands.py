@@ -81,13 +81,12 @@ def report(start: Start, output: str) -> None:
         click.echo(write_report(Results(spark, found)))
 
 
-def plan(start: Start, output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: float) -> None:
+def plan(output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: float) -> None:
     """Write a plan from the results in ``output``; the other arguments are the fields of `Wishes`."""
-    with read(output) as found, start() as spark:
-        made, where = batch.plan(Results(spark, found), Wishes(add, remove, slack))
+    with read(output) as found:
+        made, where = batch.plan(found, Wishes(add, remove, slack))
     for odd in made.odd:
         click.echo(odd, err=True)
-    before, after = made.endpoint_loads(made.before), made.endpoint_loads(made.owners)
-    for endpoint in sorted(before.keys() | after.keys()):
-        click.echo(f"  {endpoint}: {before.get(endpoint, 0)} -> {after.get(endpoint, 0)} messages")
-    click.echo(f"{where}: {len(made.entries)} entries, {len(made.owners)} managed entities, {len(made.moves)} move")
+    for endpoint in sorted(made.before.keys() | made.after.keys()):
+        click.echo(f"  {endpoint}: {made.before.get(endpoint, 0)} -> {made.after.get(endpoint, 0)} messages")
+    click.echo(f"{where}: {len(made.entries)} entries, {made.entities} managed entities, {made.moves} move")

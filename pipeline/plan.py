@@ -1,21 +1,25 @@
 """A plan from the observed load: which endpoint should own which managed entity, as a route table and a MEID map.
 
-Spark aggregates the load, however large the log is. What is left is a row for each entity, and one place makes the
-assignment, so that it is the same each time.
+Spark aggregates the load, however large the log is, and puts a row for each entity, message type and endpoint in order.
+A plan reads these rows several times, one entity after the other, and keeps none: it needs memory for the endpoints,
+the different loads, and the text of the plan. The assignment is made in one place, so it is the same each time.
 """
 
 import hashlib
+import math
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.balance import balance
+from pipeline.balance import Alike, balance
 from pipeline.errors import PipelineError
 from pipeline.flow_log.records import require
 from pipeline.tables.measures import hour
@@ -31,6 +35,10 @@ ENTITY: Final = r"[^\s|#]{1,31}"
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
 
 Row = Mapping[str, Any]
+Rows = Callable[[], Iterable[Row]]  # of `entity_loads`, in order, from the first one each time
+Key = tuple[int, int]  # message type and subscription
+ORDER: Final = ("meid", "mtype", "sub_id", "endpoint")
+NAMED: Final = 20  # entities that do not fit into a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +52,24 @@ class Wishes:
 
 @dataclass(slots=True)
 class Plan:
-    """Who owns which entity, and where each message type goes; ``odd`` says what could not be planned, and why."""
+    """Where each message type goes, and who owns which entity; ``odd`` says what could not be planned, and why.
 
-    owners: dict[str, str] = field(default_factory=dict)
-    before: dict[str, str] = field(default_factory=dict)
-    loads: dict[str, int] = field(default_factory=dict)
-    entries: dict[tuple[int, int], str] = field(default_factory=dict)  # groups by message type and subscription
+    ``before`` and ``after`` are the messages of each endpoint's entities. ``owners`` are the records of the MEID map.
+    """
+
+    entities: int = 0
+    moves: int = 0
+    before: dict[str, int] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+    entries: dict[Key, str] = field(default_factory=dict)  # groups by message type and subscription
+    owners: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
-
-    @property
-    def moves(self) -> dict[str, tuple[str, str]]:
-        """The former and the new owner of each entity that moves."""
-        return {
-            name: (self.before[name], owner)
-            for name, owner in sorted(self.owners.items())
-            if self.before[name] != owner
-        }
-
-    def endpoint_loads(self, owners: Mapping[str, str]) -> dict[str, int]:
-        """Return the number of messages for each endpoint if these were the owners."""
-        totals: dict[str, int] = defaultdict(int)
-        for name, owner in owners.items():
-            totals[owner] += self.loads[name]
-        return dict(sorted(totals.items()))
 
 
 def entity_loads(flows: DataFrame) -> DataFrame:
     """Return one row for each managed entity, message type and endpoint: messages that left the network for it.
 
+    The rows are in order, in one file when they are written, so that a plan sees one entity after the other.
     ``by_meid`` is whether a route table chose the entity's owner, null where the log does not say. ``last`` is when
     the last of the messages came.
     """
@@ -80,6 +78,8 @@ def entity_loads(flows: DataFrame) -> DataFrame:
         .where("meid is not null")
         .groupBy("meid", "mtype", "sub_id", f.col("peer_container").alias("endpoint"))
         .agg(f.sum("messages").alias("messages"), f.max("by_meid").alias("by_meid"), f.max("last").alias("last"))
+        .repartition(1)
+        .sortWithinPartitions(*ORDER)
     )
 
 
@@ -104,32 +104,22 @@ def endpoints(hours: DataFrame) -> DataFrame:
     return hours.groupBy("mtype", "sub_id", "endpoints").agg(f.sum("messages").alias("messages"))
 
 
-def make_plan(loads: Iterable[Row], sets: Iterable[Row], wishes: Wishes) -> Plan:
-    """Plan from rows of `entity_loads` and `endpoint_sets`. Raises ``PipelineError`` if there are none."""
+def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
+    """Plan from rows of `entity_loads` and `endpoints`. Raises ``PipelineError`` if there are none."""
     plan = Plan()
-    seen: dict[tuple[int, int], set[frozenset[str]]] = defaultdict(set)
+    seen: dict[Key, set[frozenset[str]]] = defaultdict(set)
     for row in sets:
         seen[_key(row)].add(frozenset(row["endpoints"]))
-    loads = list(loads)
-    reported = _reported(loads)
-    by_owner, types_of = _owners(plan, loads, reported)
     if not seen:
         raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
+    reported, routed = _types(rows, plan.odd)
     endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
     wrong = sorted(one for one in endpoints if not re.fullmatch(ENDPOINT, one))
     plan.odd += [f"{one} is not host:port, so no table can name it" for one in wrong]
     gone = set(wishes.remove) | set(wrong)
-    owning = (set(plan.before.values()) | set(wishes.add)) - gone
-    if plan.before:
-        if not owning:
-            raise PipelineError("no endpoint is left to own managed entities: add one, or remove fewer")
-        plan.owners = balance(plan.loads, plan.before, owning, wishes.slack)
+    shared = _assign(plan, rows, routed, wishes.add, gone, wishes.slack)
     for key, sets_ in sorted(seen.items()):
-        inferred = (
-            key in types_of
-            and all(by_owner[name] == {plan.before[name]} for name in types_of[key])
-            and len(frozenset.union(*sets_)) > 1
-        )
+        inferred = key in routed and key not in shared and len(frozenset.union(*sets_)) > 1
         if reported.get(key, inferred):
             plan.entries[key] = "%meid"
             continue
@@ -142,49 +132,109 @@ def make_plan(loads: Iterable[Row], sets: Iterable[Row], wishes: Wishes) -> Plan
     return plan
 
 
-def _reported(rows: Iterable[Row]) -> dict[tuple[int, int], bool]:
-    """Return whether each message type is routed by managed entity, as far as the log says."""
-    reported: dict[tuple[int, int], bool] = {}
-    for row in rows:
+def _entities(rows: Rows) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each entity that fits into a table. Raises ``PipelineError`` if they are in no order."""
+    former = ""
+    for name, group in groupby(rows(), key=itemgetter("meid")):
+        if name < former:
+            raise PipelineError(
+                "the rows of the table entities are in no order, as earlier versions of routerd wrote them: "
+                "`routerd pipeline run` makes them anew"
+            )
+        former = name
+        if re.fullmatch(ENTITY, name):
+            yield name, list(group)
+
+
+def _types(rows: Rows, odd: list[str]) -> tuple[dict[Key, bool], set[Key]]:
+    """Return whether each message type is routed by managed entity, as far as the log says, and those that are.
+
+    A type is routed by entity if the log says so, or says nothing and each entity of the type has one endpoint.
+    Messages of other types only carry the name.
+    """
+    reported: dict[Key, bool] = {}
+    several: dict[Key, bool] = {}  # whether an entity of the type has several endpoints
+    strange: dict[str, None] = {}
+    number = 0
+    for row in rows():
         if isinstance(by_meid := row.get("by_meid"), bool):
             reported[_key(row)] = reported.get(_key(row), False) or by_meid
-    return reported
+        if not re.fullmatch(ENTITY, row["meid"]) and row["meid"] not in strange:
+            number += 1
+            if len(strange) < NAMED:
+                strange[row["meid"]] = None
+    for _, of_entity in _entities(rows):
+        for key, number_of in Counter(map(_key, of_entity)).items():
+            several[key] = several.get(key, False) or number_of > 1
+    odd += [f"managed entity {name!r} does not fit into a table" for name in strange]
+    if number > NAMED:
+        odd.append(f"nor do the managed entities of {number - NAMED} more rows")
+    return reported, {key for key, more in several.items() if reported.get(key, not more)}
 
 
-def _owners(
-    plan: Plan, rows: Iterable[Row], reported: Mapping[tuple[int, int], bool]
-) -> tuple[dict[str, set[str]], dict[tuple[int, int], set[str]]]:
-    """Fill in the observed loads and owners; return endpoints by entity, and entities by message type."""
-    got: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    heard: dict[tuple[str, str], datetime] = {}
-    by_type: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+def _owner(rows: list[Row], routed: set[Key]) -> tuple[str, int, set[Key]] | None:
+    """Return an entity's owner, its messages, and its message types if several endpoints got it; None without owner.
+
+    The receiver of the last message is the owner: a long log may show earlier owners.
+    """
+    types = {_key(row) for row in rows} & routed
+    owned = sorted({str(row["endpoint"]) for row in rows if _key(row) in types})  # the name may be unknown
+    if not owned:
+        return None
+    got: dict[str, int] = defaultdict(int)
+    heard: dict[str, float] = {}
     for row in rows:
-        name, endpoint = row["meid"], str(row["endpoint"])  # the name of an endpoint may be unknown
-        if not re.fullmatch(ENTITY, name):
-            plan.odd.append(f"managed entity {name!r} does not fit into a table")
-            continue
-        by_type[_key(row)][name].add(endpoint)
-        got[name][endpoint] += row["messages"]
+        endpoint = str(row["endpoint"])
+        got[endpoint] += row["messages"]
         if isinstance(last := row.get("last"), datetime):
-            heard[name, endpoint] = max(last, heard.get((name, endpoint), last))
-    # A type is routed by entity if the log says so, or says nothing and each entity of the type has one endpoint.
-    # Messages of other types only carry the name.
-    types_of = {
-        key: set(names)
-        for key, names in by_type.items()
-        if reported.get(key, all(len(one) == 1 for one in names.values()))
+            heard[endpoint] = max(last.timestamp(), heard.get(endpoint, -math.inf))
+    owner = max(owned, key=lambda one: (heard.get(one, -math.inf), got[one]))
+    return owner, sum(got.values()), types if len(owned) > 1 else set()
+
+
+def _assign(plan: Plan, rows: Rows, routed: set[Key], add: Iterable[str], gone: set[str], slack: float) -> set[Key]:
+    """Fill in who owns which entity; return message types of which several endpoints got an entity."""
+    alike: Counter[Alike] = Counter()
+    shared: set[Key] = set()
+    for _, of_entity in _entities(rows):
+        if found := _owner(of_entity, routed):
+            alike[found[:2]] += 1
+            shared |= found[2]
+    if not alike:
+        return shared
+    owning = ({owner for owner, _ in alike} | set(add)) - gone
+    if not owning:
+        raise PipelineError("no endpoint is left to own managed entities: add one, or remove fewer")
+    moves = {
+        one: [target for target, number in targets for _ in range(number)][::-1]
+        for one, targets in balance(alike, owning, slack).items()
     }
-    owned: dict[str, set[str]] = defaultdict(set)
-    for key, names in types_of.items():
-        for name in names:
-            owned[name] |= by_type[key][name]
-    for name in sorted(owned):
-        # The receiver of the last message is the owner: a long log may show earlier owners.
-        plan.before[name] = max(
-            sorted(owned[name]), key=lambda one: (heard.get((name, one), datetime.min), got[name][one])
-        )
-        plan.loads[name] = sum(got[name].values())
-    return owned, types_of
+    before: dict[str, int] = defaultdict(int)
+    after: dict[str, int] = defaultdict(int)
+    names: dict[str, list[str]] = defaultdict(list)  # of the last record of each owner
+    records: dict[str, list[str]] = defaultdict(list)
+    for name, of_entity in _entities(rows):
+        if (found := _owner(of_entity, routed)) is None:
+            continue
+        owner, load, _ = found
+        waiting = moves.get((owner, load))
+        new = waiting.pop() if waiting else owner
+        plan.entities += 1
+        plan.moves += new != owner
+        before[owner] += load
+        after[new] += load
+        names[new].append(name)
+        if len(names[new]) == PER_RECORD:
+            records[new].append(_record(new, names.pop(new)))
+    for owner, some in names.items():
+        records[owner].append(_record(owner, some))
+    plan.before, plan.after = dict(sorted(before.items())), dict(sorted(after.items()))
+    plan.owners = [record for owner in sorted(records) for record in records[owner]]
+    return shared
+
+
+def _record(owner: str, names: list[str]) -> str:
+    return f"mme_ar|{owner}|{' '.join(names)}"
 
 
 def groups_of(sets: Iterable[frozenset[str]]) -> list[set[str]]:
@@ -211,14 +261,7 @@ def groups_of(sets: Iterable[frozenset[str]]) -> list[set[str]]:
 def table_text(plan: Plan) -> str:
     """Return the route table and the MEID map with counts and MD5, as `routerd table check` reads them."""
     entries = [f"mse|{mtype}|{sub_id}|{groups}" for (mtype, sub_id), groups in sorted(plan.entries.items())]
-    owned: dict[str, list[str]] = defaultdict(list)
-    for name, owner in sorted(plan.owners.items()):
-        owned[owner].append(name)
-    owners = [
-        f"mme_ar|{owner}|{' '.join(names[at : at + PER_RECORD])}"
-        for owner, names in sorted(owned.items())
-        for at in range(0, len(names), PER_RECORD)
-    ]
+    owners = plan.owners
     name = "plan-" + _md5([*entries, *owners])[:12]
     lines = [f"newrt|start|{name}", *entries, f"newrt|end|{len(entries)}"]
     if owners:
@@ -231,5 +274,5 @@ def _md5(lines: list[str]) -> str:
     return hashlib.md5("".join(f"{line}\n" for line in lines).encode(), usedforsecurity=False).hexdigest()
 
 
-def _key(row: Row) -> tuple[int, int]:
+def _key(row: Row) -> Key:
     return row["mtype"], row["sub_id"]

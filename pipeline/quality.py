@@ -59,12 +59,19 @@ def checks(found: Generation, limits: Limits, now: datetime) -> list[Check]:
 
 def _schema(found: Generation, said: dict[str, Any]) -> Iterator[str]:
     for name in said["tables"]:
-        for part in found.files(name):
-            with found.output.files.open_input_file(part) as file:
-                schema = pq.read_schema(file)
-            types = {field.name: SPARK.get(kind := _plain(field.type), kind) for field in schema}
-            if why := differs(name, types):
-                yield f"the table {name} is not as routerd writes it: {why}"
+        if why := table_differs(found, name):
+            yield f"the table {name} is not as routerd writes it: {why}"
+
+
+def table_differs(found: Generation, name: str) -> str:
+    """Return how the columns of a table of a run differ from those declared; "" if not."""
+    for part in found.files(name):
+        with found.output.files.open_input_file(part) as file:
+            schema = pq.read_schema(file)
+        types = {field.name: SPARK.get(kind := _plain(field.type), kind) for field in schema}
+        if why := differs(name, types):
+            return why
+    return ""
 
 
 def _plain(kind: pa.DataType) -> str:

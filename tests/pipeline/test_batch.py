@@ -96,7 +96,7 @@ def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) ->
     assert (said["records"], said["messages"], said["files"]) == (0, 0, 0)
     assert made.read("findings").count() == made.read("advice").count() == 0
     with pytest.raises(PipelineError, match="nothing to plan: no message of a route table in the log went"):
-        batch.plan(made, Wishes())
+        batch.plan(made.generation, Wishes())
 
 
 def test_tables_with_other_columns_are_neither_written_nor_read(spark: SparkSession, tmp_path: Path) -> None:
