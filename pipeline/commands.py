@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 import click
 from pyspark.sql import SparkSession
 
-from pipeline import batch
+from pipeline import batch, lineage
 from pipeline import stream as streaming
 from pipeline.flow_log.holding import held, places_for
 from pipeline.flow_log.hours import Period
@@ -40,7 +41,12 @@ def run(
     wanted = list(batch.chosen(batch.recipes_of(costs), names))  # refuses an unknown one before Spark starts
     if register is not None:
         catalogue.check(register)
-    with held(source) as (found, kept), claimed(output, RESULTS, source) as place:
+    warn = partial(click.echo, err=True)
+    with (
+        held(source) as (found, kept),
+        claimed(output, RESULTS, source) as place,
+        lineage.told(source, output, warn) as take,
+    ):
         for one in found.skipped:
             click.echo(str(one), err=True)
         with start() as spark:
@@ -49,6 +55,7 @@ def run(
                 made = batch.run(spark, found, place, costs, _after(time.monotonic()), places, choice)
             except Exception as error:
                 raise kept.failed(found, error) from error
+            take(made.generation)
             if register is not None:
                 catalogue.register(spark, made.generation, wanted, register)
         said = made.generation.summary()
