@@ -112,6 +112,16 @@ def test_what_is_passed_on_is_as_it_came(spelling: int) -> None:
     assert codec.decode(led) == codec.decode(content)
 
 
+def test_a_key_of_octets_is_passed_on() -> None:
+    """Whether such a body means anything is for the other agent to say."""
+    message = Message(reply_to="back", properties={"operation": "QUERY"}, body={b"key": ["value"]})
+    content = bytes(message.encode())
+    envelope, request = codec.decode(codec.led(content, FAR))
+    assert (envelope, request) == codec.decode(content)
+    assert isinstance(request, Request)
+    assert request.body == {b"key": ["value"]}
+
+
 def test_keys_that_are_equal_here_are_two_keys_of_amqp() -> None:
     """An int 1 and true; the same key twice is refused."""
     assert wire.Parser(bytes.fromhex("c106045401404140")).value() == {1: None}
