@@ -4,7 +4,7 @@ The pump asks once for each link and table (take.c), and keeps the answer.
 """
 
 import logging
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from workers.source_routes.table import Scopes, Sources, compiled, entries
 from workers.source_routes.transform import Transform
 
 LOGGER = logging.getLogger("ROUTER")
+
+What = TypeVar("What")
 
 LOCAL_TYPE: Final = 0  # the type of an address that is a name in the router
 
@@ -101,8 +103,9 @@ class Senders:
         self._setup = SourceRoutesSetup()
         self._sources = Sources(())
         self.scope = Scopes(())  # finds the scope of an address by a route worker's pattern
-        self._reach: dict[tuple[int, int], frozenset[str]] = {}
-        self._fed: dict[tuple[int, int], str] = {}  # targets of router-initiated links
+        # By link, with its generation: what the core says of a link may come after its end, so the next one takes it.
+        self._reach: dict[int, tuple[int, frozenset[str]]] = {}
+        self._fed: dict[int, tuple[int, str]] = {}  # targets of router-initiated links
         self._changes: dict[int, Transform] = {}
 
     def configure(self, setup: SourceRoutesSetup) -> None:
@@ -119,11 +122,11 @@ class Senders:
         peer = peer_of(self._connections, connection)
         if peer is None or peer.tenant:
             return
-        if ours and (target := self._fed.get((link, generation))) is None and not peer.inter_router:
+        if ours and (target := _said(self._fed, link, generation)) is None and not peer.inter_router:
             return
         reach = None
         if peer.policed and target is None:
-            may = self._reach.get((link, generation), frozenset())
+            may = _said(self._reach, link, generation) or frozenset()
             reach = bytes(stop.text in may for stop in entries(self._setup))
         names = self._sources.numbers(peer.names(target))
         self._engine.sender(link, generation, peer.inter_router, _address(target), names, peer.foreign, reach)
@@ -136,15 +139,17 @@ class Senders:
     def reached(self, message: RouteReach) -> None:
         """Take the core's list of route workers that a link may send to, or the target of a router's link."""
         if message.target:
-            self._fed[message.link, message.generation] = message.target
+            self._fed[message.link] = message.generation, message.target
         else:
-            self._reach[message.link, message.generation] = frozenset(message.addresses)
+            self._reach[message.link] = message.generation, frozenset(message.addresses)
         self._engine.forget_sender(message.link, message.generation)
 
     def gone(self, link: int, generation: int) -> None:
         """Forget a link that has ended."""
-        self._reach.pop((link, generation), None)
-        self._fed.pop((link, generation), None)
+        if _said(self._reach, link, generation) is not None:
+            del self._reach[link]
+        if _said(self._fed, link, generation) is not None:
+            del self._fed[link]
 
     def change(self, worker: int, data: bytes) -> bytes | None:
         """Return the result of a transform for a message's data; None if it fails."""
@@ -156,6 +161,12 @@ class Senders:
             workers = self._setup.workers
             report = RouteCounts({workers[i].identity: count for i, count in counts.items()})
             self._connections.post(report)
+
+
+def _said(told: dict[int, tuple[int, What]], link: int, generation: int) -> What | None:
+    """Return what the core has said of a link; None if nothing."""
+    known, what = told.get(link, (None, None))
+    return what if known == generation else None
 
 
 def _address(target: str | None) -> tuple[int, bytes] | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.links.link import Link
@@ -253,3 +254,17 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     link.router_initiated = False
     route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)
+
+
+@pytest.mark.parametrize("message", [RouteReach(0, 0, ["w"]), RouteReach(0, 0, [], "w")], ids=["reach", "target"])
+def test_what_comes_after_a_link_has_ended_is_kept_only_until_the_next_link_in_its_place(message: RouteReach) -> None:
+    """The core answers an ATTACH, and the link may have ended by then: nobody says again that it has."""
+    senders = Senders(Engine(), Connections(FRONT, ""))
+    for generation in range(1, 101):
+        senders.gone(3, generation)
+        senders.reached(msgspec.structs.replace(message, link=3, generation=generation))
+    assert len(senders._reach) + len(senders._fed) == 1
+    senders.gone(3, 99)
+    assert len(senders._reach) + len(senders._fed) == 1, "the end of an older link"
+    senders.gone(3, 100)
+    assert len(senders._reach) + len(senders._fed) == 0
