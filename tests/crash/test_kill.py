@@ -14,7 +14,7 @@ from tests.support.clients.ledger import Clients, check
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import LONG, Configuration, until
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
+SECONDS = float(os.environ.get("CRASH_SECONDS", "12"))
 WORKERS = 3
 CONFIGURATION = Configuration(
     router=f"workers: {WORKERS}\n arenaSize: 4",  # little: blocks run low at times, too
@@ -51,7 +51,7 @@ def served(clients: Clients) -> int:
 
 
 def test_a_worker_is_killed_every_second(router: HurtRouter) -> None:
-    """For half a minute; the others go on, nothing accepted is missing, no memory is lost."""
+    """For some time; the others go on, nothing accepted is missing, no memory is lost."""
     memory, core = router.segments, router.children["core"]
     with Clients(router.url, ROLES) as clients:
         get_on(router)

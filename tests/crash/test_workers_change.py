@@ -20,7 +20,7 @@ ROLES = [
 SECTIONS = (
     "address {\n prefix: closest\n distribution: closest\n}\naddress {\n prefix: multicast\n distribution: multicast\n}"
 )
-ROUNDS = 3
+ROUNDS = 2
 MAP = 12288  # bytes: of an arena of 8 MiB, two for each of its blocks
 
 

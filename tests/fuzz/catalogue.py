@@ -22,7 +22,7 @@ CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 MOST = 200_000  # octets of a corpus
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", *WARNINGS, f"-I{ROOT}"]
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-g", "-pthread", *WARNINGS, f"-I{ROOT}"]
 SANITIZERS = "address,undefined"
 
 

@@ -39,7 +39,7 @@ def command(target: Target) -> list[str]:
         return [sys.executable, "-m", "tests.fuzz.guided", target.name]
     program = BUILD / target.name / "program"
     program.parent.mkdir(parents=True, exist_ok=True)
-    target.build("clang", f"fuzzer,{SANITIZERS}", program)
+    target.build("clang", f"fuzzer,{SANITIZERS}", program, "-O1")
     return [str(program)]
 
 

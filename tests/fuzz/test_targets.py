@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.catalogue import CORPUS, ROOT, SANITIZERS, SOURCES, TARGETS, Target
 
-CHANGED = os.environ.get("FUZZ_INPUTS", "1000")  # inputs made from those of the corpus
+CHANGED = os.environ.get("FUZZ_INPUTS", "300")  # inputs made from those of the corpus
 NATIVE = [target for target in TARGETS if target.native]
 PYTHON = [target for target in TARGETS if not target.native]
 SEED = "1"
