@@ -30,12 +30,24 @@ static inline void doorbell_sleep(routerd_doorbell *d)
 
 static inline void doorbell_wake(routerd_doorbell *d) { atomic_store_explicit(&d->asleep, 0, memory_order_relaxed); }
 
-static inline bool doorbell_should_ring(routerd_doorbell *d)
+/* Between the publication of records and doorbell_left(); one fence serves any number of rings. */
+static inline void doorbell_published(void)
 {
     /* partner: the store and fence in doorbell_sleep */
     atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* After doorbell_published(): whether the consumer sleeps, and it is for the caller to wake it. */
+static inline bool doorbell_left(routerd_doorbell *d)
+{
     if (!atomic_load_explicit(&d->asleep, memory_order_relaxed)) return false;
     return atomic_exchange_explicit(&d->asleep, 0, memory_order_seq_cst) != 0;
+}
+
+static inline bool doorbell_should_ring(routerd_doorbell *d)
+{
+    doorbell_published();
+    return doorbell_left(d);
 }
 
 #endif

@@ -107,11 +107,17 @@ GLUE inline void core_publish(core_router *c)
 {
     /* the record of a delivery comes before anybody hears of it */
     if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);
-    while (c->dirty) {
-        uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
-        c->dirty &= c->dirty - 1;
-        core_worker *k = &c->worker[w];
-        if (ring_publish(&k->work) && doorbell_should_ring(k->bell) && k->eventfd >= 0) {
+    uint64_t dirty = c->dirty, told = 0;
+    c->dirty = 0;
+    for (; dirty; dirty &= dirty - 1) {
+        uint64_t bit = dirty & -dirty;
+        if (ring_publish(&c->worker[__builtin_ctzll(bit)].work)) told |= bit;
+    }
+    if (!told) return;
+    doorbell_published();
+    for (; told; told &= told - 1) {
+        core_worker *k = &c->worker[__builtin_ctzll(told)];
+        if (doorbell_left(k->bell) && k->eventfd >= 0) {
             uint64_t one = 1;
             if (write(k->eventfd, &one, sizeof one) < 0) continue;   /* a full eventfd is already readable */
         }

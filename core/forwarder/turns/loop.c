@@ -15,7 +15,7 @@
 #define CORE_LONGEST_NS 50000000ull
 #define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */
 #define PARK_AFTER 512u                /* records of others between two addresses that are asked for: about 60 us */
-#define CORE_AHEAD 8u                  /* records between the current one and the one whose link is prefetched */
+#define CORE_AHEAD 4u                  /* records between two steps of prefetching */
 #define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
 /* Prefetches two cache lines: what each message needs of a link, and most of an address.  Nothing happens for NULL. */
@@ -25,29 +25,37 @@ static INLINED void core_fetch(const void *entry)
     __builtin_prefetch((const void *) ((uintptr_t) entry + 64), 1);
 }
 
-/* Prefetches the links that later records are about, and the addresses of those: where there are many, they are in no
- * near cache.  Deliveries are, because they are taken and given back in turn.  What a record says is loaded once: its
- * worker may change it. */
+/* Prefetches what later records are about, and what that leads to, each step CORE_AHEAD records before the next: the
+ * link of a message and its address; of an outcome the outgoing delivery, the incoming one, and the sender's link.
+ * Where there are many of them they are in no near cache.  What a record says is loaded once: its worker may change
+ * it. */
 static INLINED void core_ahead(const core_router *c, const core_worker *k)
 {
     const routerd_consumer *actions = &k->actions;
-    const uint64_t at = actions->next + CORE_AHEAD, mask = actions->capacity - 1;
-    if (at >= actions->head_seen) return;
-    const routerd_record *far = &actions->ring->slot[at & mask],
-        *near = &actions->ring->slot[(at - CORE_AHEAD / 2) & mask];
-    const uint32_t link = __atomic_load_n(&far->link, __ATOMIC_RELAXED);
-    if (far->type == A_DELIVER) {
-        const uint32_t next = __atomic_load_n(&near->link, __ATOMIC_RELAXED);
-        const core_link *l = next < k->link_room ? k->link[next] : NULL;
-        if (link < k->link_room) core_fetch(k->link[link]);
-        if (l && l->address) core_fetch(l->address);
-        return;
+    const uint64_t mask = actions->capacity - 1;
+    for (uint32_t step = 1; step <= 3; step++) {
+        const uint64_t at = actions->next + step * CORE_AHEAD;
+        if (at >= actions->head_seen) return;
+        const routerd_record *r = &actions->ring->slot[at & mask];
+        if (r->type == A_DELIVER) {
+            const uint32_t link = __atomic_load_n(&r->link, __ATOMIC_RELAXED);
+            const core_link *l = link < k->link_room ? k->link[link] : NULL;
+            if (step == 2 && l) core_fetch(l);
+            if (step == 1 && l && l->address) core_fetch(l->address);
+            continue;
+        }
+        const uint32_t index = routerd_handle_index(__atomic_load_n(&r->delivery, __ATOMIC_RELAXED));
+        if (index >= pool_size(&c->outs)) continue;
+        const core_out *out = (const core_out *) pool_at_of(&c->outs, index, sizeof *out);
+        if (step == 3) {
+            core_fetch(out);
+        } else if (step == 2) {
+            core_fetch(out->in);
+            core_fetch(out->link);
+        } else if (out->in) {
+            core_fetch(out->in->link);
+        }
     }
-    const uint32_t index = routerd_handle_index(__atomic_load_n(&far->delivery, __ATOMIC_RELAXED));
-    if (index >= pool_size(&c->outs)) return;
-    const core_out *out = (const core_out *) pool_at_of(&c->outs, index, sizeof *out);
-    core_fetch(out->link);
-    if (out->in) core_fetch(out->in->link);
 }
 
 /* Lets a link whose message names an unknown text stand aside. */
@@ -57,8 +65,8 @@ __attribute__((noinline, cold)) static enum core_stop park_link(core_router *c, 
     return STOP_NOTHING;
 }
 
-/* Handles records of one worker in order, returns their slots at once, and publishes the work made. */
-GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
+/* Handles records of one worker in order, and returns their slots at once. */
+static INLINED enum core_stop core_read(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
 {
     core_worker *k = &c->worker[w];
     enum core_stop stop = STOP_NOTHING;
@@ -77,8 +85,15 @@ GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint3
         ++*handled;
     }
     ring_return(&k->actions);
-    core_publish(c);
     if (stop != STOP_NOTHING) c->stop_worker = w;
+    return stop;
+}
+
+/* The same, and publishes the work made. */
+GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
+{
+    enum core_stop stop = core_read(c, w, limit, handled);
+    core_publish(c);
     return stop;
 }
 
@@ -142,17 +157,24 @@ static inline bool park_due(const core_router *c)
     return c->park_first && (park_next(c)->park->asked || c->park_since >= PARK_AFTER);
 }
 
-/* Handles one batch of each worker; the next turn starts with another worker. */
+/* Handles one batch of each worker; the next turn starts with another worker.  Work is published for CORE_BATCH records
+ * together, of whichever workers: each publication moves the rings' heads between CPUs and waits for the stores before
+ * it, which is much for the few records that each of many workers has. */
 static enum core_stop core_turn(core_router *c, uint32_t *handled)
 {
     enum core_stop stop = STOP_NOTHING;
+    uint32_t published = *handled;
     core_flush_all(c);
     if (__builtin_expect(park_due(c), 0)) stop = park_turn(c, handled, false);
     uint32_t w = c->turn;
     for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
-        if (__builtin_expect(!(c->held >> w & 1), 1)) stop = core_batch(c, w, CORE_BATCH, handled);
+        if (__builtin_expect(!(c->held >> w & 1), 1)) stop = core_read(c, w, CORE_BATCH, handled);
         w = w + 1 < c->active ? w + 1 : 0;
+        if (*handled - published < CORE_BATCH) continue;
+        core_publish(c);
+        published = *handled;
     }
+    core_publish(c);
     if (__builtin_expect(c->park_first != NULL, 0)) {
         if (stop == STOP_NOTHING && !*handled) stop = park_turn(c, handled, true);
         c->park_since += stop == STOP_CONTROL ? PARK_AFTER / 4 : *handled;
