@@ -147,6 +147,7 @@ STARTED = {
     "bench.network": "a simulation of its own",
     "bench.annotations": "another one",
     "bench.memory": "another one",
+    "bench.scaling": "another one",
     "bench.pipeline": "another one",
     "bench.recording": "another one",
     "bench.scrape": "another one",
