@@ -90,6 +90,7 @@ def recipes_of(costs: Costs) -> dict[str, Recipe]:
     return {
         "flows": Recipe(flows, rollups=("flows",)),
         "traffic": Recipe(_alike, rollups=("traffic",)),
+        "latencies": Recipe(_alike, rollups=("latencies",)),
         "quarters": Recipe(_alike, rollups=("quarters",)),
         "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
         "endpoints": Recipe(endpoints, rollups=("endpoints",)),

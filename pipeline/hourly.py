@@ -21,7 +21,7 @@ from pipeline.output.generations import Generation
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import Rollups
 from pipeline.plan import endpoint_sets
-from pipeline.tables import anomalies, capacity, flows, paths, traffic
+from pipeline.tables import anomalies, capacity, flows, latencies, paths, traffic
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
 VERSION: Final = "routerd.rollups.v1"
@@ -44,6 +44,7 @@ ROLLUPS: Final = {
     "minutes": Rollup(capacity.minutes, "minute"),
     "flows": Rollup(flows.hourly),
     "traffic": Rollup(traffic.traffic, "minute"),
+    "latencies": Rollup(latencies.latencies, "quarter"),
     "quarters": Rollup(anomalies.observed, "quarter"),
     "endpoints": Rollup(endpoint_sets),
     "passages": Rollup(paths.passages, gathered=True),

@@ -89,6 +89,12 @@ latency_p90 int64 [ns]: the same for 90 of 100
 latency_p99 int64 [ns]: the same for 99 of 100
 latency_p999 int64 [ns]: the same for 999 of 1000
 latency_max int64 [ns]: longest time
+= latencies: quarter of an hour, address, message type, bucket of latency
+quarter timestamp [UTC]: when it began, by the clocks of the routers
+address string: address; null: none
+mtype int32: message type of a route table; -1: none
+bucket int32: latencies from 2^(bucket/16) to 2^((bucket + 1)/16) ns
+messages int64: messages with these; each router that one passed counts
 = quarters: quarter of an hour, router, address, message type, receiver
 quarter timestamp [UTC]: when it began, by the router's clock
 router_id string: router

@@ -1,5 +1,6 @@
 """An independent small implementation: the records as dictionaries, sums and ranks by hand."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -69,6 +70,17 @@ def _sums(rows: list[Row]) -> Row:
         "latency_p999": nearest_rank(latencies, 999),
         "latency_max": max((value for value, _ in latencies), default=None),
     }
+
+
+def latencies(rows: Iterable[Row]) -> dict[Key, int]:
+    """Messages by (quarter, address, message type, bucket of latency), each router that one passed by itself."""
+    found: dict[Key, int] = defaultdict(int)
+    for row in rows:
+        if row["latency_ns"] is not None:
+            began = row["ts"].replace(minute=row["ts"].minute // 15 * 15, second=0, microsecond=0)
+            bucket = math.floor(math.log2(max(row["latency_ns"], 1)) * 16)
+            found[began, row["address"], row["mtype"], bucket] += _weight(row)
+    return dict(found)
 
 
 def transits(rows: Iterable[Row]) -> dict[Key, Key]:

@@ -51,6 +51,16 @@ def test_the_traffic_matrix_is_that_of_plain_python(results: Results, flows: Pat
         assert {name: row[name] for name in expected} == expected
 
 
+def test_latencies_are_those_of_plain_python(results: Results, flows: Path) -> None:
+    """Every quarter, address, type and bucket; so their sum is the number of latencies in the traffic matrix."""
+    wanted = plainly.latencies(plainly.records(flows))
+    given = results.read("latencies").toArrow().to_pylist()
+    assert {(row["quarter"], row["address"], row["mtype"], row["bucket"]): row["messages"] for row in given} == wanted
+    assert len(given) == len(wanted)
+    timed = results.read("traffic").agg(f.sum("latency_n")).collect()[0][0]
+    assert sum(wanted.values()) == timed > 0
+
+
 def test_totals_are_those_of_the_log(results: Results, truth: dict[str, Any]) -> None:
     """The summary says how many records, messages and bytes, scaled by the sampling."""
     said = results.generation.summary()
