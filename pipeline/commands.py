@@ -19,7 +19,7 @@ from pipeline.output.generations import read
 from pipeline.output.parts import prepare
 from pipeline.output.results import Results
 from pipeline.plan import Wishes
-from pipeline.report import report as write_report
+from pipeline.report.write import report as write_report
 from pipeline.tables.capacity import Costs
 
 Start = Callable[[], AbstractContextManager[SparkSession]]

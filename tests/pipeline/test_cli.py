@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
 from pipeline.output.results import Results
-from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
-from pipeline.report import report
+from pipeline.report.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
+from pipeline.report.write import report
 from pipeline.session import check_master, session
 from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly

@@ -91,10 +91,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",
-        "pipeline": "shm/contract/flow_log pipeline/flow_log pipeline/generate pipeline/output pipeline/tables",
+        "pipeline": "shm/contract/flow_log pipeline/flow_log pipeline/generate pipeline/output pipeline/report"
+        " pipeline/tables",
         "pipeline/flow_log": "shm/contract/flow_log pipeline",
         "pipeline/generate": "shm/contract/flow_log pipeline",
         "pipeline/output": "shm/contract/flow_log pipeline",
+        "pipeline/report": "shm/contract/flow_log pipeline pipeline/output",
         "pipeline/tables": "shm/contract/flow_log pipeline/flow_log",
         "pyspark_routerd.py": "pipeline/flow_log routerd",
     }.items()

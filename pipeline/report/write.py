@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from pipeline.output.generations import REPORT
 from pipeline.output.results import Results
-from pipeline.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
+from pipeline.report.page import Cell, bars, days, figures, lines, milliseconds, octets, page, period, said, share, table
 from shm.contract.flow_log.schema import OUTCOMES
 
 POINTS: Final = 240  # of a line at most
