@@ -165,11 +165,15 @@ def stream() -> None:
     """Keep the traffic matrix of a growing log until interrupted; continue where it was stopped or killed."""
 
 
-@pipeline.command(short_help="Write one page with tables and plots.")
+@pipeline.command(short_help="Write the page to read each morning.")
 @FROM_RUN
-@_on_spark
-def report() -> None:
-    """Write report.html: one page with tables and plots of the results of a run."""
+def report(output: str) -> None:
+    """Write report.html: one page that says whether anything is wrong, and what changed since the day before."""
+    from pipeline.output.generations import read  # noqa: PLC0415  pyarrow is optional
+    from pipeline.report.write import report as write  # noqa: PLC0415  the same
+
+    with read(output) as found:
+        click.echo(write(found))
 
 
 @pipeline.command(short_help="Write a route table that evens out the load.")

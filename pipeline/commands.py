@@ -17,9 +17,7 @@ from pipeline.output import catalogue
 from pipeline.output.directory import RESULTS, STREAM, claimed
 from pipeline.output.generations import read
 from pipeline.output.parts import prepare
-from pipeline.output.results import Results
 from pipeline.plan import Wishes
-from pipeline.report.write import report as write_report
 from pipeline.tables.capacity import Costs
 
 Start = Callable[[], AbstractContextManager[SparkSession]]
@@ -80,12 +78,6 @@ def stream(start: Start, source: str, output: str, **pace: Any) -> None:
             streaming.run(spark, source, place, streaming.Pace(**pace), click.echo)
             return
     click.echo(f"{output}: stopped; the next start continues here")
-
-
-def report(start: Start, output: str) -> None:
-    """Write a page about the results in ``output``."""
-    with read(output) as found, start() as spark:
-        click.echo(write_report(Results(spark, found)))
 
 
 def plan(output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: float) -> None:

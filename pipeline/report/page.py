@@ -1,59 +1,13 @@
-"""Pieces of a self-contained HTML page: figures, tables, bars and lines. Texts of a log never become markup."""
+"""Pieces of a self-contained HTML page: sentences, figures, tables. Texts of a log never become markup."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-COLOURS: Final = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#64748b")
-HEIGHT: Final = 1000  # of a plot, in units of its own; the page stretches it
-LONG: Final = 28  # characters; a longer text may be broken
-MARKS: Final = 5  # times on an axis
-_ROUND: Final = (1, 2, 2.5, 5, 10)  # a scale ends at one of these, times a power of ten
+from pipeline.report.style import STYLE
 
-STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --quiet: #70757e; --stripe: #8881; }
-@media (prefers-color-scheme: dark) { :root { --quiet: #9aa0aa; } }
-* { box-sizing: border-box; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 80rem; margin: 1.5rem auto 4rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.6rem 0 0; }
-p.note { color: var(--quiet); margin: .2rem 0 .8rem; max-width: 60rem; }
-nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
-dl { display: grid; gap: .6rem; margin: 1rem 0; }
-dl { grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); }
-dl div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .8rem; }
-dt { color: var(--quiet); font-size: .85rem; } dd { margin: 0; font-size: 1.25rem; }
-div.wide { overflow-x: auto; margin-top: .6rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .5rem; text-align: left; vertical-align: top; white-space: nowrap; }
-th, td { border-bottom: 1px solid var(--line); }
-th { color: var(--quiet); font-weight: 600; font-size: .85rem; vertical-align: bottom; }
-tbody tr:nth-child(even) { background: var(--stripe); }
-td.number, th.number { text-align: right; }
-td.long { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
-td.bar { width: 60%; min-width: 6rem; } table.bars { width: 100%; max-width: 60rem; }
-td.bar div { height: 1rem; margin-top: .2rem; border-radius: .15rem; background: #2563eb; min-width: 1px; }
-figure { margin: .6rem 0 0; }
-figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin-bottom: .5rem; }
-figcaption i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; }
-div.plot { display: grid; grid-template-columns: auto 1fr; column-gap: .5rem; font-size: .8rem; }
-div.plot svg { width: 100%; height: 14rem; display: block; }
-div.plot div { display: flex; justify-content: space-between; color: var(--quiet); }
-div.scale { flex-direction: column; text-align: right; margin: -.6rem 0; }
-div.times { grid-column: 2; margin-top: .3rem; } div.times span { white-space: nowrap; }
-svg line { stroke: var(--line); stroke-width: 1; } svg polyline { fill: none; stroke-width: 1.5; }
-svg * { vector-effect: non-scaling-stroke; }
-@media (max-width: 60rem) {
- table.cards thead { display: none; } table.cards, table.cards tbody { display: block; }
- table.cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
- table.cards td { display: grid; grid-template-columns: 7rem 1fr; border: 0; padding: .1rem .4rem; }
- table.cards td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
- table.cards td::before { content: attr(data-head); color: var(--quiet); }
- table.cards td:empty { display: none; }
-}
-@media (max-width: 44rem) { td.bar { display: none; } div.times span:nth-child(even) { display: none; }
-}
-"""
+LONG: Final = 28  # characters; a longer text may be broken
 
 
 class Figure(str):
@@ -72,14 +26,15 @@ def page(title: str, note: str, parts: Mapping[str, str]) -> str:
         for heading, part in parts.items()
     ]
     links = (f'<a href="#{_anchor(heading)}">{escape(heading)}</a>' for heading in parts if heading)
-    chapters.insert(1, f"<nav>{' '.join(links)}</nav>")
+    chapters.insert(1, f'<nav aria-label="Chapters">{" ".join(links)}</nav>')
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="generator" content="routerd pipeline">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n{said(note)}\n"
+        f"<style>{STYLE}</style></head><body>\n<header><h1>{escape(title)}</h1>\n{said(note)}</header>\n<main>\n"
         + "\n".join(chapters)
-        + "\n</body></html>\n"
+        + "\n</main></body></html>\n"
     )
 
 
@@ -92,32 +47,65 @@ def said(note: str) -> str:
     return f'<p class="note">{escape(note)}</p>'
 
 
-def figures(values: Mapping[str, Cell]) -> str:
-    """Return the few numbers that matter most."""
-    shown = (f"<div><dt>{escape(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in values.items())
+def headed(heading: str, part: str) -> str:
+    """Return a part of a chapter."""
+    return f"<h3>{escape(heading)}</h3>{part}"
+
+
+def side(*parts: str) -> str:
+    """Return parts beside each other where there is room."""
+    return f'<div class="side">{"".join(parts)}</div>' if parts else ""
+
+
+def folded(what: str, part: str) -> str:
+    """Return a part that a reader opens."""
+    return f"<details><summary>{escape(what)}</summary>{part}</details>"
+
+
+def figures(values: Mapping[str, Cell | tuple[Cell, str]]) -> str:
+    """Return the few numbers that matter most, some with a remark."""
+    shown = []
+    for name, value in values.items():
+        number, remark = value if isinstance(value, tuple) else (value, "")
+        small = f"<small>{escape(remark)}</small>" if remark else ""
+        shown.append(f"<div><dt>{escape(name)}</dt><dd>{_text(number)}{small}</dd></div>")
     return f"<dl>{''.join(shown)}</dl>"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing", cards: bool = False) -> str:
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    empty: str = "nothing",
+    cards: bool = False,
+    *,
+    caption: str,
+    anchor: str = "",
+) -> str:
     """Return a table with right-aligned numbers, or ``empty`` without rows.
 
-    A narrow window shows the rows of ``cards`` one below the other, with the heads beside the cells.
+    A narrow window shows the rows of ``cards`` one below the other, with the heads beside the cells. With an ``anchor``
+    the row N, from 1, has the id ANCHOR-N.
     """
     rows = list(rows)
     if not rows:
         return f"<p>{escape(empty)}</p>"
     numbers = {at for row in rows for at, value in enumerate(row) if isinstance(value, int | Figure)}
-    head = "".join(f"<th{' class=number' if at in numbers else ''}>{escape(one)}</th>" for at, one in enumerate(heads))
+    head = "".join(
+        f'<th scope="col"{" class=number" if at in numbers else ""}>{escape(one)}</th>' for at, one in enumerate(heads)
+    )
     body = "\n".join(
-        f"<tr>{''.join(_cell(value, one, cards) for value, one in zip(row, heads, strict=True))}</tr>" for row in rows
+        f"<tr{f' id={anchor}-{at}' if anchor else ''}>"
+        f"{''.join(_cell(value, one, cards) for value, one in zip(row, heads, strict=True))}</tr>"
+        for at, row in enumerate(rows, 1)
     )
     kind = ' class="cards"' if cards else ""
-    return _wide(f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>")
+    titled = f"<caption>{escape(caption)}</caption>"
+    return wide(f"<table{kind}>{titled}<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>", caption)
 
 
-def _wide(text: str) -> str:
-    """Return text that may be wider than the window and scrolls by itself."""
-    return f'<div class="wide">{text}</div>'
+def wide(text: str, name: str) -> str:
+    """Return text that may be wider than the window and scrolls by itself, also with keys."""
+    return f'<div class="wide" role="region" tabindex="0" aria-label={_quoted(name)}>{text}</div>'
 
 
 def _cell(value: Cell, head: str, cards: bool) -> str:
@@ -151,6 +139,14 @@ def milliseconds(nanoseconds: float | None) -> Figure | None:
     return None if nanoseconds is None else Figure(f"{nanoseconds / 1e6:,.3f}")
 
 
+def duration(nanoseconds: float) -> str:
+    """Return a duration in the unit that leaves up to three digits before the point, for sentences."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size * 0.9995:
+            return f"{nanoseconds / size:.3g} {unit}" if nanoseconds < size * 1000 else f"{nanoseconds / size:,.0f} s"
+    return f"{nanoseconds:.0f} ns"
+
+
 def share(part: float | None) -> Figure | None:
     """Return a share in percent."""
     if part is None:
@@ -171,64 +167,16 @@ def octets(count: int | None) -> Figure | None:
     return Figure(f"{size:,.1f} {units[0]}")
 
 
+def short(count: float) -> str:
+    """Return a number of messages for a picture: 1,234 as 1.2k."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size * 0.9995:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.0f}"
+
+
 def days(count: float | None) -> Figure | None:
     """Return a number of days; beyond 1,000 the exact number means nothing."""
     if count is None:
         return None
     return Figure("> 1,000" if count > 1000 else f"{count:,.1f}")
-
-
-def bars(rows: Sequence[tuple[str, int, Cell, Cell]], heads: tuple[str, str, str, str]) -> str:
-    """Return a bar for each name, as long as its count, with two more cells."""
-    most = max((count for _, count, _, _ in rows), default=0) or 1
-    if not rows:
-        return "<p>nothing</p>"
-    name, *others = (escape(one) for one in heads)
-    head = f"<th>{name}</th><th></th>" + "".join(f'<th class="number">{one}</th>' for one in others)
-    body = "\n".join(
-        f"<tr>{_cell(one, '', False)}"
-        f'<td class="bar"><div style="width:{count / most * 100:.1f}%"></div></td>'
-        + "".join(_cell(value, "", False) for value in (count, *more))
-        + "</tr>"
-        for one, count, *more in rows
-    )
-    return _wide(f'<table class="bars"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>')
-
-
-def lines(start: datetime, step_s: int, series: Mapping[str, Sequence[float]], unit: str) -> str:
-    """Return a plot of several series over time, all on one scale from zero."""
-    count = max((len(values) for values in series.values()), default=0)
-    if not count:
-        return "<p>nothing</p>"
-    top = round_up(max(max(values, default=0.0) for values in series.values()))
-    drawn = [f'<line x1="0" x2="{count}" y1="{y}" y2="{y}"/>' for y in (0, HEIGHT // 2, HEIGHT)]
-    legend = []
-    for at, (name, values) in enumerate(series.items()):
-        colour = COLOURS[at % len(COLOURS)]
-        points = " ".join(
-            f"{x},{HEIGHT - value / top * HEIGHT:.0f}" for place, value in enumerate(values) for x in (place, place + 1)
-        )
-        drawn.append(f'<polyline points="{points}" style="stroke:{colour}"/>')
-        legend.append(f'<span><i style="background:{colour}"></i>{escape(name)}</span>')
-    scale = "".join(f"<span>{value:,g} {escape(unit)}</span>" for value in (top, top / 2, 0))
-    whole = timedelta(seconds=step_s * count)
-    times = "".join(
-        f"<span>{(start + whole * at / (MARKS - 1)).astimezone(UTC):%m-%d %H:%M}</span>" for at in range(MARKS)
-    )
-    return (
-        f'<figure><figcaption>{"".join(legend)}</figcaption><div class="plot">'
-        f'<div class="scale">{scale}</div>'
-        f'<svg viewBox="0 0 {count} {HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(", ".join(series))} over time">{"".join(drawn)}</svg>'
-        f'<div class="times">{times}</div></div></figure>'
-    )
-
-
-def round_up(value: float) -> float:
-    """Return the end of a scale that contains a value: 1, 2, 2.5 or 5 times a power of ten."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** (len(f"{value:.0f}") - 1) if value >= 1 else 1.0
-    while power > value:
-        power /= 10
-    return next((power * one for one in _ROUND if power * one >= value), power * _ROUND[-1])

@@ -1,4 +1,4 @@
-"""The commands: what they say and how they end; the report in a real browser."""
+"""The commands: what they say and how they end."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,17 +20,9 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
-from pipeline.output.results import Results
-from pipeline.report.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
-from pipeline.report.write import report
 from pipeline.session import check_master, session
 from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly
-
-# Says how many tables are wider than there is room for.
-MEASURE = """<script>document.body.dataset.wide = [...document.querySelectorAll("div.wide")]
-.filter(one => one.scrollWidth > one.clientWidth).length</script>"""
-MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 
 def invoke(*words: str) -> Any:
@@ -102,8 +94,8 @@ def test_a_number_that_is_none_is_refused(command: str, option: str, number: str
 def test_sums_beyond_64_bits_are_said(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the columns to look at, in place of Spark's advice to switch the check off."""
     sizes = spark.createDataFrame([(1 << 62, 1), (1 << 62, 1)], "size_bytes long, sample_weight int")
-    monkeypatch.setattr("pipeline.commands.report", lambda **_: sizes.select(octets_of()).collect())
-    done = invoke("report", "--results", "unused")
+    monkeypatch.setattr("pipeline.commands.run", lambda **_: sizes.select(octets_of()).collect())
+    done = invoke("run", "--input", "unused", "--output", "unused")
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
     assert done.output.startswith("Error: Spark failed: a sum is beyond 64 bits (9 exabytes, or 9e18 messages)")
 
@@ -205,8 +197,8 @@ def test_a_master_that_does_not_answer_is_said() -> None:
 def test_java_without_memory_is_said_with_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark says of it has some hundred lines."""
     error = SparkRuntimeException("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space\n")
-    monkeypatch.setattr("pipeline.commands.report", mock.Mock(side_effect=error))
-    done = invoke("report", "--results", "unused")
+    monkeypatch.setattr("pipeline.commands.run", mock.Mock(side_effect=error))
+    done = invoke("run", "--input", "unused", "--output", "unused")
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
     assert "Spark failed: Java has too little memory for this log: give it more with --memory" in done.output
 
@@ -249,64 +241,3 @@ def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Pat
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"Error: pyspark\S* is missing: docs/pipeline.md says how to install", done.stderr)
-
-
-def test_what_a_log_says_is_text(tmp_path: Path) -> None:
-    """Addresses are chosen by clients: none becomes a part of the page."""
-    bad = '<img src=x onerror=alert(1)>"'
-    parts = {
-        "": table(("<i>",), [(bad,)], cards=True),
-        "<s>": lines(MONDAY, 60, {bad: [1.0]}, "<u>"),
-        "<q>": bars([(bad, 1, None, bad)], ("<p>", "", "", "")),
-    }
-    made = page("<b>", bad, parts)
-    for tag in ("<img", "<b>", "<i>", "<s>", "<u>", "<q>", 'onerror=alert(1)>"'):
-        assert tag not in made
-
-
-def test_numbers_are_as_people_read_them() -> None:
-    """With the digits that count and units; scales end at round numbers, whatever they have to hold."""
-    assert [octets(n) for n in (0, 999, 1000, 999_960, 5_802_184, 10**16)] == [
-        "0 B", "999 B", "1.0 kB", "1.0 MB", "5.8 MB", "10,000.0 TB",
-    ]  # fmt: skip
-    assert [share(part) for part in (0, 0.0001, 0.25, 1)] == ["0.0 %", "< 0.1 %", "25.0 %", "100.0 %"]
-    assert [milliseconds(ns) for ns in (None, 171_000, -2_092_000_000)] == [None, "0.171", "-2,092.000"]
-    assert [days(count) for count in (None, 3.14, 1e6)] == [None, "3.1", "> 1,000"]
-    assert period(MONDAY, MONDAY.replace(hour=9)) == "2026-01-05 08:00 to 09:00"
-    assert period(MONDAY, MONDAY.replace(day=6)) == "2026-01-05 08:00 to 2026-01-06 08:00"
-    assert [round_up(x) for x in (0, 1, 3, 0.668, 41, 99.9, 1e6)] == [1, 1, 5, 1, 50, 100, 1e6]
-    for exponent in range(-30, 60):
-        value = 1.37**exponent
-        assert value <= round_up(value) <= value * 2.5000001
-    assert lines(MONDAY, 60, {}, "/s") == "<p>nothing</p>"
-
-
-def test_the_report_is_one_page_that_a_browser_shows(results: Results, tmp_path: Path) -> None:
-    """Every section with its table or plot, which fit; nothing is loaded from elsewhere."""
-    where = Path(report(results))
-    text = where.read_text()
-    assert "http://" not in text
-    assert "https://" not in text
-    assert "src=" not in text
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        # `make test` installs it for root; the text of the page is checked above in any case
-        pytest.skip("install chromium to look at the report in a browser")
-    measured = tmp_path / "measured.html"
-    measured.write_text(text + MEASURE)
-    command = [browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={tmp_path}"]
-    command += [
-        *(["--no-sandbox"] if os.getuid() == 0 else []),
-        "--timeout=60000",
-        "--window-size=1300,1000",
-        "--dump-dom",
-        f"file://{measured}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr
-    for shown in ("slow consumer", "special/loop", "R1&gt;R4&gt;R3&gt;R2", "pair/there", "worker 0"):
-        assert f">{shown}</td>" in done.stdout, shown
-    assert "message type 12" in done.stdout
-    assert done.stdout.count("<h2 ") == 8
-    assert done.stdout.count("<polyline") == 5
-    assert 'data-wide="0"' in done.stdout
