@@ -151,7 +151,9 @@ def share(part: float | None) -> Figure | None:
     """Return a share in percent."""
     if part is None:
         return None
-    return Figure("< 0.1 %" if 0 < part < 0.001 else f"{part * 100:,.1f} %")
+    if 0 < abs(part) < 0.001:
+        return Figure("< 0.1 %" if part > 0 else "> -0.1 %")
+    return Figure(f"{part * 100:,.1f} %")
 
 
 def octets(count: int | None) -> Figure | None:

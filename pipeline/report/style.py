@@ -116,9 +116,10 @@ svg.network text.over { paint-order: stroke; stroke: var(--paper); stroke-width:
 @media print {
  body { max-width: none; margin: 0; font-size: 11px; } nav, details { display: none; } a { color: inherit; }
  * { print-color-adjust: exact; } h2 { break-after: avoid; margin-top: 1.4rem; }
- dl div, tr, figure { break-inside: avoid; } div.small { grid-template-columns: repeat(3, 1fr); }
+ dl div, tr, figure { break-inside: avoid; } div.small { grid-template-columns: repeat(2, minmax(0, 1fr)); }
  div.plot svg { height: 6rem; } div.small div.plot svg { height: 3.5rem; } div.wide { overflow: visible; }
- td, th { white-space: normal; } :root { color-scheme: light; --gutter: 8rem; }
+ td, th { white-space: normal; overflow-wrap: break-word; } p.note { break-after: avoid; }
+ :root { color-scheme: light; --gutter: 8rem; }
 }
 """
     + "".join(f"svg .h{at}{{fill:var(--h{at})}}i.h{at}{{background:var(--h{at})}}\n" for at in range(len(_HEAT_LIGHT)))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.output.generations import Generation
@@ -44,8 +45,8 @@ def test_a_report_of_a_real_run_says_what_its_log_has(results: Results) -> None:
         "slow consumer", "credit starvation", "error burst", "latency shift", "loop", "detour", "asymmetric pair",
         "no consumers",
     }  # fmt: skip
-    outer = results.read("traffic").where("egress_kind is null or egress_kind <> 'inter_router'")
-    every = sum(row["messages"] for row in outer.select("messages").collect())
+    traffic_of = pq.read_table(results.generation.files("traffic"), columns=["egress_kind", "messages"]).to_pylist()
+    every = sum(row["messages"] for row in traffic_of if row["egress_kind"] != "inter_router")
     counted = [int(row[1].replace(",", "")) for row in shown.table("The busiest addresses")]
     assert sum(counted) == every > 0
     matrix = shown.table("Messages from the router where they came in")

@@ -38,7 +38,7 @@ JUSTIFIED = {
     "pipeline/output/directory.py Output.sign": "our marker, where there is none, or one with no words but ours",
     "pipeline/output/parts.py Parts._put": "in a directory with 32 digits of ours",
     "pipeline/output/parts.py _discard": "a part with our state in it",
-    "pipeline/report.py report": "by Generation.write_text",
+    "pipeline/report/write.py report": "by Generation.write_text",
     "pipeline/scratch.py scratch": "the directory that this session made",
     "pipeline/scratch.py _remove_left": "one of a session, by name and marker, whose lock nobody holds",
     "routerd/machine/daemon.py Daemon.serves": "/dev/null",

@@ -68,7 +68,13 @@ def test_numbers_are_as_people_read_them() -> None:
     assert [octets(n) for n in (0, 999, 1000, 999_960, 5_802_184, 10**16)] == [
         "0 B", "999 B", "1.0 kB", "1.0 MB", "5.8 MB", "10,000.0 TB",
     ]  # fmt: skip
-    assert [share(part) for part in (0, 0.0001, 0.25, 1)] == ["0.0 %", "< 0.1 %", "25.0 %", "100.0 %"]
+    assert [share(part) for part in (0, 0.0001, -0.0001, 0.25, 1)] == [
+        "0.0 %",
+        "< 0.1 %",
+        "> -0.1 %",
+        "25.0 %",
+        "100.0 %",
+    ]
     assert [milliseconds(ns) for ns in (None, 171_000, -2_092_000_000)] == [None, "0.171", "-2,092.000"]
     assert [days(count) for count in (None, 3.14, 1e6)] == [None, "3.1", "> 1,000"]
     assert [duration(ns) for ns in (0, 999, 1e3, 77_900, 999_600, 1.437e9, 3.6e12)] == [
