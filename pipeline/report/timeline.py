@@ -180,10 +180,19 @@ def _heat(made: Timeline) -> str:
     )
     heads = ("from", *(row.name for row in made.rows))
     rows = [
-        [f"{made.late.when(at):%m-%d %H:%M}", *(milliseconds(values[at]) for values in p99)]
+        [f"{made.late.when(at):%m-%d %H:%M}", *(_both(row.slots[at]) for row in made.rows)]
         for at in range(made.late.slots)
     ]
-    return drawn + note + folded("The figures of the heat map", table(heads, rows, caption="p99 in ms by address"))
+    return (
+        drawn
+        + note
+        + folded("The figures of the heat map, with p50", table(heads, rows, caption="p50 and p99 in ms by address"))
+    )
+
+
+def _both(slot: Buckets) -> Cell:
+    """Return p50 and p99."""
+    return Figure(f"{milliseconds(percentile(slot, 500))} / {milliseconds(percentile(slot, 990))}") if slot else None
 
 
 def addresses(made: Timeline) -> str:

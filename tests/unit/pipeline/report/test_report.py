@@ -64,6 +64,12 @@ def test_figures_are_those_of_the_tables(tmp_path: Path) -> None:
         for cell, per_mille in zip(cells[4:6], (500, 990), strict=True):
             assert cell == f"{(nearest_rank(values, per_mille) or 0) / 1e6:,.3f}"
 
+    both = shown.table("p50 and p99 in ms by address")
+    for at, (_, _, which) in enumerate(wanted):
+        first = [(2.0 ** ((one["bucket"] + 1) / 16), one["messages"]) for one in late[:5] if one["address"] in which]
+        ranks = [nearest_rank(first, per_mille) for per_mille in (500, 990)]  # the first half an hour
+        assert both[0][at + 1] == (" / ".join(f"{(one or 0) / 1e6:,.3f}" for one in ranks) if first else "")
+
     slots = shown.table("Messages, those that were not accepted")
     assert len(slots) == 96
     per_slot: dict[str, list[int]] = defaultdict(lambda: [0, 0])
