@@ -89,7 +89,8 @@ def serve(
             errand()
         now = clock()
         core.tick(now)
-        pause = min(display.step(now), stalls.step(now), memory.step(now))
+        wait = core.pause(now)
+        pause = min(display.step(now), stalls.step(now), memory.step(now), IDLE_NS if wait is None else wait)
         # A process that is told of a new configuration may rely on it, so changes apply one after the other.
         while not core.addresses.unsettled and (message := channel.receive()) is not None:
             if isinstance(message, Exit):

@@ -341,6 +341,10 @@ class Network:
         if changed or (self._neighbours and self._schedule.due(now)):
             self._advertise(now, changed)
 
+    def due(self, now: float) -> float | None:
+        """Return in how many seconds a tick has changed addresses to send that the last one could not, or None."""
+        return None if self._introducing(now) else self._sync.due(now)
+
     def _introducing(self, now: float) -> bool:
         """Whether a neighbour that is no routerd has come up within the last second."""
         return any(

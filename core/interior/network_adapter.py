@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Address, Rule, mobile_text
@@ -118,6 +119,11 @@ class NetworkAdapter(Plane):
         """Whether the protocol may have something to send."""
         return self._changed
 
+    def pause(self, now: int) -> int | None:
+        """See `Plane`: changed addresses wait for their turn."""
+        wait = None if self._network is None else self._network.due(now / TICK_NS)
+        return None if wait is None else ceil(wait * TICK_NS)
+
     def attached(self, link: "Link") -> None:
         """Count a receiver's new link."""
         if link.outgoing and link.address is not None:
@@ -154,14 +160,14 @@ class NetworkAdapter(Plane):
         if self._network is None:
             return  # `start` announces it
         if self._consumers[key] == number == 1:
-            self._network.local_address(key, NUMBERS[address.rule.distribution])
+            self._event().local_address(key, NUMBERS[address.rule.distribution])
         elif not self._consumers[key]:
             del self._consumers[key]
-            self._network.local_address(key, None)
+            self._event().local_address(key, None)
 
     def step(self, now: int) -> None:
-        """Run the protocol once per second and after every change. ``now`` is in nanoseconds."""
-        if not self._changed and now - self._ticked < TICK_NS:
+        """Run the protocol once per second, after every change and when addresses are due. ``now`` is in ns."""
+        if not self._changed and now - self._ticked < TICK_NS and self.pause(now) != 0:
             return
         if now - self._ticked >= TICK_NS:
             self._ticked = now

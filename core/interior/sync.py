@@ -1,8 +1,9 @@
 """Synchronises addresses with receivers between all routers.
 
-Changes are sent once per second, all together, with the next sequence number (MAU). A router that misses one,
-or sees a higher number in an advertisement, requests all addresses (MAR). A request that must not cross to
-the other dialect's side is answered here on behalf of its router, with that router's last report.
+Changes are sent at once, with the next sequence number (MAU). Where many follow one another, those of a tenth of a
+second go together: each update is work for every router of the network. A router that misses one, or sees a higher
+number in an advertisement, requests all addresses (MAR). A request that must not cross to the other dialect's side is
+answered here on behalf of its router, with that router's last report.
 """
 
 import logging
@@ -18,7 +19,11 @@ from shm.contract.numbers import counted
 
 LOGGER = logging.getLogger("ROUTER_MA")
 
+# seconds in which the same answer goes to a router once
 INTERVAL: Final = 1.0
+# updates at once, and updates per second after them
+BURST: Final = 20
+RATE: Final = 10.0
 # seconds until an unanswered request is repeated
 PATIENCE: Final = 2.0
 _NEVER: Final = float("-inf")
@@ -50,7 +55,7 @@ class MobileSync:
         self._port = port
         self._reported: dict[str, int] = {}
         self._changes: dict[str, int | None] = {}
-        self._reported_at = _NEVER
+        self._full_at = _NEVER  # when a whole burst may be sent again
         self._remotes: dict[str, Remote] = {}
         self._answered: dict[str, tuple[int, int | None, float]] = {}  # by router: our number, its instance, the time
         # routers that have newer addresses than are known here
@@ -66,14 +71,15 @@ class MobileSync:
         else:
             self._changes[key] = treatment
 
-    def news(self, now: float) -> MobileUpdate | None:
-        """Return the changes since the last call with a result, at most once per second.
+    def due(self, now: float) -> float | None:
+        """Return in how many seconds the changes may be sent, 0 at least, or None without changes."""
+        return max(0.0, self._full_at - (BURST - 1) / RATE - now) if self._changes else None
 
-        ``now`` is in seconds.
-        """
-        if not self._changes or now - self._reported_at < INTERVAL:
+    def news(self, now: float) -> MobileUpdate | None:
+        """Return the changes since the last call with a result, if they are due. ``now`` is in seconds."""
+        if self.due(now) != 0:
             return None
-        self._reported_at = now
+        self._full_at = max(self._full_at, now) + 1 / RATE
         self.seq += 1
         added = {key: treatment for key, treatment in self._changes.items() if treatment is not None}
         gone = tuple(key for key, treatment in self._changes.items() if treatment is None)

@@ -84,6 +84,10 @@ class Plane:
         """Whether ``step`` has work to do before the core sleeps."""
         return False
 
+    def pause(self, now: int) -> int | None:
+        """Return for how many nanoseconds the core may sleep until ``step`` has work, or None for no limit."""
+        return None
+
     def step(self, now: int) -> None:
         """Do what is due at ``now``, in nanoseconds. A step does a bounded part of long work."""
 

@@ -86,6 +86,10 @@ class Core(Base):
         """Whether the core has work to do before it sleeps."""
         return self.addresses.unsettled or any(plane.restless for plane in self.planes)
 
+    def pause(self, now: int) -> int | None:
+        """Return for how many nanoseconds the core may sleep at most because of its planes, or None."""
+        return min((pause for plane in self.planes if (pause := plane.pause(now)) is not None), default=None)
+
     def tick(self, now: int) -> None:
         """Do what is due at ``now``, in nanoseconds. Long work is done in parts."""
         self._recovery.step(now)

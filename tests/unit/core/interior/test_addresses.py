@@ -5,11 +5,12 @@ import pytest
 from core.interior.advertisement import Advertisement
 from core.interior.message import ALL_MOBILE
 from core.interior.mobile import MobileRequest, MobileUpdate
+from core.interior.sync import BURST, RATE
 from tests.support.beds.neighbourhood import Alone, body
 
 
-def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
-    """All of a second together, and nothing that came and went in it."""
+def test_changes_are_told_at_once_and_before_the_advertisement() -> None:
+    """All together, and nothing that came and went since."""
     alone = Alone()
     alone.meet()
     alone.network.local_address("M0a", 3)
@@ -23,13 +24,32 @@ def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
     alone.network.local_address("M0c", None)
     alone.network.local_address("M0a", None)
     alone.tick()
-    assert not alone.port.take("MAU")
-    alone.tick(1)
     ((mau, _),) = alone.port.take("MAU")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 2, {"M0b": 1}, ("M0a",))
     alone.network.local_address("M0b", 1)
-    alone.tick(2)
+    alone.tick()
     assert not alone.port.take("MAU")
+
+
+def test_a_storm_of_changes_is_few_updates_and_none_waits_long() -> None:
+    """10,000 receivers attach in two seconds; the router ticks after each, and when it says that it has to."""
+    alone, told, seen = Alone(), 0, 0
+    alone.meet()
+    alone.port.take()
+    for number in range(10_000):
+        alone.network.local_address(f"M0.{number}", 3)
+        alone.tick(2 / 10_000)
+        for update, _ in alone.port.take("MAU"):
+            told, seen = told + 1, seen + len(MobileUpdate.read(body(update)).present)
+    assert told <= BURST + 2 * RATE + 1
+    assert seen > 10_000 - 10_000 / 2 / RATE - 2
+    wait = alone.network.due(alone.now)
+    assert wait is not None
+    assert 0 < wait <= 1 / RATE
+    alone.tick(wait + 1e-9)
+    ((update, _),) = alone.port.take("MAU")
+    assert seen + len(MobileUpdate.read(body(update)).present) == 10_000
+    assert alone.network.due(alone.now) is None
 
 
 def test_all_addresses_are_told_to_who_is_behind() -> None:

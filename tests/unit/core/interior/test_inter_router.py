@@ -20,6 +20,9 @@ class Nobody:
     heard = False
 
     def tick(self, now: float) -> None:
+        """Nothing is done."""
+
+    def due(self, now: float) -> float | None:
         """Nothing is due."""
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:

@@ -204,6 +204,9 @@ class SilentNetwork:
     last_change = 0
 
     def tick(self, now: float) -> None:
+        """Nothing is done."""
+
+    def due(self, now: float) -> float | None:
         """Nothing is due."""
 
     def local_address(self, key: str, treatment: int) -> None:

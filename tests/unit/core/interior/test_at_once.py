@@ -1,0 +1,76 @@
+"""Other routers hear at once that a receiver has come or gone, and the core wakes for what had to wait."""
+
+import pytest
+
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
+from core.interior.network_adapter import NetworkAdapter
+from shm.contract.payloads import Attach, ConnectionOpened, Detach
+from tests.support.beds.control import Bed
+
+
+class Told:
+    """A router protocol that notes what it is told, and when it ticks."""
+
+    last_change = 0
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int | None]] = []
+        self.ticks = 0
+        self.wait: float | None = None
+
+    def local_address(self, key: str, treatment: int | None) -> None:
+        """Note it."""
+        self.heard.append((key, treatment))
+
+    def tick(self, now: float) -> None:
+        """Count it."""
+        self.ticks += 1
+
+    def due(self, now: float) -> float | None:
+        """What the test says."""
+        return self.wait
+
+
+@pytest.fixture
+def told() -> Told:
+    """What the protocol of `bed` is told."""
+    return Told()
+
+
+@pytest.fixture
+def bed(told: Told) -> Bed:
+    """A core of an interior router that has come to rest."""
+    made = Bed(mode="interior")
+    made.core.plane(NetworkAdapter).start(lambda _: told)  # type: ignore[arg-type,return-value]  this is all that is called
+    made.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "client", "h:1"))
+    for _ in range(3):
+        made.step()
+    told.heard.clear()
+    return made
+
+
+def test_a_receiver_does_not_wait_for_the_next_second(bed: Bed, told: Told) -> None:
+    """Nor does the news that it has gone."""
+    before = told.ticks
+    bed.say(C_ATTACH, Attach(5, 1, 0, "receiver", True, "x"))
+    bed.step()
+    assert told.heard == [("M0x", 3)]
+    assert told.ticks == before + 1
+    assert not bed.core.restless
+    bed.say(C_DETACH, Detach(5, 1))
+    bed.step()
+    assert told.heard[1:] == [("M0x", None)]
+    assert told.ticks == before + 2
+
+
+def test_the_core_sleeps_no_longer_than_addresses_have_to_wait(bed: Bed, told: Told) -> None:
+    """And ticks then, though a second is not over."""
+    assert bed.core.pause(bed.now) is None
+    told.wait = 0.05
+    assert bed.core.pause(bed.now) == 50_000_000
+    before = told.ticks
+    bed.step()
+    assert told.ticks == before
+    told.wait = 0.0
+    bed.step()
+    assert told.ticks == before + 1
