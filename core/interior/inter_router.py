@@ -6,6 +6,7 @@ connection is up, and its neighbour can be greeted, when both control links are 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +112,8 @@ class InterRouters(Plane):
         self._network = network
         self._inter_routers: dict[Key, InterRouter] = {}
         self._by_place: dict[int, InterRouter] = {}
+        self._by_number: dict[int, InterRouter] = {}
+        self._up: Counter[str] = Counter()  # connections that are up, by container
         self._by_request: dict[int, tuple[InterRouter, int]] = {}  # with the kind of link
         self._number = 0
         self._lines = bursts()
@@ -130,7 +133,7 @@ class InterRouters(Plane):
 
     def numbered(self, number: int) -> InterRouter | None:
         """Return the inter-router connection with a number of the router protocol, or None."""
-        return next((one for one in self._inter_routers.values() if one.number == number), None)
+        return self._by_number.get(number)
 
     # ---- connections ----
 
@@ -150,7 +153,7 @@ class InterRouters(Plane):
         inter_router = InterRouter(
             self._number, place, worker, opened, self._base.forwarder.now, opened.connector != "", streams
         )
-        self._inter_routers[key] = self._by_place[place] = inter_router
+        self._inter_routers[key] = self._by_place[place] = self._by_number[inter_router.number] = inter_router
         if inter_router.dials and not opened.restored:
             self._open(inter_router, CONTROL, 0, CONTROL_PRIORITY)
             for priority in range(PRIORITIES):
@@ -161,7 +164,7 @@ class InterRouters(Plane):
         if inter_router is None:
             return
         self._lost(inter_router)
-        del self._by_place[inter_router.place]
+        del self._by_place[inter_router.place], self._by_number[inter_router.number]
         for request in inter_router.asked:
             del self._by_request[request]
         self._streams.end(inter_router.streams)
@@ -279,6 +282,7 @@ class InterRouters(Plane):
         if inter_router.up or len(inter_router.control) < 2:
             return
         inter_router.up, inter_router.up_since = True, self._base.forwarder.now
+        self._up[inter_router.opened.container] += 1
         cost, reported = inter_router.opened.cost, reported_cost(inter_router.opened)
         self._say("router connection to %s is up, cost %d", inter_router.opened.peer, max(cost, reported))
         self._network().neighbour_up(inter_router.number, cost, dialect(inter_router.opened), reported)
@@ -286,6 +290,9 @@ class InterRouters(Plane):
     def _lost(self, inter_router: InterRouter) -> None:
         if inter_router.up:
             inter_router.up = False
+            self._up[inter_router.opened.container] -= 1
+            if not self._up[inter_router.opened.container]:
+                del self._up[inter_router.opened.container]
             self._say("router connection to %s is lost", inter_router.opened.peer)
             self._network().neighbour_lost(inter_router.number)
 
@@ -324,5 +331,4 @@ class InterRouters(Plane):
 
     def _has_another(self, inter_router: InterRouter) -> bool:
         """Whether another connection to this peer is up: skupper-router dials some for streams alone."""
-        router = inter_router.opened.container
-        return any(one.up and one.opened.container == router for one in self._inter_routers.values())
+        return bool(self._up[inter_router.opened.container])

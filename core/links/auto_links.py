@@ -7,6 +7,8 @@ any --the connection is gone--> inactive
 
 import logging
 import time
+from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -27,6 +29,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 FIRST_RETRY_NS: Final = 2_000_000_000
 RETRY_NS: Final = 5_000_000_000
+PORTION: Final = 32  # links that are requested before others have their turn: about a millisecond
 STATES: Final = ("active", "attaching", "failed")  # the best first
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
@@ -44,7 +47,8 @@ class Leg(msgspec.Struct):
     link: tuple[int, int, int] | None = None  # worker, index, generation
     reference: int = 0  # the identity of the link
     tries: int = 0  # failures since the link was last active
-    again: int | None = None  # when the leg is tried again, nanoseconds
+    pause: int | None = None  # before the leg is tried again, nanoseconds; None: the leg does not wait
+    due: int = 0  # when the pause is over
 
     @property
     def key(self) -> "Key":
@@ -99,7 +103,12 @@ class AutoLinks(Plane):
         self._links: dict[str, AutoLink] = {}  # by identity
         self._by_broker = ByBroker[AutoLink]()
         self._by_connection: dict[Key, dict[str, Leg]] = {}  # by identity
-        self._paused: dict[tuple[str, Key], Leg] = {}  # legs that are tried again later
+        self._by_address: dict[tuple[Key, bool, str], dict[str, Leg]] = {}  # incoming, the peer's address; by identity
+        self._new: OrderedDict[Key, tuple[ConnectionOpened, list[AutoLink]]] = OrderedDict()  # last first
+        # legs that are tried again later, by their pause: in each table they become due in its order
+        self._paused: dict[int, OrderedDict[tuple[str, Key], Leg]] = {
+            pause: OrderedDict() for pause in (FIRST_RETRY_NS, RETRY_NS)
+        }
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
         self._lines = bursts()
@@ -119,13 +128,13 @@ class AutoLinks(Plane):
                 self._by_broker.remove(identity, auto.setup.container or None, auto.setup.connection)
                 for leg in list(auto.legs.values()):
                     self._end(leg)
-        for identity, setup in wanted.items():
-            if identity not in self._links:
-                auto = self._links[identity] = AutoLink(setup)
-                self._by_broker.add(identity, setup.container or None, setup.connection, auto)
-                for worker, opened, _ in self._base.connections.entries():
-                    if _matches(setup, opened):
-                        self._open(self._leg(auto, worker, opened))
+        new = {identity: AutoLink(setup) for identity, setup in wanted.items() if identity not in self._links}
+        self._links |= new
+        for identity, auto in new.items():
+            self._by_broker.add(identity, auto.setup.container or None, auto.setup.connection, auto)
+        for worker, opened, _ in self._base.connections.entries() if new else ():
+            if opened.role == ROUTE_CONTAINER:
+                self._begin(worker, opened, [auto for auto in self._by_broker.of(opened) if auto.setup.identity in new])
 
     # ---- connections ----
 
@@ -134,48 +143,61 @@ class AutoLinks(Plane):
         self.closed(worker, opened.connection)
         if opened.role != ROUTE_CONTAINER:
             return
-        for auto in self._by_broker.of(opened):
-            if not _matches(auto.setup, opened):
-                continue
-            leg = self._leg(auto, worker, opened)
-            if opened.restored:  # the link may have outlived the core and is presented next
-                self._pause(leg, FIRST_RETRY_NS)
-            else:
-                self._open(leg)
+        autos = self._by_broker.of(opened)
+        if not opened.restored:
+            self._begin(worker, opened, autos)
+            return
+        for auto in autos:  # the link may have outlived the core and is presented next
+            if _matches(auto.setup, opened):
+                self._pause(self._leg(auto, worker, opened), FIRST_RETRY_NS)
+
+    def _begin(self, worker: int, opened: ConnectionOpened, autos: list[AutoLink]) -> None:
+        """Let the coming steps attach auto links to a connection, those that match it."""
+        _, waiting = self._new.get((worker, opened.connection), (opened, []))
+        if autos:
+            self._new[worker, opened.connection] = opened, autos[::-1] + waiting
 
     def closed(self, worker: int, connection: int) -> None:
         """Forget the legs of a connection that is gone. Their links went before it."""
+        self._new.pop((worker, connection), None)
         for leg in list(self._by_connection.get((worker, connection), {}).values()):
             self._forget(leg)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         """Forget the legs of a dead worker's connections."""
-        for key in [key for key in self._by_connection if key[0] == worker]:
-            self.closed(*key)
+        for key in {*self._by_connection, *self._new}:
+            if key[0] == worker:
+                self.closed(*key)
 
     def _leg(self, auto: AutoLink, worker: int, opened: ConnectionOpened) -> Leg:
-        key = worker, opened.connection
-        leg = auto.legs[key] = self._by_connection.setdefault(key, {})[auto.setup.identity] = Leg(auto, worker, opened)
+        key, identity = (worker, opened.connection), auto.setup.identity
+        leg = auto.legs[key] = self._by_connection.setdefault(key, {})[identity] = Leg(auto, worker, opened)
+        self._by_address.setdefault(_address(leg), {})[identity] = leg
         return leg
 
     def _pause(self, leg: Leg, pause: int) -> None:
-        """Let a leg be tried again after so many nanoseconds."""
-        leg.again = self._base.forwarder.now + pause
-        self._paused[leg.auto.setup.identity, leg.key] = leg
+        """Let a leg be tried again after one of the pauses of ``_paused``."""
+        self._resume(leg)
+        leg.pause, leg.due = pause, self._base.forwarder.now + pause
+        self._paused[pause][leg.auto.setup.identity, leg.key] = leg
 
     def _resume(self, leg: Leg) -> None:
-        leg.again = None
-        self._paused.pop((leg.auto.setup.identity, leg.key), None)
+        if leg.pause is not None:
+            del self._paused[leg.pause][leg.auto.setup.identity, leg.key]
+            leg.pause = None
 
     def _forget(self, leg: Leg) -> None:
         self._by_request.pop(leg.request, None)
         if leg.link is not None:
             self._by_link.pop(leg.link, None)
         self._resume(leg)
-        of_connection = self._by_connection[leg.key]
-        del leg.auto.legs[leg.key], of_connection[leg.auto.setup.identity]
+        identity = leg.auto.setup.identity
+        of_connection, of_address = self._by_connection[leg.key], self._by_address[_address(leg)]
+        del leg.auto.legs[leg.key], of_connection[identity], of_address[identity]
         if not of_connection:
             del self._by_connection[leg.key]
+        if not of_address:
+            del self._by_address[_address(leg)]
 
     def _end(self, leg: Leg) -> None:
         """Detach a leg that the configuration no longer has."""
@@ -206,12 +228,8 @@ class AutoLinks(Plane):
         """
         if attach.request or not attach.restored:
             return self._by_request.get(attach.request)
-        for leg in self._by_connection.get((worker, attach.connection), {}).values():
-            auto = leg.auto
-            same = auto.setup.incoming is not attach.outgoing and auto.peer_address == attach.address
-            if same and leg.link is None:
-                return leg
-        return None
+        legs = self._by_address.get(((worker, attach.connection), not attach.outgoing, attach.address or ""), {})
+        return next((leg for leg in legs.values() if leg.link is None), None)
 
     def answered(self, leg: Leg, attach: Attach, reference: int) -> None:
         """Mark a leg active: the peer has answered its attach."""
@@ -252,10 +270,42 @@ class AutoLinks(Plane):
         label = leg.auto.label
         self._lines.tell(time.monotonic(), LOGGER, level, text, label, leg.opened.container, *what, key=(text, label))
 
+    @property
+    def restless(self) -> bool:
+        """Whether links are due that a step has left to the next one."""
+        now = self._base.forwarder.now
+        return bool(self._new) or any(legs and next(iter(legs.values())).due <= now for legs in self._paused.values())
+
     def step(self, now: int) -> None:
-        """Attach failed legs again once their pause is over. ``now`` is in nanoseconds."""
-        for leg in [leg for leg in self._paused.values() if leg.again is not None and now >= leg.again]:
-            self._open(leg)
+        """Attach a portion of the new links, and of the failed ones whose pause is over. ``now`` is in nanoseconds.
+
+        Connections take turns.
+        """
+        left = PORTION
+        while self._new and left > 0:
+            (worker, connection), (opened, autos) = next(iter(self._new.items()))
+            portion = autos[-left:]
+            del autos[-left:]
+            left -= len(portion)
+            self._attach_new(worker, opened, reversed(portion))
+            if autos:
+                self._new.move_to_end((worker, connection))
+            else:
+                del self._new[worker, connection]
+        for legs in self._paused.values():
+            for _ in range(PORTION):
+                if not legs or (leg := next(iter(legs.values()))).due > now:
+                    break
+                self._open(leg)
+
+    def _attach_new(self, worker: int, opened: ConnectionOpened, autos: Iterable[AutoLink]) -> None:
+        for auto in autos:
+            if self._links.get(auto.setup.identity) is auto and _matches(auto.setup, opened):
+                self._open(self._leg(auto, worker, opened))
+
+
+def _address(leg: Leg) -> tuple[Key, bool, str]:
+    return leg.key, leg.auto.setup.incoming, leg.auto.peer_address
 
 
 def _matches(setup: AutoLinkSetup, opened: ConnectionOpened) -> bool:

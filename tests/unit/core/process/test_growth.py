@@ -2,9 +2,10 @@
 
 import pytest
 
-from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH
+from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from core.links.auto_links import AutoLinks
 from shm.contract.control import LinkRouteSetup, Setup
-from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach
+from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, LinkRefused
 from shm.contract.routing import AutoLinkSetup, Routing
 from tests.support.beds.crowd import Crowd, Event
 
@@ -14,8 +15,9 @@ GROWTH = 1.25
 STRANGER = 50_000  # connections and links that have nothing to do with the crowd
 
 
-def setup(mode: str = "standalone", auto: int = 0, routes: int = 0) -> Setup:
+def setup(mode: str = "standalone", auto: int = 0, routes: int = 0, of_one: int = 0) -> Setup:
     links = [AutoLinkSetup(f"a{i}", f"q.{i}", True, 0, container=f"broker{i}") for i in range(auto)]
+    links += [AutoLinkSetup(f"one{i}", f"q.{i}", True, 0, container="one") for i in range(of_one)]
     link_routes = [LinkRouteSetup(bool(i % 2), prefix=f"q{i}", container=f"broker{i}") for i in range(routes)]
     return Setup(
         "core", 1, 1, "/none", "me", "0", 1, [-1], mode=mode, routing=Routing(auto_links=links), link_routes=link_routes
@@ -66,6 +68,40 @@ def auto_links(n: int) -> Crowd:
     return crowd
 
 
+def state(crowd: Crowd, identity: str) -> str:
+    auto = crowd.core.plane(AutoLinks).find(identity)
+    return "" if auto is None else auto.state
+
+
+def auto_links_of_one(n: int) -> Crowd:
+    """Configured ones of one broker, which refuses them all, and another broker's, of which some attach anew."""
+    crowd = Crowd(setup(auto=1, of_one=n))
+    crowd.count("broker opens", [opened(1, "one", "route-container")])
+    crowd.turn("turn while links attach", 0)
+    links = crowd.core.plane(AutoLinks)
+    while links.restless:
+        crowd.turn("last turn", 0)
+    del crowd.costs["last turn"]  # of what is left
+    assert {state(crowd, f"one{i}") for i in range(n)} == {"attaching"}
+    refused = [(C_LINK_REFUSED, LinkRefused(request)) for request in range(1, n + 1)]
+    crowd.count("link is refused", refused)
+    crowd.turn("turn while links pause", 1)
+    crowd.count("broker of another opens", [opened(2, "broker0", "route-container")])
+    crowd.turn("turn in which links attach again", 1)
+    assert links.restless
+    return crowd
+
+
+def auto_links_restored(n: int) -> Crowd:
+    """Of one broker, whose links have outlived a core."""
+    crowd = Crowd(setup(of_one=n))
+    crowd.do([(C_CONNECTION_OPENED, ConnectionOpened(1, 1, "one", "h:1", role="route-container", restored=True))])
+    presented = [Attach(i, 1, 1, f"l{i}", False, f"q.{i}", restored=True, router_initiated=True) for i in range(n)]
+    crowd.count("link is presented", [(C_ATTACH, attach) for attach in presented[-SOME:]])
+    assert state(crowd, f"one{n - 1}") == "active"
+    return crowd
+
+
 def link_routes(n: int) -> Crowd:
     """Configured ones, each with its broker."""
     crowd = Crowd(setup(routes=n))
@@ -100,7 +136,10 @@ def edges(n: int) -> Crowd:
     return crowd
 
 
-@pytest.mark.parametrize("many", [clients, auto_links, link_routes, edges], ids=lambda many: str(many.__name__))
+MANY_OF = [clients, auto_links, auto_links_of_one, auto_links_restored, link_routes, edges]
+
+
+@pytest.mark.parametrize("many", MANY_OF, ids=lambda many: str(many.__name__))
 def test_events_cost_as_much_among_many(many: object) -> None:
     """Connections open and close, and links come and go: those of the crowd, and those of others."""
     assert callable(many)
