@@ -34,6 +34,7 @@ class Exchanges(Plane):
         self._addresses = base.addresses
         self._served = base.served
         self._exchanges: dict[str, Exchange] = {}  # by identity
+        self._bindings: dict[str, tuple[str, int]] = {}  # exchange and number in it, by the binding's identity
 
     def configure(self, change: msgspec.Struct) -> None:
         """Replace the exchanges by those of a `SetRouting`. Unchanged ones keep their counts."""
@@ -47,6 +48,11 @@ class Exchanges(Plane):
             known = self._exchanges.get(identity)
             if known is None or known.setup != setup:
                 self._put(identity, setup, known)
+        self._bindings = {
+            binding.identity: (identity, number)
+            for identity, setup in wanted.items()
+            for number, binding in enumerate(setup.bindings)
+        }
 
     def counts(self, identity: str) -> tuple[int, int, int, int, list[int]]:
         """Return the messages received, forwarded, diverted and dropped, and the matches of each binding."""
@@ -56,13 +62,11 @@ class Exchanges(Plane):
         except KeyError:
             return NO_COUNTS  # the core removed it while the agent's thread asked
 
-    def matched(self) -> dict[str, int]:
-        """Return the messages that each binding has matched, by the binding's identity."""
-        found: dict[str, int] = {}
-        for identity, exchange in list(self._exchanges.items()):
-            counted = zip(exchange.setup.bindings, self.counts(identity)[4], strict=False)
-            found.update((binding.identity, count) for binding, count in counted)
-        return found
+    def matched(self, binding: str) -> int:
+        """Return the messages that a binding has matched, by its identity."""
+        exchange, number = self._bindings.get(binding, ("", 0))
+        counted = self.counts(exchange)[4]
+        return counted[number] if number < len(counted) else 0
 
     def _put(self, identity: str, setup: ExchangeSetup, known: Exchange | None) -> None:
         """Make an exchange or change its bindings. Any other change gives it another identity."""

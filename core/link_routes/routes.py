@@ -16,6 +16,7 @@ from core.addresses.addresses import tokens
 from core.addresses.agent_address import is_own
 from core.addresses.patterns import Patterns
 from core.links.brokers import ByBroker
+from core.links.named import Named
 from core.links.plane import Plane
 from core.links.termini import Change
 from core.links.terminus import ROUTE_CONTAINER
@@ -103,6 +104,7 @@ class Routes(Plane):
         self._served: dict[Host, dict[tuple[str, str], Route]] = {}  # by key and the identity that asks for it
         self._offers: dict[str, Offer] = {}
         self._offered_by: dict[Host, dict[str, Offer]] = {}
+        self._offers_named: dict[Host, Named[str]] = {}  # identities
         self._offered = 0
         self._lines = bursts()
 
@@ -110,15 +112,20 @@ class Routes(Plane):
         """Return all present routes."""
         return list(self._routes.values())
 
+    def known(self, key: str) -> Route | None:
+        """Return the route of this key, or None."""
+        return self._routes.get(key)
+
     def find(self, address: str, outgoing: bool) -> Route | None:
         """Return the link route of an address, or None. A router's own addresses never have one."""
         if is_own(address):
             return None
         return self._patterns[outgoing].find(tokens(address))
 
-    def active(self, identity: str) -> bool:
+    def active(self, setup: LinkRouteSetup) -> bool:
         """Whether a broker is connected for a configured route."""
-        return any(identity in wants for route in self.entries() for wants in list(route.hosts.values()))
+        route = self._routes.get(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        return route is not None and any(setup.identity in wants for wants in list(route.hosts.values()))
 
     # ---- configuration ----
 
@@ -181,15 +188,32 @@ class Routes(Plane):
             if host[0] == worker:
                 self.closed(*host)
 
+    def offered(self, host: Host) -> int:
+        """Return the number of routes that a connection requests."""
+        return len(self._offered_by.get(host, ()))
+
     def offers(self, host: Host | None) -> list[Offer]:
         """Return the routes that a connection requests."""
         return [] if host is None else list(self._offered_by.get(host, {}).values())
+
+    def identified(self, host: Host | None, identity: str) -> list[Offer]:
+        """Return the route that a connection requests with this identity."""
+        offer = None if host is None else self._offered_by.get(host, {}).get(identity)
+        return [] if offer is None else [offer]
+
+    def named(self, host: Host | None, name: str) -> list[Offer]:
+        """Return the routes that a connection requests under this name."""
+        named = None if host is None else self._offers_named.get(host)
+        found = [] if named is None else [self._offers.get(identity) for identity in named.of(name)]
+        return [offer for offer in found if offer is not None]
 
     def offer(self, host: Host, name: str | None, pattern: str, outgoing: bool, container: str) -> Offer:
         """Add a route that a connection requests for its own lifetime."""
         self._offered += 1
         offer = Offer(f"offer/{self._offered}", host, name, pattern, outgoing, container)
         self._offers[offer.identity] = self._offered_by.setdefault(host, {})[offer.identity] = offer
+        if name is not None:
+            self._offers_named.setdefault(host, Named()).add(name, offer.identity)
         self._add_host(self._route(route_key(outgoing, None, pattern)), host, offer.identity)
         return offer
 
@@ -198,8 +222,11 @@ class Routes(Plane):
         if self._offers.pop(offer.identity, None) is not None:
             of_host = self._offered_by[offer.host]
             del of_host[offer.identity]
+            if offer.name is not None:
+                self._offers_named[offer.host].remove(offer.name, offer.identity)
             if not of_host:
                 del self._offered_by[offer.host]
+                self._offers_named.pop(offer.host, None)
             route = self._route(route_key(offer.outgoing, None, offer.pattern))
             self._drop_host(route, offer.host, offer.identity)
             self._forget_idle(route)
@@ -267,8 +294,10 @@ class Routes(Plane):
 
     def _twin(self, gone: Route) -> Route | None:
         """Return another route for the same addresses: a prefix and a pattern may mean the same."""
-        alike = (one for one in self._routes.values() if one.outgoing == gone.outgoing)
-        return next((one for one in alike if one.pattern == gone.pattern), None)
+        prefix, pattern = "DF" if gone.outgoing else "CE"
+        if gone.key[0] == prefix:
+            return self._routes.get(pattern + gone.pattern)
+        return self._routes.get(prefix + gone.pattern.removesuffix(".#")) if gone.pattern.endswith(".#") else None
 
 
 def _serves(opened: ConnectionOpened, setup: LinkRouteSetup) -> bool:

@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 from shm.contract.sparse import thinned
 
-Key = TypeVar("Key", int, tuple[int, int])
+Key = TypeVar("Key", int, str, tuple[int, int])
 
 
 class Named(Generic[Key]):

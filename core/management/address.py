@@ -80,14 +80,11 @@ class Addresses(Table):
         return [*Uses(core.forwarder).among(core.addresses.entries()), *entries]
 
     def among(self, name: str | None, identity: str | None) -> Iterable[Address | Route]:
-        """Return the address of this key, and link routes, which share keys with none."""
-        routes = self._view.core.find(Routes)
-        core = self._view.core
-        known = core.addresses.known(name or "" if identity is None else identity)
-        return [
-            *([] if known is None else Uses(core.forwarder).among([known])),
-            *([] if routes is None else routes.entries()),
-        ]
+        """Return the address or link route of this key."""
+        core, key = self._view.core, name or "" if identity is None else identity
+        routes, known = core.find(Routes), core.addresses.known(key)
+        route = None if routes is None else routes.known(key)
+        return [*([] if known is None else Uses(core.forwarder).among([known])), *([] if route is None else [route])]
 
     def row(self, address: Address | Route) -> AddressRow:
         """Return an address with its present counts, or without any if it is gone."""

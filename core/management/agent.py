@@ -86,7 +86,7 @@ class Agent:
         if view.core.find(Tables) is not None:
             kinds, tables = kinds | {"routeTable": RouteTables}, tables + _OF_ROUTE_TABLES
         types: list[EntityType] = [table(view) for table in tables]
-        for schema in view.management.types:
+        for schema in view.types:
             kind = kinds.get(schema.name, Routing if schema.name in ROUTING else Configured)
             types.insert(0 if kind is Router else len(types), kind(view, schema))
         types.append(dummy := Dummy())
@@ -99,15 +99,11 @@ class Agent:
     def configure(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""
         self._view.configure(management)
-        for entity_type in self._entity_types.values():
-            if isinstance(entity_type, Configured):
-                entity_type.configure()
 
     def change(self, deltas: Sequence[Delta]) -> None:
-        """Apply changes of entities. Within a type a query sees either all of them or none."""
+        """Apply changes of entities."""
         for delta in deltas:
-            entities = self._view.management.entities.setdefault(delta.kind, [])
-            entities[delta.start : delta.start + delta.count] = delta.rows
+            self._view.entities(delta.kind).change(delta)
 
     def handle(self, request: Request) -> Response:
         """Return the response to a request. It never raises."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from core.exchanges import exchanges
 from core.links import auto_links, connectors
+from core.management.entities import Entities
 from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
@@ -26,14 +27,17 @@ class Configured(EntityType):
         columns = {a.name: column(a.name, None if a.create else a.default) for a in schema.attributes}
         super().__init__(schema, columns | {"type": lambda row: schema.long_name})
         self._view = view
-        self.configure()
 
-    def configure(self) -> None:
-        """Take over the entities of a changed configuration."""
-        self._entities = self._view.management.entities.setdefault(self.schema.name, [])
+    @property
+    def _entities(self) -> Entities:
+        return self._view.entities(self.schema.name)
 
     def rows(self) -> list[dict[str, Any]]:
-        return list(self._entities)
+        return list(self._entities.rows)
+
+    def among(self, name: str | None, identity: str | None) -> list[dict[str, Any]]:
+        """Return the entity with this identity, or those of this name."""
+        return self._entities.find(name, identity)
 
     def create(self, request: Request) -> Response:
         """Create an entity, which lasts until the router stops."""
@@ -244,6 +248,6 @@ class RouteWorkers(Configured):
 class Bindings(Routing):
     """Bindings and their numbers of matches."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        matched = self._view.core.plane(exchanges.Exchanges).matched()
-        return [row | {"matchedCount": matched.get(row["identity"], 0)} for row in self._entities]
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        matched = self._view.core.plane(exchanges.Exchanges).matched(entity["identity"])
+        return entity | {"matchedCount": matched}

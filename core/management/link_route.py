@@ -19,6 +19,7 @@ from core.management.request import (
 from shm.contract.control import LinkRouteSetup
 
 DIRECTIONS = ("in", "out")
+MOST = 10_000  # link routes of one connection
 LONGEST = 1000  # characters of a pattern, because routes are searched token by token
 
 
@@ -26,19 +27,18 @@ class LinkRoutes(Routing):
     """The entity type `router.config.linkRoute`."""
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
-        active = self._view.core.plane(Routes).active(_identity(entity))
+        active = self._view.core.plane(Routes).active(_setup(entity))
         return entity | {"operStatus": "active" if active else "inactive"}
 
 
-def _identity(row: dict[str, Any]) -> str:
-    setup = LinkRouteSetup(
+def _setup(row: dict[str, Any]) -> LinkRouteSetup:
+    return LinkRouteSetup(
         row.get("direction") == "out",
         row.get("prefix"),
         row.get("pattern"),
         row.get("containerId"),
         row.get("connection"),
     )
-    return setup.identity
 
 
 class ConnectionLinkRoutes(Table):
@@ -60,6 +60,11 @@ class ConnectionLinkRoutes(Table):
         requester = self._view.requester
         return self._view.core.plane(Routes).offers(requester.host)
 
+    def among(self, name: str | None, identity: str | None) -> list[Offer]:
+        """Return this connection's link route of this identity, or those of this name."""
+        routes, host = self._view.core.plane(Routes), self._view.requester.host
+        return routes.named(host, name or "") if identity is None else routes.identified(host, identity)
+
     def create(self, request: Request) -> Response:
         """Create a link route to the connection that requests it."""
         host, requester = self._view.requester.host, self._view.requester
@@ -77,6 +82,8 @@ class ConnectionLinkRoutes(Table):
         name = request.name or attributes.get("name")
         container = requester.container
         routes = self._view.core.plane(Routes)
+        if routes.offered(host) >= MOST:
+            raise ManagementError(FORBIDDEN, f"the connection has {MOST} link routes already; delete one first")
         offer: Offer = self._view.command(
             lambda: routes.offer(host, None if name is None else str(name), str(pattern), direction == "out", container)
         )

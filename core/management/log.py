@@ -21,5 +21,5 @@ class LogStats(Table):
 
     def rows(self) -> list[tuple[str, dict[str, int]]]:
         counts = self._view.recent.counts()
-        modules = (entity["module"] for entity in self._view.management.entities.get("log", ()))
+        modules = (entity["module"] for entity in self._view.entities("log").rows)
         return [(module, counts.get(module, {})) for module in modules]

@@ -58,6 +58,17 @@ class Applications(Table):
         Column("requestCount", "integer", "Requests for a table from the application.", lambda r: r.one.requests),
     )
 
+    def among(self, name: str | None, identity: str | None) -> list[ApplicationRow]:
+        """Return the applications of the control port that a name or an identity says."""
+        parts = f"{name}/" if identity is None else identity  # an application's name lacks its endpoint
+        table, _, rest = parts.rpartition("/")[0].rpartition("/")
+        return [
+            ApplicationRow(table, one, _when(self._view, one.since))
+            for session in self._view.core.plane(ManagerSessions)
+            if session.table == table and session.server is not None
+            for one in session.server.at(rest)
+        ]
+
     def rows(self) -> Iterator[ApplicationRow]:
         for session in self._view.core.plane(ManagerSessions):
             for one in session.server or ():

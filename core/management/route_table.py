@@ -19,6 +19,7 @@ from core.rmr.tables import decoding
 from core.rmr.tables.decoding import INT32
 from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.table import ANY_SUBSCRIPTION, Entry
+from shm.contract.numbers import whole
 
 PUSH_SECONDS: Final = 30.0  # for a table of a million entries on a busy machine
 PUSHES: Final = 16  # most pushes at a time; the oldest is dropped for another
@@ -45,15 +46,22 @@ class RouteTables(Configured):
         self._pushes: dict[tuple[int | None, str], _Push] = {}  # by connection and table
 
     def rows(self) -> list[dict[str, Any]]:
-        return [row | self._state(str(row["name"])) for row in self._entities] + self._others()
+        return [*self._entities.rows, *self._others()]
+
+    def among(self, name: str | None, identity: str | None) -> list[dict[str, Any]]:
+        """Return the table of this identity or name."""
+        return super().among(name, identity) or self._others()
+
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        """Return a table's configuration with its state."""
+        return entity | self._state(str(entity["name"]))
 
     def _others(self) -> list[dict[str, Any]]:
         """Return the tables that the environment configures."""
-        configured = {row["name"] for row in self._entities}
+        configured = {row["name"] for row in self._entities.rows}
         return [
             {"name": active.setup.name, "identity": f"{self.schema.name}/{active.setup.name}"}
             | {"address": active.setup.address, "seed": active.setup.seed}
-            | self._state(active.setup.name)
             for active in self._tables
             if active.setup.name not in configured
         ]
@@ -179,6 +187,12 @@ def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:
     return int(value)
 
 
+def _parts(name: str | None, identity: str | None) -> tuple[str, str]:
+    """Return the table, and what of it, that an identity or an equal name says."""
+    table, _, part = (name or "" if identity is None else identity).rpartition("/")
+    return table, part
+
+
 class EntryRow(NamedTuple):
     """An entry of a table in use."""
 
@@ -230,6 +244,14 @@ class RouteTableEntries(Table):
         ]
         return _Rows(tables, self._entry)
 
+    def among(self, name: str | None, identity: str | None) -> list[EntryRow]:
+        """Return the entry with this number of its table."""
+        table, number = _parts(name, identity)
+        active, at = self._view.core.plane(Tables).find(table), whole(number)
+        if active is None or active.table is None or at is None or at >= len(active.table.value):
+            return []
+        return [self._entry(active, at)]
+
     def _entry(self, active: ActiveTable, number: int) -> EntryRow:
         assert active.table is not None
         entry = active.table.value.row(number)
@@ -265,6 +287,14 @@ class RouteTableEndpoints(Table):
         Column("deliveryCount", "integer", "Messages sent to the endpoint.", lambda r: r.counts[0]),
         Column("missedCount", "integer", "Messages for the endpoint while it had no receiver.", lambda r: r.counts[1]),
     )
+
+    def among(self, name: str | None, identity: str | None) -> list[EndpointRow]:
+        """Return the endpoint of this name of its table."""
+        table, endpoint = _parts(name, identity)
+        active = self._view.core.plane(Tables).find(table)
+        if active is None or max(active.numbers(endpoint)) < 0:
+            return []
+        return [EndpointRow(active, endpoint, self._view.core.plane(Dialling).worker(table, endpoint))]
 
     def rows(self) -> Iterator[EndpointRow]:
         dialling = self._view.core.plane(Dialling)

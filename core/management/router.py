@@ -47,15 +47,18 @@ class Router(Configured):
         self.standard = list(_COLUMNS)
 
     def rows(self) -> list[dict[str, Any]]:
-        configured = self._view.management.entities.get("router") or [{}]
+        configured = self._view.entities("router").rows or [{}]
         return [configured[0]]
+
+    def among(self, name: str | None, identity: str | None) -> list[dict[str, Any]]:
+        """Return the router, which has a name and an identity also if its configuration has none."""
+        return self.rows()
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """Return the configuration with the present counts."""
         view, setup, network_adapter = self._view, self._view.core.setup, self._view.core.find(NetworkAdapter)
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
-        entities = view.management.entities
         workers = (view.segments.worker_stats(i) for i in range(view.segments.workers))
         blocked = counts["blocked"] + sum(stats.read(one)["links_blocked"] for one in workers)
         return {
@@ -72,8 +75,8 @@ class Router(Configured):
             "addrCount": len(view.core.addresses),
             "linkCount": len(view.core.links),
             "connectionCount": len(view.core.connections),
-            "linkRouteCount": len(entities.get("router.config.linkRoute", ())),
-            "autoLinkCount": len(entities.get("router.config.autoLink", ())),
+            "linkRouteCount": len(view.entities("router.config.linkRoute").rows),
+            "autoLinkCount": len(view.entities("router.config.autoLink").rows),
             "nodeCount": 0 if network_adapter is None else len(network_adapter),
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),

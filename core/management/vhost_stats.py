@@ -33,9 +33,16 @@ class VhostStats(Table):
     )
 
     def rows(self) -> list[dict[str, Any]]:
-        return [self._row(one["hostname"]) for one in self._view.management.entities.get("vhost", ())]
+        return self._view.entities("vhost").rows
 
-    def _row(self, hostname: str) -> dict[str, Any]:
+    def among(self, name: str | None, identity: str | None) -> list[dict[str, Any]]:
+        """Return the vhost with the host name that an identity or an equal name says."""
+        hostname = (name or "" if identity is None else identity).removeprefix("vhostStats/")
+        return self._view.entities("vhost").find(None, f"vhost/{hostname}")
+
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        """Return what the policy has counted for a vhost."""
+        hostname = entity["hostname"]
         counted = self._view.core.admissions.vhosts.get(hostname)
         if counted is None:
             return {"hostname": hostname}

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from core.links.link import Link
+from core.management.entities import Entities
 from core.management.recent import Recent
 from core.management.request import Requester
 from core.process.router import Core
@@ -37,14 +38,19 @@ class View:
         self.change = change
         self.poll = poll
         self.recent = Recent(core.memory)
-        self.management = core.setup.management or Management([], {})
+        management = core.setup.management or Management([], {})
+        self.types = management.types
+        self.configure(management)
         self.requester = Requester()  # of the current request
         self.started = time.monotonic_ns()
 
     def configure(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""
-        self.management.entities.clear()
-        self.management.entities.update(management.entities)
+        self._entities = {kind: Entities(rows) for kind, rows in management.entities.items()}
+
+    def entities(self, kind: str) -> Entities:
+        """Return the configured entities of a type."""
+        return self._entities.setdefault(kind, Entities())
 
     def post(self, worker: int, message: msgspec.Struct) -> None:
         """Send a control record to a worker."""

@@ -103,6 +103,10 @@ class Server:
     def __iter__(self) -> Iterator[Application]:
         return iter(self._applications)
 
+    def at(self, place: str) -> list[Application]:
+        """Return the applications with this endpoint or control port, oldest first."""
+        return self._applications.at(place)
+
     @property
     def busy(self) -> bool:
         """Whether there are applications to check, or tables to write or send."""

@@ -13,6 +13,10 @@ from core.management.request import request_of
 from core.management.view import View
 from core.process.router import Core
 from routerd.config import parse
+from routerd.config.entities.routing import LinkRoute
+from routerd.translate.routing import routing
+from routerd.translate.setup import link_route_setup
+from routerd.translate.tables import tables
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import Attach, ConnectionOpened
 from shm.memory import segment
@@ -42,11 +46,16 @@ address {
 class Bed:
     """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
 
-    def __init__(self, segments: segment.Segments) -> None:
-        self.keeper = Keeper(parse(CONFIG, "test.conf"))
+    def __init__(self, segments: segment.Segments, more: str = "") -> None:
+        config = parse(CONFIG + more, "test.conf")
+        self.keeper = Keeper(config)
         news = AddressSetup(prefix="news", distribution="multicast")
-        known = self.keeper.management()
-        setup = Setup("core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=known)
+        setup = Setup(
+            "core", 1, 1, "/none", "me", "0.1", 1, [-1],
+            addresses=[news], management=self.keeper.management(), tables=tables(config),
+            routing=routing(config, self.keeper.identities),
+            link_routes=[link_route_setup(one) for one in config.of(LinkRoute)],
+        )  # fmt: skip
         self.core = Core(setup, segments, b"seed")
         self.arena = contract.ArenaOwner(segments.arenas[0])
         self.core_arena = contract.Arena(segments.arenas[1])

@@ -10,7 +10,7 @@ from proton import Message, symbol, ulong
 from bench.contract import C_CONNECTION_OPENED
 from core.addresses.addresses import Address
 from core.management import codec
-from core.management.request import ManagementError, Request
+from core.management.request import ManagementError, Request, Requester, request_of
 from shm.contract.management import PREFIX
 from shm.contract.payloads import ConnectionOpened
 from tests.support.beds.agent import Bed
@@ -314,6 +314,20 @@ def test_scratch_entities_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("core.management.dummy.MOST", 1)
     assert bed.crud("CREATE", {}, type="dummy")[0] == 201
     assert bed.crud("CREATE", {}, type="dummy")[0] == 400
+
+
+def test_the_link_routes_of_a_connection_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is deleted makes room for another."""
+    monkeypatch.setattr("core.management.link_route.MOST", 2)
+
+    def ask(operation: str, name: str) -> int:
+        properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
+        request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
+        requester = Requester(host=(0, 0), container="box")
+        return bed.agent.handle(msgspec.structs.replace(request, requester=requester)).status
+
+    assert [ask("CREATE", name) for name in ("a", "b", "c")] == [201, 201, 403]
+    assert [ask("DELETE", "a"), ask("CREATE", "c"), ask("CREATE", "d")] == [204, 201, 403]
 
 
 def test_the_wrong_type(bed: Bed) -> None:
