@@ -4,6 +4,7 @@ import socket
 
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Answer, Door, Request, Server, Site
+from routerd.exporter.tls import Secured
 
 GATE = Gate(["router", "*.inside.example"], ["https://app.example"])
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
@@ -21,12 +22,12 @@ def site(request: Request) -> Answer:
 class Bed:
     """A server on a free port and its clients; a turn takes no time unless it is told."""
 
-    def __init__(self, site: Site = site) -> None:
+    def __init__(self, site: Site = site, tls: Secured | None = None) -> None:
         self.server = Server()
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
         self.address = listening.getsockname()
-        self.server.listen({listening: Door(site, GATE)})
+        self.server.listen({listening: Door(site, GATE, tls)})
         self.now = 0.0
         self.clients: list[socket.socket] = []
 
