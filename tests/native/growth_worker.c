@@ -262,6 +262,41 @@ static void dialled(uint32_t n)
     client_goes(&k, false);
 }
 
+/* n links for link-route pairs, to a peer that answers nothing: each name is looked up before it is used, while another
+ * link has it, and while the detach of that one has no answer. */
+static void named(uint32_t n)
+{
+    enum { OF_A_SESSION = 16 };
+    char name[16];
+    client k = client_new();
+    utter(&k, false);
+    worker_connection *c = (worker_connection *) pool_at(&world.p.conns, 0);
+    worker_link **all = (worker_link **) calloc(n, sizeof *all);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t session = ROUTED_SESSIONS + i / OF_A_SESSION;
+        snprintf(name, sizeof name, "l%u", i);
+        counting = true;
+        CHECK(!dial_taken(c, session, name, true), "%s is taken", name);
+        CHECK((all[i] = dial_link(&world.p, c, session, name, true)), "no link");
+        CHECK(dial_taken(c, session, name, true) && !dial_taken(c, session + 1, name, true)
+              && !dial_taken(c, session, name, false), "%s is not taken", name);
+        counting = false;
+    }
+    report("link_is_dialled", n);
+    for (uint32_t j = 0; j < n; j++) {
+        const uint32_t i = shuffled(j, n);
+        snprintf(name, sizeof name, "l%u", i);
+        counting = true;
+        link_free(&world.p, all[i]);
+        CHECK(dial_taken(c, ROUTED_SESSIONS, name, true), "%s does not wait", name);
+        counting = false;
+    }
+    report("dialled_link_goes", n);
+    CHECK(c->lane->names.count == 2 * n, "%u names", c->lane->names.count);
+    client_goes(&k, false);
+    free(all);
+}
+
 /* Presettled messages for receivers that have no credit: the core hears of each once, of few in a turn. */
 static void starving(uint32_t n)
 {
@@ -373,6 +408,7 @@ int main(int argc, char **argv)
     paused(n);
     starving(n);
     dialled(n);
+    named(n);
     CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");
     return 0;
 }

@@ -24,7 +24,7 @@ class Coupler(Protocol):
 
 
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
-POLLED_MOST: Final = 64  # names at a poll; each costs a look at all links of its connection
+POLLED_MOST: Final = 64  # names at a poll: others have their turn between
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing

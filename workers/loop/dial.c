@@ -90,7 +90,7 @@ static worker_session *session_routed(const lane_connection *l)
 /* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
  * that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it
  * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
-GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
+PRIVATE inline pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     lane_connection *l = c->lane;
     const uint64_t name = (uint64_t) number + 1;
@@ -111,13 +111,19 @@ GLUE pn_session_t *dial_session(worker_connection *c, uint32_t number)
  * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
-    uint64_t session = (uint64_t) number + 1;
-    for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
-        if (pn_link_is_sender(l) != outgoing || strcmp(pn_link_name(l), name)) continue;
-        if (pn_session_state(pn_link_session(l)) & PN_REMOTE_CLOSED) continue;
-        if (!pn_link_get_context(l) || session_number(pn_link_session(l)) == session) return true;
-    }
-    return false;
+    return name_taken(c->lane, (worker_session *) (uintptr_t) lane_map_get(&c->lane->by_number, number), name, outgoing);
+}
+
+/* A link of ours in the session of this number.  NULL: there is no room, or no session any more. */
+GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing)
+{
+    pn_session_t *session = dial_session(c, number);
+    pn_link_t *engine = !session ? NULL : outgoing ? pn_sender(session, name) : pn_receiver(session, name);
+    worker_link *k = engine ? link_new(p, c, engine) : NULL;
+    if (!k) return NULL;
+    k->router_initiated = true;
+    name_begin(k);
+    return k;
 }
 
 /* Whether a session without links is kept for later link-route pairs. */

@@ -112,16 +112,14 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     """Create the link of an OpenLink without attaching it; NULL if the connection is gone or there is no room."""
     cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
     cdef uint32_t request = opening.request
-    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, opening.session)
+    cdef uint32_t session = opening.session
     cdef bytes b = opening.name.encode("utf-8", "surrogateescape")
-    cdef pn_link_t *engine
     cdef worker_link *k
-    if s == NULL:
+    if c == NULL or request == 0:
         return NULL
-    engine = pn_sender(s, b) if opening.outgoing else pn_receiver(s, b)
-    k = NULL if engine == NULL else link_new(&pump.p, c, engine)
+    k = dial_link(&pump.p, c, session, b, opening.outgoing)
     if k != NULL:
-        k.router_initiated = k.known = True
+        k.known = True
         k.asked = request
     return k
 

@@ -38,8 +38,6 @@ cdef extern from "workers/state/engine.h" nogil:
     int pn_transport_set_channel_max(pn_transport_t *, unsigned short)
     int PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER, PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME, PN_SSL_ANONYMOUS_PEER
     pn_ssl_t *pn_ssl(pn_transport_t *)
-    pn_link_t *pn_sender(pn_session_t *, const char *)
-    pn_link_t *pn_receiver(pn_session_t *, const char *)
     void pn_link_open(pn_link_t *)
     void pn_link_close(pn_link_t *)
     const char *pn_link_name(pn_link_t *)

@@ -45,6 +45,7 @@ GLUE void link_free(pump *p, worker_link *k)
     for (uint32_t class = 0; class < 2; class++) c->kept[class] -= k->kept[class];
     if (k->engine) pn_link_set_context(k->engine, NULL);
     lane_link_free(k);
+    if (k->router_initiated) name_wait(k);
     if (k->router_initiated) dial_done(c, pn_link_session(k->engine));
     if (k->sender) free(k->sender->reach);
     free(k->sender);
@@ -82,6 +83,7 @@ static void event_link_closed(pump *p, pn_link_t *engine, bool closed)
     if (pn_link_state(engine) & PN_LOCAL_UNINIT) pn_link_open(engine);
     if (closed) pn_link_close(engine);
     else pn_link_detach(engine);
+    name_end(engine);
     pn_link_free(engine);
 }
 
@@ -91,6 +93,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
         worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
         worker_session *s = session_here(session);
         if (s) (void) session_lost(p, s, true);
+        if (s) names_end(s);
         if (c && c->sessions && !session_router_initiated(session)) c->sessions--;
         lane_session_gone(session);
         pn_session_close(session);

@@ -25,6 +25,7 @@
 #include "workers/session/held.c"
 #include "workers/session/lane.c"
 #include "workers/session/logins.c"
+#include "workers/session/names.c"
 #include "workers/session/numbers.c"
 #include "workers/session/output.c"
 #include "workers/session/states.c"

@@ -29,6 +29,7 @@ PRIVATE void session_free(worker_session *s)
 {
     lane_connection *l = s->connection;
     session_name(s, 0);
+    names_end(s);
     if (s->previous) s->previous->next = s->next;
     else l->sessions = s->next;
     if (s->next) s->next->previous = s->previous;

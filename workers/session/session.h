@@ -7,6 +7,7 @@
  *   output.c     the connection's frames on their way out
  *   delivery.c   deliveries and links, for those who read and write messages
  *   numbers.c    sessions that this side began, for those who dial
+ *   names.c      names of links that this side began, for the same
  *   heartbeats.c idle timeouts of those whose octets go past the engine's transport
  *   held.c       octets that wait
  *   borrowed.c   octets of blocks on their way to the socket
@@ -73,6 +74,13 @@ PRIVATE void session_thin(worker_session *s);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);
+
+/* names.c */
+PRIVATE void name_begin(const worker_link *k);
+PRIVATE void name_wait(const worker_link *k);
+PRIVATE void name_end(pn_link_t *engine);
+PRIVATE void names_end(worker_session *s);
+PRIVATE bool name_taken(lane_connection *l, const worker_session *s, const char *octets, bool outgoing);
 
 /* lane.c */
 PRIVATE void read_buffer_left(read_buffer *buffer);

@@ -9,6 +9,10 @@ struct delivery;
 struct io_layer;
 struct worker_link;
 typedef struct long_state long_state;
+typedef struct link_name link_name;
+
+/* The names of links that this side began, by a keyed hash (session/names.c). */
+typedef struct { link_name **bucket; uint32_t mask, count; uint64_t key[2]; } link_names;
 
 /* An ATTACH that the engine has not written yet. */
 typedef struct attach_due {
@@ -28,6 +32,7 @@ typedef struct worker_session {
     pn_session_t *engine;          /* whose context this is; NULL: its END has been answered */
     uint64_t number;               /* of one that we began, plus 1, or of these below; 0: the peer has (session_name) */
     struct worker_session *idle_next;  /* of those without links that we keep */
+    link_name *names;              /* of its links that we began */
     uint16_t local, remote;        /* the channels of our frames and of the peer's */
     bool begun_here, begun_there, ended_here, ended_there;
     bool closed_here;              /* our END has been written, or follows: what comes is forgotten */
@@ -122,6 +127,7 @@ typedef struct lane_connection {
     lane_map by_number;            /* the same of sessions that we began, by number */
     worker_session *idle_first;    /* those that we keep without links */
     uint32_t idle_count;
+    link_names names;
     worker_session *sessions;
     worker_session *ending;        /* the session whose END the engine is reading; NULL: none */
     struct { worker_session *first, *last; } opening;  /* begun by the peer; the engine's event has not come */

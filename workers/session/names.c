@@ -1,0 +1,155 @@
+/* The names of links that this side began, for those who dial: whether another link still has one.
+ *
+ *   attached  --it is closed here-->  waiting  --the peer's DETACH, or its session's end-->  forgotten
+ *
+ * A name counts by itself in each session, and those that wait count in all sessions together.  Peers choose the names
+ * of link-route pairs: the hash has a key.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "shm/codec/siphash.h"
+#include "workers/session/session.h"
+
+#define NAMES_FEW 16u                  /* buckets */
+
+struct link_name {
+    struct link_name *next;            /* of the same bucket */
+    struct link_name *session_next, *session_previous;
+    worker_session *session;           /* NULL: all of them */
+    uint64_t hash;
+    uint32_t attached, waiting;        /* links */
+    uint32_t size;
+    bool outgoing;
+    char octets[];
+};
+
+static uint64_t name_hash(const link_names *names, const char *octets, size_t size)
+{
+    return sip_hash(names->key[0], names->key[1], (const uint8_t *) octets, size, 1, 3);
+}
+
+/* The place of a name in its bucket; there it is NULL if nobody has it. */
+static link_name **name_place(link_names *names, const worker_session *s, const char *octets, bool outgoing)
+{
+    const size_t size = strlen(octets);
+    const uint64_t hash = name_hash(names, octets, size) ^ (uintptr_t) s >> 4 ^ outgoing;
+    link_name **at = &names->bucket[hash & names->mask];
+    while (*at && ((*at)->hash != hash || (*at)->session != s || (*at)->outgoing != outgoing || (*at)->size != size
+                   || memcmp((*at)->octets, octets, size)))
+        at = &(*at)->next;
+    return at;
+}
+
+static link_name *name_find(lane_connection *l, const worker_session *s, const char *octets, bool outgoing)
+{
+    return l->names.bucket ? *name_place(&l->names, s, octets, outgoing) : NULL;
+}
+
+static void names_grow(link_names *names)
+{
+    const uint32_t buckets = names->bucket ? (names->mask + 1) * 2 : NAMES_FEW;
+    link_name **bucket = (link_name **) memory_clear(buckets * sizeof *bucket);
+    if (!names->bucket && getentropy(names->key, sizeof names->key)) abort();
+    for (uint32_t i = 0; names->bucket && i <= names->mask; i++)
+        for (link_name *n = names->bucket[i], *next; n; n = next) {
+            next = n->next;
+            n->next = bucket[n->hash & (buckets - 1)];
+            bucket[n->hash & (buckets - 1)] = n;
+        }
+    free(names->bucket);
+    names->bucket = bucket;
+    names->mask = buckets - 1;
+}
+
+/* The name, which is made if nobody has it. */
+static link_name *name_make(lane_connection *l, worker_session *s, const char *octets, bool outgoing)
+{
+    link_names *names = &l->names;
+    if (!names->bucket || names->count > names->mask) names_grow(names);
+    link_name **at = name_place(names, s, octets, outgoing);
+    if (*at) return *at;
+    const size_t size = strlen(octets);
+    link_name *n = (link_name *) memory_clear(sizeof *n + size);
+    *n = (link_name) { .session = s, .size = (uint32_t) size, .outgoing = outgoing };
+    n->hash = name_hash(names, octets, size) ^ (uintptr_t) s >> 4 ^ outgoing;
+    memcpy(n->octets, octets, size);
+    if (s) {
+        n->session_next = s->names;
+        if (s->names) s->names->session_previous = n;
+        s->names = n;
+    }
+    names->count++;
+    return *at = n;
+}
+
+/* Forgets a name that nobody has any more. */
+static void name_forget(lane_connection *l, link_name *n)
+{
+    if (n->attached || n->waiting) return;
+    link_name **at = &l->names.bucket[n->hash & l->names.mask];
+    while (*at != n) at = &(*at)->next;
+    *at = n->next;
+    if (n->session_next) n->session_next->session_previous = n->session_previous;
+    if (n->session_previous) n->session_previous->session_next = n->session_next;
+    else if (n->session) n->session->names = n->session_next;
+    free(n);
+    if (--l->names.count) return;
+    free(l->names.bucket);
+    l->names.bucket = NULL;
+}
+
+/* So many links of a name wait no more. */
+static void name_waits_no_more(lane_connection *l, link_name *n, uint32_t links)
+{
+    link_name *of_all = links ? name_find(l, NULL, n->octets, n->outgoing) : NULL;
+    n->waiting -= links;
+    if (!of_all) return;
+    of_all->waiting -= links;
+    name_forget(l, of_all);
+}
+
+/* A link that this side began has its name. */
+PRIVATE void name_begin(const worker_link *k)
+{
+    worker_session *s = session_here(pn_link_session(k->engine));
+    if (s) name_make(s->connection, s, pn_link_name(k->engine), k->outgoing)->attached++;
+}
+
+/* Such a link is closed here, and its peer has not answered yet. */
+PRIVATE void name_wait(const worker_link *k)
+{
+    worker_session *s = session_here(pn_link_session(k->engine));
+    const char *octets = pn_link_name(k->engine);
+    link_name *n = s ? name_find(s->connection, s, octets, k->outgoing) : NULL;
+    if (!n || !n->attached) return;
+    n->attached--;
+    n->waiting++;
+    name_make(s->connection, NULL, octets, k->outgoing)->waiting++;
+}
+
+/* The engine's link goes. */
+PRIVATE void name_end(pn_link_t *engine)
+{
+    worker_session *s = session_here(pn_link_session(engine));
+    link_name *n = s && s->names ? name_find(s->connection, s, pn_link_name(engine), pn_link_is_sender(engine)) : NULL;
+    if (!n || !n->waiting) return;
+    name_waits_no_more(s->connection, n, 1);
+    name_forget(s->connection, n);
+}
+
+/* The engine's links of a session go. */
+PRIVATE void names_end(worker_session *s)
+{
+    for (link_name *n; (n = s->names);) {
+        name_waits_no_more(s->connection, n, n->waiting);
+        n->attached = 0;
+        name_forget(s->connection, n);
+    }
+}
+
+/* Whether a link has this name in the session (NULL: in none), or waits with it in any session. */
+PRIVATE bool name_taken(lane_connection *l, const worker_session *s, const char *octets, bool outgoing)
+{
+    return name_find(l, NULL, octets, outgoing) || (s && name_find(l, s, octets, outgoing));
+}
