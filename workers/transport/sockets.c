@@ -1,12 +1,14 @@
 /* Sockets: accepting, reading into the engine, writing out of it, and closing.
  *
  * All workers share each listening socket. A worker that is woken accepts only while it has about as few connections as
- * the least loaded one; otherwise it ignores the socket for a moment, and retries in case no other worker accepts.
+ * the least loaded one; otherwise it ignores the socket for a moment, and accepts one if none of the others has. While
+ * another worker has a place for a connection, one that has none left accepts nobody.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -70,6 +72,8 @@ GLUE void listener_close(pump *p, worker_listener *l)
     l->fd = -1;
 }
 
+static bool worker_full(const pump *p) { return p->conns.used >= p->conns.limit; }
+
 /* Whether this worker has about the fewest connections of those that accept. */
 static bool my_turn(const pump *p)
 {
@@ -79,7 +83,7 @@ static bool my_turn(const pump *p)
         uint64_t n = stats_get(p->others[i], N_CONNECTIONS);
         if (n < least) least = n;
     }
-    return mine <= least + least / 16;
+    return worker_full(p) ? least >= p->conns.limit : mine <= least + least / 16;
 }
 
 PRIVATE inline void conn_watch(pump *p, worker_connection *c)
@@ -178,11 +182,21 @@ static void accept_able(pump *p, bool able)
     stats_set(p->stats, N_ACCEPTING, able && p->accepting);
 }
 
+/* Whether a connection waits to be accepted. */
+static bool connection_waits(const pump *p)
+{
+    struct pollfd sockets[MAX_LISTENERS];
+    for (uint32_t i = 0; i < p->listener_count; i++)
+        sockets[i] = (struct pollfd) { .fd = p->listeners[i].fd, .events = POLLIN };
+    return poll(sockets, p->listener_count, 0) > 0;
+}
+
 /* Looks at the listening sockets again, after a while without.  One that nobody connects to tells nothing, so a worker
  * that was out of descriptors tries whether it still is. */
 PRIVATE void sockets_retry(pump *p)
 {
     p->accept_retry = 0;
+    p->accept_waiting = p->accept_waiting && connection_waits(p);
     if (p->exhausted) {
         int fd = memory_left() ? fcntl(p->epoll_fd, F_DUPFD_CLOEXEC, 0) : -1;
         if (fd >= 0) close(fd);
@@ -207,7 +221,7 @@ PRIVATE inline void sockets_accept(pump *p, worker_listener *l)
     while (p->accepting && !p->actions.waiting) {              /* else the core is to catch up */
         if (!begin_allowed(p)) { accept_pause(p, l); return; }
         if (!my_turn(p)) {
-            if (!p->accept_waiting) {
+            if (!p->accept_waiting || worker_full(p)) {
                 p->accept_waiting = true;
                 accept_rest(p, ACCEPT_LOOK_AWAY_MS);
                 return;
