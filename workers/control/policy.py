@@ -5,6 +5,7 @@ enforces addresses and the limits that count over all workers; it gets them as a
 """
 
 import ipaddress
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,6 +19,7 @@ DEFAULT_GROUP: Final = "$default"
 CONNECTOR_GROUP: Final = "$connector"
 USER: Final = "${user}"
 _WILD: Final = ("*", "#")
+_HIGHEST: Final = 1 << 128  # above all addresses
 _NO_LIMIT: Final = 2**31 - 1
 _ANY_VHOST: Final = VhostSetup("", max_connections=_NO_LIMIT)
 _UNBOUNDED: Final = GroupSetup("", max_connections_per_user=_NO_LIMIT, max_connections_per_host=_NO_LIMIT)
@@ -66,8 +68,9 @@ class Policy:
         self._groups = {
             vhost.hostname: {user: group for group in vhost.groups for user in group.users} for vhost in setup.vhosts
         }
+        self._named = {(vhost.hostname, group.name): group for vhost in setup.vhosts for group in vhost.groups}
         self._hosts = {
-            (vhost.hostname, group.name): None if group.hosts is None else [_range(*r) for r in group.hosts]
+            (vhost.hostname, group.name): None if group.hosts is None else _joined(group.hosts)
             for vhost in setup.vhosts
             for group in vhost.groups
         }
@@ -93,7 +96,7 @@ class Policy:
         if not self._setup.enforce:
             return Grant(max_message_size=self._setup.max_message_size)
         vhost = self._vhosts.get(hostname)
-        group = next((one for one in vhost.groups if one.name == CONNECTOR_GROUP), None) if vhost else None
+        group = self._named.get((vhost.hostname, CONNECTOR_GROUP)) if vhost else None
         if vhost is None or group is None:
             raise DeniedError(f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname)
         granted = _granted(vhost, group, CONNECTOR_GROUP, "", CONNECTOR_GROUP)
@@ -115,9 +118,9 @@ class Policy:
             return group
         if not vhost.allow_unknown_user:
             raise DeniedError(f"user {user!r} is in no group of vhost {vhost.hostname}", vhost.hostname)
-        for group in vhost.groups:
-            if group.name == DEFAULT_GROUP:
-                return group
+        group = self._named.get((vhost.hostname, DEFAULT_GROUP))
+        if group is not None:
+            return group
         raise DeniedError(f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname)
 
 
@@ -169,6 +172,17 @@ def _range(first: str, last: str) -> Range:
     return low.version, int(low), int(high)
 
 
+def _joined(hosts: Iterable[tuple[str, str]]) -> list[Range]:
+    """Return the ranges in order, those that overlap as one."""
+    found: list[Range] = []
+    for version, low, high in sorted(_range(*one) for one in hosts):
+        if found and found[-1][0] == version and found[-1][2] >= low:
+            found[-1] = version, found[-1][1], max(high, found[-1][2])
+        else:
+            found.append((version, low, high))
+    return found
+
+
 def _within(host: str, ranges: list[Range] | None) -> bool:
     if ranges is None:
         return True
@@ -177,7 +191,8 @@ def _within(host: str, ranges: list[Range] | None) -> bool:
     except ValueError:
         return False
     number = int(address)
-    return any(version == address.version and low <= number <= high for version, low, high in ranges)
+    at = bisect_right(ranges, (address.version, number, _HIGHEST)) - 1
+    return at >= 0 and ranges[at][0] == address.version and ranges[at][2] >= number
 
 
 def best_pattern(hostname: str, patterns: Iterable[str]) -> str | None:

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Final
 
 from shm.contract.complaints import Complaints
@@ -15,6 +16,8 @@ SERVER = logging.getLogger("SERVER")
 
 FIRST_SECONDS: Final = 1.0  # delay of the second attempt; it doubles each time
 LONGEST_SECONDS: Final = 30.0
+PORTION: Final = 32  # attempts that begin before messages have their turn: about three milliseconds
+LOOKUPS_MOST: Final = 32  # names that are looked up at a time, by a thread each
 
 Connect = Callable[[Endpoint, int], Name | None]
 
@@ -22,9 +25,9 @@ Connect = Callable[[Endpoint, int], Name | None]
 class _Wanted:
     """A wanted endpoint and its connection, if there is one."""
 
-    def __init__(self, endpoint: Endpoint, now: float) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.due: float | None = now
+        self.due: float | None = None  # None: no attempt waits
         self.delay = FIRST_SECONDS
         self.lookup: Lookup | None = None
         self.addresses: list[Address] = []
@@ -66,6 +69,9 @@ class Endpoints:
         self._look_up = look_up
         self._wanted: dict[str, _Wanted] = {}  # by address
         self._by_name: dict[Name, _Wanted] = {}
+        self._due: list[tuple[float, int, _Wanted]] = []  # a heap; an attempt that is not due then any more is skipped
+        self._attempts = 0
+        self._looking: dict[_Wanted, None] = {}  # those whose names are being looked up
         self._stopped = False
 
     def take(self, wanted: Endpoint) -> None:
@@ -75,7 +81,14 @@ class Endpoints:
             self._drop(self._wanted.pop(wanted.address))
             known = None
         if wanted.open and known is None:
-            self._wanted[wanted.address] = _Wanted(wanted, self._clock())
+            one = self._wanted[wanted.address] = _Wanted(wanted)
+            self._try(one, self._clock())
+
+    def _try(self, one: _Wanted, due: float) -> None:
+        """Let an attempt begin at this time."""
+        one.due = due
+        self._attempts += 1
+        heappush(self._due, (due, self._attempts, one))
 
     def forget(self) -> None:
         """Drop the orders of a dead core; the next core gives its own."""
@@ -87,33 +100,53 @@ class Endpoints:
         self._stopped = True
 
     def _drop(self, one: _Wanted) -> None:
+        one.due = one.lookup = None
+        self._looking.pop(one, None)
         if one.connection is not None:
             self._hang_up(one.connection)
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
-        now = self._clock()
-        for one in () if self._stopped else self._wanted.values():
-            if one.lookup is not None:
-                at_most = min(at_most, POLL_SECONDS)
-            elif one.due is not None:
-                at_most = min(at_most, max(0.0, one.due - now))
+        if self._stopped:
+            return at_most
+        if self._looking:
+            at_most = min(at_most, POLL_SECONDS)
+        if self._due and len(self._looking) < LOOKUPS_MOST:
+            at_most = min(at_most, max(0.0, self._due[0][0] - self._clock()))
         return at_most
 
     def step(self) -> None:
         """Start the attempts that are due, and connect where a lookup has ended."""
         now = self._clock()
-        for one in () if self._stopped else list(self._wanted.values()):
-            if one.due is not None and now >= one.due:
-                one.due = None
-                one.lookup = self._look_up(one.endpoint.host, str(one.endpoint.port))
+        if self._stopped:
+            return
+        for one in list(self._looking):
             if one.lookup is not None and one.lookup.done:
-                found, one.lookup = one.lookup, None
-                one.addresses = list(found.addresses)
-                if found.addresses:
-                    self._begin(one)
-                else:
-                    self._failed(one, found.error)
+                self._found(one, one.lookup)
+        for _ in range(PORTION):
+            if not self._due or self._due[0][0] > now or len(self._looking) >= LOOKUPS_MOST:
+                break
+            due, _, one = heappop(self._due)
+            if one.due == due:
+                self._look(one)
+
+    def _look(self, one: _Wanted) -> None:
+        """Begin an attempt."""
+        one.due = None
+        one.lookup = self._look_up(one.endpoint.host, str(one.endpoint.port))
+        self._looking[one] = None
+        if one.lookup.done:
+            self._found(one, one.lookup)
+
+    def _found(self, one: _Wanted, lookup: Lookup) -> None:
+        """Connect to what a lookup has found."""
+        one.lookup = None
+        del self._looking[one]
+        one.addresses = list(lookup.addresses)
+        if lookup.addresses:
+            self._begin(one)
+        else:
+            self._failed(one, lookup.error)
 
     def _begin(self, one: _Wanted) -> None:
         try:
@@ -155,7 +188,7 @@ class Endpoints:
         if not one.reported:
             one.reported = True
             self._tell_failed(one.endpoint)
-        one.due = now + one.delay
+        self._try(one, now + one.delay)
         text = "endpoint %s: %s; next attempt in %g s"
         one.failures.tell(now, SERVER, logging.WARNING, text, one.address, why, one.delay, key=why)
         one.delay = min(LONGEST_SECONDS, one.delay * 2)

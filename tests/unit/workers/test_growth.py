@@ -1,14 +1,21 @@
 """What a login, or a link that waits for its name, costs does not grow with how many others wait."""
 
+import os
+import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from shm.contract.payloads import OpenLink, Termini, Terminus
+from shm.contract.payloads import Endpoint, OpenLink, Termini, Terminus
+from shm.contract.security import GroupSetup, PolicySetup, VhostSetup
 from tests.support.beds.effort import Effort
 from workers.control.link_requests import LinkRequests
 from workers.control.logins import Asked, Login, Queue
+from workers.control.lookup import POLL_SECONDS
+from workers.control.policy import DeniedError, Policy
+from workers.rmr.endpoints import LOOKUPS_MOST, PORTION, Endpoints
 
 FEW, MANY = 250, 1000
 SOME = 20  # operations that are counted
@@ -65,3 +72,93 @@ def test_one_costs_as_much_while_many_wait(waiting: Callable[[int, int], dict[st
     """Logins of as many hosts or of one; links of as many names or of one."""
     few, many = waiting(FEW, 1 if alone else FEW), waiting(MANY, 1 if alone else MANY)
     assert {name: (few[name], cost) for name, cost in many.items() if cost > few[name] * GROWTH} == {}
+
+
+class Peering:
+    """Endpoints whose names are found at once, and whose connections begin but do not open."""
+
+    def __init__(self, n: int) -> None:
+        self.now = 0.0
+        self.endpoints = Endpoints(self.connect, lambda name: None, lambda endpoint: None, lambda: self.now, self.find)
+        self.begun: list[Endpoint] = []
+        for i in range(n):
+            self.endpoints.take(Endpoint("t", f"t/h{i}:1", f"h{i}", 1))
+        while len(self.begun) < n:
+            before = len(self.begun)
+            assert self.endpoints.wait(1.0) == 0.0
+            self.endpoints.step()
+            assert 0 < len(self.begun) - before <= PORTION
+
+    def connect(self, endpoint: Endpoint, fd: int) -> tuple[int, int]:
+        os.close(fd)
+        self.begun.append(endpoint)
+        return len(self.begun), 1
+
+    def find(self, host: str, port: str) -> Any:
+        return SimpleNamespace(done=True, addresses=[(socket.AF_INET, ("127.0.0.1", 9))], error="")
+
+
+def endpoints(n: int) -> dict[str, int]:
+    """One of them is lost, and tried again, while the others stay."""
+    peering = Peering(n)
+    with Effort() as idle:
+        peering.endpoints.step()
+        assert peering.endpoints.wait(1.0) == 1.0
+    peering.endpoints.ended((n // 2, 1), "lost")
+    assert peering.endpoints.wait(60.0) <= 1.0
+    peering.now = 2.0
+    with Effort() as retry:
+        peering.endpoints.step()
+    assert len(peering.begun) == n + 1
+    return {"a round": idle.lines, "another attempt": retry.lines}
+
+
+def policies(n: int) -> dict[str, int]:
+    """Vhosts, groups of one with users and hosts of their own, and ranges of one group."""
+    ranges = [(f"10.{i >> 8}.{i & 255}.1", f"10.{i >> 8}.{i & 255}.9") for i in range(n)]
+    groups = [GroupSetup(f"g{i}", users=[f"u{i}"], hosts=ranges[i : i + 1]) for i in range(n)]
+    groups += [GroupSetup("$default", hosts=ranges), GroupSetup("$connector")]
+    vhosts = [VhostSetup(f"v{i}", aliases=[f"w{i}"]) for i in range(n)]
+    vhosts.append(VhostSetup("crowd", allow_unknown_user=True, groups=groups))
+    policy = Policy(PolicySetup(enforce=True, default_vhost="", vhosts=vhosts))
+    i = n - 2
+    found: dict[str, int] = {}
+    for who, user in (("of a group", f"u{i}"), ("of none", "stranger")):
+        with Effort() as effort:
+            granted = policy.grant("crowd", user, f"10.{i >> 8}.{i & 255}.5")
+        assert granted.admission is not None
+        found[who] = effort.lines
+        with Effort() as effort, pytest.raises(DeniedError):
+            policy.grant("crowd", user, "10.255.0.0")
+        found[f"{who}, elsewhere"] = effort.lines
+    with Effort() as effort:
+        policy.grant_connector("crowd")
+    found["a connector"] = effort.lines
+    return found
+
+
+@pytest.mark.parametrize("many", [endpoints, policies], ids=lambda many: str(many.__name__))
+def test_one_costs_as_much_among_many(many: Callable[[int], dict[str, int]]) -> None:
+    """Endpoints of route tables; the groups, hosts and vhosts of a policy."""
+    few, more = many(FEW), many(MANY)
+    assert {name: (few[name], cost) for name, cost in more.items() if cost > few[name] * GROWTH} == {}
+
+
+def test_few_names_are_looked_up_at_a_time() -> None:
+    """Each lookup takes a thread. The others follow as soon as some are done."""
+    asked: list[Any] = []
+
+    def look_up(*_: str) -> Any:
+        asked.append(SimpleNamespace(done=False, addresses=[], error="no such host"))
+        return asked[-1]
+
+    wanted = Endpoints(lambda *_: None, lambda _: None, lambda _: None, lambda: 0.0, look_up)
+    for i in range(2 * LOOKUPS_MOST):
+        wanted.take(Endpoint("t", f"t/h{i}:1", f"h{i}", 1))
+    for _ in range(4):
+        wanted.step()
+    assert len(asked) == LOOKUPS_MOST
+    assert wanted.wait(1.0) == POLL_SECONDS
+    asked[3].done = True
+    wanted.step()
+    assert len(asked) == LOOKUPS_MOST + 1
