@@ -8,10 +8,11 @@ from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import Pools
 from core.forwarder.link_terms import LinkTerms
-from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
+from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
 
 SECOND = 1_000_000_000
 LINKS = 40_000  # 10 MB
+MESSAGES, RECEIVERS = 5, 10_000  # of multicast
 LOOKS = 10  # pool.c: seconds in which few entries are live before a table shrinks
 KEPT = 16 * 512  # pool.c: entries for which a table keeps memory
 
@@ -127,3 +128,28 @@ def test_the_table_of_spellings_shrinks() -> None:
         bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=block, length=len(text), peer=i)
         assert bed.sent()["block"] == block
         bed.arena.free_chain(block)
+
+
+def test_the_copies_of_multicast_messages_go() -> None:
+    """Those of some messages to thousands of receivers, which settle when all have come."""
+    process = psutil.Process()
+    bed = Bed("multicast")
+    attach(bed, range(10, 10 + RECEIVERS))
+    copies = MESSAGES * (RECEIVERS + 1)
+    before = process.memory_info().rss
+    for number in range(MESSAGES):
+        bed.deliver(peer=INCOMING + number)
+    sent: list[int] = []
+    while len(sent) < copies:
+        sent += [record["peer"] for record in bed.heard(RECEIVER, n.W_SEND)]
+        bed.step()
+    full = process.memory_info().rss
+    assert room(bed, "outgoing") >= copies
+    for delivery in sent:
+        bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, state=n.S_ACCEPTED, delivery=delivery)
+    assert bed.counted("accepted") == MESSAGES
+    rest(bed, 2 * LOOKS)
+    after = process.memory_info().rss
+    assert room(bed, "outgoing") == KEPT
+    assert full - before > copies * 128
+    assert full - after > copies * 128 * 3 // 4
