@@ -90,7 +90,7 @@ static worker_session *session_routed(const lane_connection *l)
 /* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
  * that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it
  * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
-PRIVATE inline pn_session_t *dial_session(worker_connection *c, uint32_t number)
+static pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     lane_connection *l = c->lane;
     const uint64_t name = (uint64_t) number + 1;
@@ -111,7 +111,7 @@ PRIVATE inline pn_session_t *dial_session(worker_connection *c, uint32_t number)
  * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
-    return name_taken(c->lane, (worker_session *) (uintptr_t) lane_map_get(&c->lane->by_number, number), name, outgoing);
+    return name_taken(c->lane, session_of(lane_map_get(&c->lane->by_number, number)), name, outgoing);
 }
 
 /* A link of ours in the session of this number.  NULL: there is no room, or no session any more. */

@@ -8,6 +8,7 @@
 #include "workers/lane/state.c"
 #include "workers/lane/write.c"
 
+#include "workers/transport/accept.c"
 #include "workers/transport/layers.c"
 #include "workers/transport/pressure.c"
 #include "workers/transport/relay.c"

@@ -227,7 +227,7 @@ static inline bool delivery_readable(const delivery *d) { return d->link->unread
 /* Whether octets of blocks go to the socket from where they are.  The trace wants whole frames in one place. */
 static inline bool lane_lends(const lane_connection *l) { return l->c->bare && !l->c->tracer; }
 
-/* Allocated memory.  A worker without memory ends; the supervisor starts another (see memory_left in sockets.c). */
+/* Allocated memory.  A worker without memory ends; the supervisor starts another (see memory_left in accept.c). */
 static inline void *memory_for(void *old, size_t size)
 {
     void *at = realloc(old, size);

@@ -154,6 +154,11 @@ PRIVATE enum scan_result security_user_id(const worker_connection *c, const uint
 GLUE void security_peer(const worker_connection *c, char *text, size_t size);
 PRIVATE bool security_too_large(const worker_connection *c, uint64_t size);
 
+/* accept.c */
+PRIVATE bool begin_allowed(pump *p);
+PRIVATE void sockets_accept(pump *p, worker_listener *l);
+PRIVATE void sockets_retry(pump *p);
+
 /* sockets.c */
 PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle);
 GLUE void listener_arm(pump *p, worker_listener *l, bool armed);
@@ -164,9 +169,6 @@ PRIVATE void conn_watch(pump *p, worker_connection *c);
 PRIVATE void conn_unwatch(const pump *p, const worker_connection *c);
 PRIVATE worker_connection *conn_begin(pump *p, int fd, uint16_t listener);
 PRIVATE void conn_begun(pump *p, worker_connection *c, bool secured, bool writing);
-PRIVATE bool begin_allowed(pump *p);
-PRIVATE void sockets_accept(pump *p, worker_listener *l);
-PRIVATE void sockets_retry(pump *p);
 GLUE void conn_broken(pump *p, worker_connection *c);
 PRIVATE bool conn_read(pump *p, worker_connection *c);
 PRIVATE bool conn_write(pump *p, worker_connection *c);

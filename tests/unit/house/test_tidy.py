@@ -111,7 +111,7 @@ ALSO_KNOW = {
     "workers/source_routes/unity.c workers/amqp": "a translation unit has the bodies that it calls",
     "workers/source_routes/write.c workers/amqp": "annotations of the next router are written with the rest",
     "workers/amqp/flow_extract.c workers/rmr": "the key that the flow log records of RMR's messages",
-    "workers/transport/sockets.c workers/framed": "an accepted socket becomes an AMQP or a framed connection",
+    "workers/transport/accept.c workers/framed": "an accepted socket becomes an AMQP or a framed connection",
 }
 LONGEST_FILE = 420
 MOST_PARAMETERS = 7
