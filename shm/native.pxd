@@ -108,7 +108,7 @@ cdef extern from "shm/memory/telemetry.h" nogil:
     ctypedef struct telemetry_message:
         uint64_t delivery
         uint32_t generation, address, from_link, front
-        uint8_t hops, known, kind, outcome, presettled
+        uint8_t hops, known, kind, outcome, marks
     ctypedef struct telemetry_said:
         telemetry_message of
         uint64_t arrived, settled, sent, bytes
@@ -121,10 +121,12 @@ cdef extern from "shm/memory/telemetry.h" nogil:
         telemetry_more more
     cdef enum telemetry_known:
         KNOWN_BODY, KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_OWNER
+    cdef enum telemetry_marks:
+        MARK_PRESETTLED
     ctypedef struct telemetry_link:
         uint32_t connection
         uint64_t number
-        uint32_t container
+        uint32_t container, user, host
         uint8_t kind
     ctypedef struct telemetry_header:
         uint64_t started, dropped, spans

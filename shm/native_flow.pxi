@@ -31,7 +31,8 @@ cdef class FlowColumns:
     -1 stands for an unknown value. Columns of ids hold indices into ``ids``: ``from`` and ``to`` are links,
     ``address``, ``path``, ``meid``, ``condition``, ``onward`` and ``back`` are names. ``trace``, ``span`` and
     ``transaction`` hold 16, 8 and 32 octets per record, valid if ``known`` has TRACE_KNOWN or TRANSACTION_KNOWN.
-    ``known`` has OWNER_KNOWN if a route table chose the receiver by the managed entity's owner.
+    ``known`` has OWNER_KNOWN if a route table chose the receiver by the managed entity's owner. ``further`` is 1 if the
+    message has an earlier record. ``state`` is a place in shm.contract.flow_log.schema.ROUTE_STATES plus 1, or 0.
     """
 
     cdef readonly dict buffers     # by name: bytearray of int64_t, int32_t, int16_t or int8_t
@@ -196,9 +197,12 @@ cdef class FlowReader(Mapped):
         cdef int length = telemetry_read_name(&self.consumer.view, id, text)
         return None if length < 0 else PyBytes_FromStringAndSize(<char *> text, length)
 
-    def link(self, uint32_t id) -> tuple[int, int, int, int] | None:
-        """Return connection, number, container's name id and kind of a link id; None if there is none any more."""
+    def link(self, uint32_t id) -> tuple[int, int, int, int, int, int] | None:
+        """Return connection, number, the container's name id, the kind, and the user's and the host's name ids of a link id.
+
+        None if there is none any more.
+        """
         cdef telemetry_link l
         if not telemetry_read_link(&self.consumer.view, id, &l):
             return None
-        return l.connection, l.number, l.container, l.kind
+        return l.connection, l.number, l.container, l.kind, l.user, l.host

@@ -48,7 +48,7 @@ cdef class SpanReader(Mapped):
                     PyBytes_FromStringAndSize(<char *> r.more.trace, 16), PyBytes_FromStringAndSize(<char *> r.more.span, 8),
                     s.arrived, s.sent, s.settled, self.name(s.of.address), self.link(s.of.from_link), self.link(s.to_link),
                     s.of.outcome, self.name(s.condition), s.of.hops, s.bytes,
-                    s.of.front if s.of.known & KNOWN_BODY else None, bool(s.of.presettled),
+                    s.of.front if s.of.known & KNOWN_BODY else None, bool(s.of.marks & MARK_PRESETTLED),
                 ))
             else:
                 self.lost += 1

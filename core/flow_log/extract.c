@@ -118,6 +118,7 @@ __attribute__((noinline)) static void flow_note_extract(core_router *c, core_flo
     note->more.onward = flow_route(c, f, in, d.onward);
     note->more.back = flow_route(c, f, in, d.back);
     note->of.known |= KNOWN_ROUTE;
+    note->of.marks = (uint8_t) (d.state <= MARK_STATE / MARK_STATE_1 ? d.state * MARK_STATE_1 : 0);
 }
 
 /* Notes what the worker found in a message.  Most records say all of it, and the message itself is not read. */

@@ -74,11 +74,25 @@ GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
     return id;
 }
 
-GLUE void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
+GLUE void flow_pin(core_flow *f, uint32_t id, int by)
+{
+    if (!id) return;
+    uint32_t *pins = &f->name[flow_place(id)].pins, before = *pins;
+    *pins += (uint32_t) by;
+    f->pinned += (*pins != 0) - (before != 0);
+}
 
-/* Returns a number for a link; 0: all are taken. */
-GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint32_t address,
-                        uint8_t kind)
+/* As flow_name, and pins the text; 0 also if as many are pinned as may be: messages' texts find a place soon. */
+GLUE uint32_t flow_keep(core_flow *f, const uint8_t *text, uint32_t length)
+{
+    uint32_t id = flow_name(f, text, length);
+    if (id && !f->name[flow_place(id)].pins && f->pinned >= FLOW_PINNED) return 0;
+    flow_pin(f, id, 1);
+    return id;
+}
+
+/* Returns a number for a link, which is as `of`; 0: all are taken. */
+GLUE uint32_t flow_link(core_flow *f, const telemetry_link *of, uint32_t address)
 {
     uint32_t place = f->link_turn, tries = TELEMETRY_LINKS;
     while (tries && f->link[place].taken) {
@@ -90,7 +104,7 @@ GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint
     f->link[place] = (core_flow_link) {.taken = true, .address = address};
     telemetry_link *l = &f->view.link[place];
     uint32_t id = flow_next_id(place, atomic_load_explicit(&l->id, memory_order_relaxed));
-    telemetry_write_link(l, id, connection, number, container, kind);
+    telemetry_write_link(l, id, of);
     return id;
 }
 
@@ -112,9 +126,8 @@ GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t le
     f->link_turn = (generation * (TELEMETRY_LINKS / 4)) & (TELEMETRY_LINKS - 1);
     f->id_length = length < sizeof f->id ? length : (uint32_t) sizeof f->id;
     memcpy(f->id, router, f->id_length);
-    f->me = flow_name(f, f->id, f->id_length);
-    flow_pin(f, f->me, 1);
-    f->local = flow_link(f, 0, 0, 0, 0, FLOW_LOCAL);
+    f->me = flow_keep(f, f->id, f->id_length);
+    f->local = flow_link(f, &(telemetry_link) {.kind = FLOW_LOCAL}, 0);
 }
 
 /* Shows the recorder what has been recorded.  The less room it leaves, the fewer deliveries are recorded, and the more
@@ -274,7 +287,7 @@ static telemetry_record *flow_slot(core_router *c, core_flow *f)
 }
 
 /* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
-static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in, uint8_t kind)
+static telemetry_said *flow_record(core_router *c, core_flow *f, core_note *note, const core_in *in, uint8_t kind)
 {
     uint64_t number = note->of.weight ? ++f->number[note->of.worker] : 0;
     telemetry_record *place = note->of.weight ? flow_slot(c, f) : NULL;
@@ -285,8 +298,9 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
     r->of = note->of;
+    note->of.marks |= place == &f->unlogged ? 0 : MARK_FURTHER;
     r->of.kind = kind;
-    r->of.presettled = (in->flags & IN_PRESETTLED) != 0;
+    if (in->flags & IN_PRESETTLED) r->of.marks |= MARK_PRESETTLED;
     r->number = number;        /* each by itself: a whole line of zeros before that takes longer than all else here */
     r->arrived = in->arrived;
     r->bytes = in->length;
@@ -341,7 +355,7 @@ __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out 
 {
     core_flow *f = c->flow;
     const core_in *in = out->in;
-    const core_note *note = flow_noted(f, in);
+    core_note *note = flow_noted(f, in);
     telemetry_said *r = note ? flow_record(c, f, note, in, FLOW_DELIVERY) : NULL;
     if (!r) return;
     r->to_link = out->link->worker == c->workers ? f->local : out->link->flow;
@@ -349,7 +363,7 @@ __attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out 
     uint64_t sent = heard && f->sent ? flow_later(f->sent, in->arrived) : 0;
     uint8_t outcome = flow_outcome(out, state, heard && f->done, f->dropped);
     r->of.outcome = outcome;
-    r->of.presettled |= out->link->settles;
+    if (out->link->settles) r->of.marks |= MARK_PRESETTLED;
     r->sent = sent;
     if (outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, sent > in->arrived ? sent : in->arrived);
     if (outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);

@@ -9,6 +9,7 @@
 
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
+#define FLOW_PINNED (TELEMETRY_NAMES / 4u * 3u)        /* names that links and addresses may pin */
 
 typedef struct core_note {     /* what a record will say of an incoming delivery, by the index of its core_in */
     /* `delivery` is the handle of the core_in; another one: it is not recorded. `kind`: a drop has been recorded */
@@ -47,14 +48,14 @@ typedef struct core_flow {
     uint64_t seed;
     core_name name[TELEMETRY_NAMES];
     uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
-    uint32_t name_turn, link_turn;
+    uint32_t name_turn, link_turn, pinned;     /* pinned: names with pins */
     core_flow_link link[TELEMETRY_LINKS];
 } core_flow;
 
 GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length);
+GLUE uint32_t flow_keep(core_flow *f, const uint8_t *text, uint32_t length);
 GLUE void flow_pin(core_flow *f, uint32_t id, int by);
-GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint32_t address,
-                        uint8_t kind);
+GLUE uint32_t flow_link(core_flow *f, const telemetry_link *of, uint32_t address);
 GLUE void flow_drop_link(core_flow *f, uint32_t id);
 GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation,
                     uint64_t seed);

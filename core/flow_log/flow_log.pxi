@@ -49,27 +49,28 @@ cdef class Telemetry:
         flow_publish(self.flow)
 
     def name(self, bytes text not None) -> int:
-        """Return the number of a text, which is kept until as many calls of ``forget``."""
-        cdef uint32_t id = flow_name(self.flow, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
-        flow_pin(self.flow, id, 1)
-        return id
+        """Return the number of a text, which is kept until as many calls of ``forget``; 0: too many others are kept."""
+        return flow_keep(self.flow, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
 
     def forget(self, uint32_t name) -> None:
         """Release a text once."""
         flow_pin(self.flow, name, -1)
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, *, uint32_t connection, uint64_t number,
-                 uint32_t container, uint8_t kind, uint32_t address=0) -> int:
+                 uint32_t container, uint8_t kind, uint32_t user=0, uint32_t host=0, uint32_t address=0) -> int:
         """Return the number of a link in records of its deliveries; 0: it is unknown, or all numbers are taken.
 
         ``connection`` and ``number`` are the router's numbers of them, ``kind`` is an index into
-        shm.contract.flow_log.schema.LINK_KINDS. ``container`` and ``address`` are names; the address is where a link leads
-        that has none of its own.
+        shm.contract.flow_log.schema.LINK_KINDS. ``container``, ``user``, ``host`` and ``address`` are names; the address
+        is where a link leads that has none of its own.
         """
+        cdef telemetry_link of
         cdef core_link *l = self.forwarder.link(worker, link, generation)
         if l is NULL or kind > FLOW_LOCAL:
             return 0
-        l.flow = flow_link(self.flow, connection, number, container, address, kind)
+        of.connection, of.number, of.kind = connection, number, kind
+        of.container, of.user, of.host = container, user, host
+        l.flow = flow_link(self.flow, &of, address)
         return l.flow
 
     def drop_link(self, uint32_t number) -> None:

@@ -1,5 +1,7 @@
 """Names of links and addresses in the flow log and in spans, kept in step with them while either is on."""
 
+import logging
+import time
 from typing import Final
 
 import msgspec
@@ -9,11 +11,16 @@ from core.forwarder.forward import Telemetry
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
+from shm.contract.complaints import Complaints
 from shm.contract.flow_log.schema import LINK_KINDS
 from shm.contract.flow_log.setup import SetFlowLog
-from shm.contract.payloads import Detach
+from shm.contract.hosts import host_of
+from shm.contract.payloads import ConnectionOpened, Detach
+from shm.contract.text import printable
 from shm.contract.tracing import SetTracing
 
+LOGGER = logging.getLogger("ROUTER_CORE")
+MOST_CHARACTERS: Final = 100  # of a name in the log
 _KINDS: Final = {role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")}
 
 
@@ -28,6 +35,8 @@ class FlowLog(Plane):
         self._every = 0
         self._traces = 0
         self._on = False
+        self._clients = False  # users and hosts are recorded
+        self._complaints = Complaints()
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses by key
         base.addresses.watchers.append(self._watch)
@@ -37,6 +46,7 @@ class FlowLog(Plane):
         match change:
             case SetFlowLog(flow):
                 self._every = flow.sampling
+                self._tell_clients(flow.clients)
             case SetTracing(tracing):
                 self._traces = tracing.low
                 self._telemetry.trace(tracing.low, tracing.sampled_only)
@@ -59,18 +69,38 @@ class FlowLog(Plane):
         if not self._on or link.identity in self._links:
             return
         connection = self._base.connections.find(link.worker, link.connection)
-        names = [self._name(text) for text in (connection.container if connection else "", link.routed)]
+        names = [self._name(text) for text in (link.routed, *self._who(connection))]
         number = self._telemetry.add_link(
             link.worker,
             link.link,
             link.generation,
             connection=connection.number if connection else 0,
             number=link.identity,
-            container=names[0],
             kind=_KINDS.get(connection.role, 0) if connection else 0,
-            address=names[1],
+            address=names[0],
+            container=names[1],
+            user=names[2],
+            host=names[3],
         )
         self._links[link.identity] = number, names
+
+    def _who(self, connection: ConnectionOpened | None) -> tuple[str, str, str]:
+        """Return container, user and host of a connection's peer; empty texts are not recorded."""
+        if connection is None:
+            return "", "", ""
+        if not self._clients:
+            return connection.container, "", ""
+        return connection.container, connection.user, host_of(connection.host).removeprefix("::ffff:")
+
+    def _tell_clients(self, clients: bool) -> None:
+        """Record users and hosts from now on, or do not."""
+        before, self._clients = self._clients, clients
+        if before == clients:
+            return
+        for link in self._base.links.entries():
+            if link.identity in self._links:
+                self.detached(link, None)
+                self.attached(link)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         number, names = self._links.pop(link.identity, (0, []))
@@ -87,4 +117,12 @@ class FlowLog(Plane):
             self._telemetry.name_address(address.handle, name)
 
     def _name(self, text: str) -> int:
-        return self._telemetry.name(text.encode("utf-8", "surrogateescape")) if text else 0
+        number = self._telemetry.name(text.encode("utf-8", "surrogateescape")) if text else 0
+        if text and not number:
+            self._complaints.tell(
+                time.monotonic(), LOGGER, logging.WARNING,
+                "The flow log has no room for more names of addresses, containers, users and hosts: %s is missing in "
+                "its rows, as are others until connections end", printable(text, MOST_CHARACTERS),
+                key="names",
+            )  # fmt: skip
+        return number

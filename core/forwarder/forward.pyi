@@ -203,6 +203,8 @@ class Telemetry:
         number: int,
         container: int,
         kind: int,
+        user: int = 0,
+        host: int = 0,
         address: int = 0,
     ) -> int: ...
     def drop_link(self, number: int) -> None: ...

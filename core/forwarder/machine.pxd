@@ -177,6 +177,10 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
 cdef extern from "core/flow_log/flow_log.h" nogil:
     ctypedef struct telemetry_producer:
         pass
+    ctypedef struct telemetry_link:
+        uint32_t connection, container, user, host
+        uint64_t number
+        uint8_t kind
     ctypedef struct core_flow:
         telemetry_producer ring
         uint32_t every, asked
@@ -295,7 +299,7 @@ cdef extern from "core/flow_log/flow_log.h" nogil:
     void flow_publish(core_flow *)
     void flow_open(core_flow *, void *, const uint8_t *, uint32_t, uint32_t, uint64_t)
     void flow_close(core_flow *)
-    uint32_t flow_name(core_flow *, const uint8_t *, uint32_t)
+    uint32_t flow_keep(core_flow *, const uint8_t *, uint32_t)
     void flow_pin(core_flow *, uint32_t, int)
-    uint32_t flow_link(core_flow *, uint32_t, uint64_t, uint32_t, uint32_t, uint8_t)
+    uint32_t flow_link(core_flow *, const telemetry_link *, uint32_t)
     void flow_drop_link(core_flow *, uint32_t)

@@ -90,13 +90,15 @@ def _copy(source: Path, router: str, writer: pq.ParquetWriter, said: _Said) -> s
     """Copy all rows of a file. Return why if it is not wholly readable, and then copy none."""
     try:
         with pq.ParquetFile(source) as file:
-            if file.schema_arrow.names != SCHEMA.names:
+            names = file.schema_arrow.names
+            if not names or names != SCHEMA.names[: len(names)]:
                 return f"its columns are not those of {VERSION}"
             footer = file.metadata.metadata or {}
         owner = footer.get(b"routerd.flow.router", router.encode()).decode(errors="replace")
         if owner != router:
             return f"it is of the router {owner}"
-        with pq.ParquetFile(source, read_dictionary=_CODED) as file:
+        coded = [name for name in names if name in _CODED]
+        with pq.ParquetFile(source, read_dictionary=coded) as file:
             found = [numbers(table) for table in _groups(file)]  # reads all before it copies any
             for table in _groups(file):
                 writer.write_table(table, row_group_size=ROOM)
@@ -119,7 +121,14 @@ def sources_of(path: Path, router: str) -> list[str] | None:
 
 def _groups(file: pq.ParquetFile) -> Iterator["pa.Table"]:
     for group in range(file.num_row_groups):
-        yield file.read_row_group(group).cast(SCHEMA)
+        yield _whole(file.read_row_group(group)).cast(SCHEMA)
+
+
+def _whole(table: "pa.Table") -> "pa.Table":
+    """Return a table of an earlier version with nulls in the columns that have been added since."""
+    for field in list(SCHEMA)[table.num_columns :]:
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def _number(text: bytes | None) -> int | None:

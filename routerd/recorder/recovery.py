@@ -37,7 +37,14 @@ class _SpoolReader(FlowReader):
         return self.notes.names.get(id)
 
     def link(self, id: int) -> spool.Link | None:
-        return self.notes.links.get(id)
+        found = self.notes.links.get(id)
+        return None if found is None else _whole(found)
+
+
+def _whole(link: tuple[int, ...]) -> spool.Link:
+    """Return a link as today's spools have it."""
+    connection, number, container, kind, user, host = (*link, 0, 0)[:6]
+    return connection, number, container, kind, user, host
 
 
 def left_behind(root: Path, router: str) -> list[Path]:
@@ -82,7 +89,7 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
     if head is not None and head.router != router:
         return 0
     rows, target = 0, spool.file_of(path)
-    if head is None or (head.form, head.record) != (spool.FORM, TELEMETRY_RECORD):
+    if head is None or head.form not in spool.FORMS or head.record != TELEMETRY_RECORD:
         LOGGER.error(
             "Flow log: %s, which a killed recorder left, cannot be read: it is damaged or of another form; "
             "it is removed, and its records are missing", path,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shm.contract.flow_log.arrow import SCHEMA
-from shm.contract.flow_log.schema import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES
+from shm.contract.flow_log.schema import ADDRESS_CLASSES, KINDS, LINK_KINDS, OUTCOMES, ROUTE_STATES
 from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns, FlowReader
 
 ROOM: Final = 1 << 16  # rows of a row group; the ring holds twice as many, as it fills during a write
@@ -26,6 +26,8 @@ class Link(NamedTuple):
     number: int
     kind: str
     container: str | None
+    user: str | None
+    host: str | None
 
 
 class Rows:
@@ -59,7 +61,7 @@ class Rows:
                 self._links[one] = self._link(one)
         for name in _NAMES if read else ():
             for one in self._fresh(name, self._texts):
-                self._texts[one] = _text(self._reader.name(one))
+                self._named(one)
         return read
 
     def table(self, router: str, boot: str) -> "pa.Table":
@@ -103,6 +105,11 @@ class Rows:
             "egress_conn_id": target.numbers([link.connection if link else None for link in received], pa.int64()),
             "egress_link_id": to,
             "ingress_kind": source.texts([link.kind if link else None for link in sent]),
+            "ingress_container": source.texts([link.container if link else None for link in sent]),
+            "ingress_user": source.texts([link.user if link else None for link in sent]),
+            "ingress_host": source.texts([link.host if link else None for link in sent]),
+            "egress_user": target.texts([link.user if link else None for link in received]),
+            "egress_host": target.texts([link.host if link else None for link in received]),
             "egress_kind": target.texts([link.kind if link else None for link in received]),
             "peer_container": source.where(nobody, target, len(received)).texts(
                 [link.container if link else None for link in received + sent]
@@ -135,6 +142,8 @@ class Rows:
             "onward_route": texts["onward"],
             "return_route": texts["back"],
             "message_number": column("delivery", count),
+            "further_copy": column("further", count).cast(pa.bool_()),
+            "route_state": _enum(pc.subtract(_above(column("state", count)), pa.scalar(1, pa.int8())), ROUTE_STATES),
             "by_meid": pc.if_else(
                 pc.greater_equal(column("mtype", count), 0),
                 _has(column("known", count), OWNER_KNOWN),
@@ -177,8 +186,14 @@ class Rows:
         found = self._reader.link(number)
         if found is None:
             return None
-        connection, identity, container, kind = found
-        return Link(connection, identity, LINK_KINDS[kind], _text(self._reader.name(container)))
+        connection, identity, container, kind, user, host = found
+        return Link(connection, identity, LINK_KINDS[kind], *map(self._named, (container, user, host)))
+
+    def _named(self, name: int) -> str | None:
+        """Return a text, which is looked up once."""
+        if name not in self._texts:
+            self._texts[name] = _text(self._reader.name(name))
+        return self._texts[name]
 
 
 class _Coded:
@@ -214,6 +229,10 @@ def _below(column: "pa.Array", end: int) -> "pa.Array":
     return pc.if_else(pc.less(column, end), column, pa.scalar(None, column.type))
 
 
+def _above(column: "pa.Array") -> "pa.Array":
+    return pc.if_else(pc.greater(column, 0), column, pa.scalar(None, column.type))
+
+
 def _known(column: "pa.Array") -> "pa.Array":
     return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
 
@@ -230,4 +249,4 @@ def _same(text: str, count: int) -> "pa.DictionaryArray":
 
 
 def _text(text: bytes | None) -> str | None:
-    return text.decode("utf-8", "replace") if text else None
+    return text.decode("utf-8", "backslashreplace") if text else None

@@ -23,14 +23,15 @@ import msgspec
 from shm.native import TELEMETRY_RECORD, TELEMETRY_ROOM, FlowColumns, FlowReader
 
 ENOUGH: Final = 256 << 20  # octets of a spool that end its file, to bound the disk space
-FORM: Final = 1  # the version of spool and records; no other is read
+FORM: Final = 2  # the version of spool and records
+FORMS: Final = (1, FORM)  # those that are read; 1 had neither user nor host in its links
 _MAGIC: Final = b"spl\n"
 _ENTRY: Final = struct.Struct(
     "<4sIIIqQQ"
 )  # magic, octets of notes, octets of records, padding, and the fields of Entry
 _NOTES: Final = 64 << 20  # octets; more than all possible names and links take
 
-Link = tuple[int, int, int, int]
+Link = tuple[int, int, int, int, int, int]
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Notes(msgspec.Struct):
     """Names and links by their ids, as a `FlowReader` returns them."""
 
     names: dict[int, bytes] = {}
-    links: dict[int, Link] = {}
+    links: dict[int, tuple[int, ...]] = {}
 
     def add(self, more: "Notes") -> None:
         self.names |= more.names

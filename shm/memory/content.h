@@ -24,7 +24,8 @@ typedef struct {               /* the flow extract, valid if the message's recor
     uint32_t transaction;      /* the 32 octets of RMR's transaction id */
     uint32_t onward, back;     /* onward and return route, as lists */
     uint16_t delivery_count;   /* of the header, at most INT16_MAX */
-    uint16_t reserved;
+    uint8_t state;             /* of the return route: ROUTE_STATES of the flow log's schema.py, from 1; 0: none */
+    uint8_t reserved;
 } content_extract;
 
 typedef struct {               /* of a head block: the message's first byte is behind it */

@@ -51,7 +51,9 @@ static const char *const flow_coded_names[] = {FLOW_CODED_COLUMNS(FLOW_CODED_NAM
     X(int32_t, pieces, m->pieces) X(int16_t, worker, m->worker) X(int16_t, hops, m->hops) \
     X(int16_t, deliveries, m->known & KNOWN_EXTRACT ? m->delivery_count : -1) \
     X(int8_t, kind, m->kind) X(int8_t, outcome, m->outcome) X(int8_t, treatment, m->treatment) \
-    X(int8_t, priority, m->priority) X(int8_t, settled, m->presettled != 0) X(int8_t, known, m->known & INT8_MAX)
+    X(int8_t, priority, m->priority) X(int8_t, known, m->known & INT8_MAX) \
+    X(int8_t, settled, (m->marks & MARK_PRESETTLED) != 0) X(int8_t, further, (m->marks & MARK_FURTHER) != 0) \
+    X(int8_t, state, (m->marks & MARK_STATE) / MARK_STATE_1)
 
 #define FLOW_OCTETS(X) /* type, column, octets of a row, which are valid if `known` says so */ \
     X(uint8_t, trace, 16) X(uint8_t, span, 8) X(uint8_t, transaction, 32)

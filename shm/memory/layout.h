@@ -30,7 +30,7 @@
 #include "shm/memory/telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 9u              /* grows with every change of the layout, of a record's meaning, or of a packet
+#define LAYOUT_VERSION 10u             /* grows with every change of the layout, of a record's meaning, or of a packet
                                           that an older process misreads (docs/versions.md) */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u

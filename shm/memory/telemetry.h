@@ -32,7 +32,7 @@
 
 #define TELEMETRY_MAGIC 0x776f6c66u
 #define TELEMETRY_RECORDS (1u << 17)   /* a second of 130,000 deliveries: 24 MiB, touched when the flow log is on */
-#define TELEMETRY_NAMES (1u << 15)
+#define TELEMETRY_NAMES (1u << 16)
 #define TELEMETRY_LINKS (1u << 16)
 #define TELEMETRY_SPANS (1u << 14)     /* 4 MiB, touched when spans are made */
 #define TELEMETRY_TEXT 248u            /* octets of a name; a longer name is cut and ends in a hash of the whole */
@@ -61,7 +61,8 @@ typedef struct {               /* known when a message arrives: a cache line wit
     uint16_t pieces;           /* the pieces in which it arrived, at most UINT16_MAX */
     uint8_t worker, treatment, priority, hops;
     uint8_t known;             /* mask of enum telemetry_known */
-    uint8_t kind, outcome, presettled;     /* these three are set only in the record */
+    uint8_t kind, outcome;     /* these two are set only in the record */
+    uint8_t marks;             /* mask of enum telemetry_marks */
 } telemetry_message;
 
 typedef struct {               /* times are nanoseconds of CLOCK_MONOTONIC; 0: it did not happen, or is unknown */
@@ -97,6 +98,15 @@ enum telemetry_known {         /* the optional values of a record that are valid
 
 #define KNOWN_MORE (KNOWN_TRACE | KNOWN_TRANSACTION | KNOWN_ROUTE)
 
+enum telemetry_marks {
+    MARK_PRESETTLED = 1,       /* set only in the record */
+    MARK_FURTHER = 2,          /* the message has an earlier record */
+    MARK_STATE = 4 | 8         /* of its return route: ROUTE_STATES of shm/contract/flow_log/schema.py, from 1, times
+                                  MARK_STATE_1; 0: unknown */
+};
+
+#define MARK_STATE_1 4u
+
 typedef struct {
     _Alignas(64) _Atomic uint64_t number;      /* from 1; 0: there is none, or it is being replaced */
     telemetry_record of;
@@ -112,9 +122,9 @@ typedef struct {
     _Atomic uint32_t id;
     uint32_t connection;
     uint64_t number;
-    uint32_t container;        /* a name */
+    uint32_t container, user, host;            /* names of its peer; 0: not known, or not to be recorded */
     uint8_t kind;              /* enum telemetry_link_kind */
-    uint8_t reserved[11];
+    uint8_t reserved[3];
 } telemetry_link;
 
 typedef struct {
@@ -240,15 +250,22 @@ static inline void telemetry_write_name(telemetry_name *n, uint32_t id, const ui
     atomic_store_explicit(&n->id, id, memory_order_release);
 }
 
-static inline void telemetry_write_link(telemetry_link *l, uint32_t id, uint32_t connection, uint64_t number,
-                                        uint32_t container, uint8_t kind)
+static inline void telemetry_copy_link(telemetry_link *to, const telemetry_link *of)
+{
+    to->connection = of->connection;
+    to->number = of->number;
+    to->container = of->container;
+    to->user = of->user;
+    to->host = of->host;
+    to->kind = of->kind;
+}
+
+/* Copies all of `of` but its id. */
+static inline void telemetry_write_link(telemetry_link *l, uint32_t id, const telemetry_link *of)
 {
     atomic_store_explicit(&l->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);     /* as above: partner telemetry_read_link */
-    l->connection = connection;
-    l->number = number;
-    l->container = container;
-    l->kind = kind;
+    telemetry_copy_link(l, of);
     atomic_store_explicit(&l->id, id, memory_order_release);
 }
 
@@ -317,10 +334,7 @@ static inline bool telemetry_read_link(const telemetry_view *v, uint32_t id, tel
     if (!id) return false;
     telemetry_link *l = &v->link[place];
     if (atomic_load_explicit(&l->id, memory_order_acquire) != id) return false;
-    to->connection = l->connection;
-    to->number = l->number;
-    to->container = l->container;
-    to->kind = l->kind;
+    telemetry_copy_link(to, l);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&l->id, memory_order_relaxed) == id && to->kind <= FLOW_LOCAL;
 }

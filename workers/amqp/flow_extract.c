@@ -3,7 +3,8 @@
  *
  *   header                   delivery-count
  *   properties               message-id, as a hash
- *   message-annotations      the transaction id of RMR's header, the routes of a source route, a W3C traceparent
+ *   message-annotations      the transaction id of RMR's header, the routes of a source route and their state, a W3C
+ *                            traceparent
  *   application-properties   a W3C traceparent
  *   behind them              where the body begins
  *
@@ -91,6 +92,15 @@ static bool extract_traces(amqp_octets text)
     return text.at[EXTRACT_TRACEPARENT] == '-' && memcmp(text.at, "00", 2);
 }
 
+/* The place of a return route's state in ROUTE_STATES of shm/contract/flow_log/schema.py, plus 1; 0: none of them. */
+static uint8_t extract_state(amqp_octets text)
+{
+    static const char *const states[] = {"complete", "partial", "none"};
+    for (uint8_t i = 0; text.at && i < sizeof states / sizeof *states; i++)
+        if (extract_is(text.at, (uint32_t) text.size, states[i])) return i + 1;
+    return 0;
+}
+
 /* One entry of a map. */
 static void extract_entry(content_extract *d, const uint8_t *start, amqp_octets key, amqp_value value, uint8_t parts)
 {
@@ -103,6 +113,8 @@ static void extract_entry(content_extract *d, const uint8_t *start, amqp_octets 
         d->onward = at;
     } else if (extract_is(key.at, key.size, "x-opt-route.return") && list) {
         d->back = at;
+    } else if (extract_is(key.at, key.size, "x-opt-route.state")) {
+        d->state = extract_state(amqp_text(value));
     } else if (parts & EXTRACT_TRANSACTIONS && extract_is(key.at, key.size, "x-opt-rmr.header")) {
         amqp_octets header = amqp_binary(value);
         if (header.size >= RMR_XACT + RMR_XACT_BYTES) d->transaction = (uint32_t) (header.at - start) + RMR_XACT;

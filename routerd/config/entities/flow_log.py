@@ -34,3 +34,7 @@ class FlowLog(Entity, frozen=True, kw_only=True, tag="flowLog"):
     transactions: Annotated[bool, about("Whether the transaction ids of RMR messages are recorded.", update=True)] = (
         False
     )
+    clients: Annotated[
+        bool, about("Whether the users and hosts of senders and receivers are recorded; containers always are.",
+                    update=True)
+    ] = True  # fmt: skip

@@ -38,6 +38,8 @@ OUTCOMES: Final = (
     "accepted", "rejected", "released", "modified", "presettled", "undeliverable", "aborted", "dropped",
 )  # fmt: skip
 
+ROUTE_STATES: Final = ("complete", "partial", "none")
+
 # Name, type (`?`: it may be null), unit if there is one, and meaning.
 _COLUMNS: Final = """\
 kind dictionary: `delivery`: one copy of a message, to one link. `drop`: a message that went to no link.
@@ -99,6 +101,16 @@ onward_route dictionary?: onward route when the message left this router's route
 return_route dictionary?: return route of a source route: addresses that a reply would visit
 message_number int64?: number that all copies of a message share, and no other message within `boot_id` has
 by_meid bool?: whether a route table chose its receiver by the owner of `meid`; null where there is no `mtype`
+ingress_container dictionary?: container-id of the connection it came on: of the sender, or of the router before this
+  one; null where it is not known any more
+ingress_user dictionary?: user as whom that connection logged in; null: nobody did, or `clients` of the flowLog is off
+ingress_host dictionary?: IP address of that connection's peer; null: it is unknown, or `clients` of the flowLog is off
+egress_user dictionary?: user as whom the connection it went to logged in, null as `ingress_user`
+egress_host dictionary?: IP address of the peer of the connection it went to, null as `ingress_host`
+further_copy bool?: whether an earlier row is of the same message, of which this row has another copy: a message counts
+  once where this is false
+route_state dictionary?: state of `return_route`: `complete`, `partial` or `none`; null for a message without a source
+  route
 """
 COLUMNS: Final = tuple(
     Column(name, kind, bool(null), unit or "", " ".join(meaning.split()))

@@ -8,7 +8,8 @@ class FlowLogSetup(msgspec.Struct, frozen=True):
 
     A file ends at ``roll_bytes`` or ``roll_seconds``. ``keep_bytes`` and ``keep_seconds`` bound the size and
     age of what is kept; 0: unbounded. A file in `raw` goes ``raw_seconds`` after its hour if `compact` has
-    its rows. ``transactions``: the flow log contains RMR's transaction ids.
+    its rows. ``transactions``: the flow log contains RMR's transaction ids. ``clients``: it contains
+    users and hosts of connections.
     """
 
     directory: str = ""
@@ -20,6 +21,7 @@ class FlowLogSetup(msgspec.Struct, frozen=True):
     raw_seconds: int = 86400
     compaction: bool = True
     transactions: bool = False
+    clients: bool = True
 
 
 class SetFlowLog(msgspec.Struct, tag="SetFlow", frozen=True):

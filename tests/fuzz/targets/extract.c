@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t octet_count)
         inside(extract.transaction, RMR_XACT_BYTES, size);
         inside(extract.onward, 1, size);
         inside(extract.back, 1, size);
+        CHECK(extract.state <= 3, "state %u", extract.state);
     }
     free(message);
     return 0;

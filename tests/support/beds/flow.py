@@ -37,8 +37,11 @@ class Bed:
         self.rename(b"news")
         for link, outgoing in ((0, False), (1, True)):
             assert self.forwarder.add_link(0, link, 1, LinkTerms(outgoing, address, 1000))
-            container = self.telemetry.name(b"receiver" if outgoing else b"sender")
-            self.telemetry.add_link(0, link, 1, connection=7 + link, number=70 + link, container=container, kind=0)
+            who = (b"receiver", b"bob", b"10.0.0.2") if outgoing else (b"sender", b"alice", b"10.0.0.1")
+            container, user, host = map(self.telemetry.name, who)
+            self.telemetry.add_link(
+                0, link, 1, connection=7 + link, number=70 + link, container=container, kind=0, user=user, host=host
+            )
         self.turn()
 
     def rename(self, address: bytes) -> None:

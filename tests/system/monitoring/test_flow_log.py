@@ -160,19 +160,20 @@ def test_all_planes_fill_their_columns(logged: Logged) -> None:
     assert (owned["meid"], owned["by_meid"], owned["xact_id"]) == ("ran-1", True, b"xact")
     assert [row["by_meid"] for row in copies] == [False, False]
     assert len({row["message_number"] for row in copies}) == 1
+    assert sorted(row["further_copy"] for row in copies) == [False, True]
     assert owned["message_number"] != copies[0]["message_number"]
 
     routed = Message(body=b"x")
     routed.annotations = {symbol("x-opt-route.onward"): ["F", "flow.end"], symbol("x-opt-route.return"): ["me"]}
     passed(logged, routed, None, "flow.end")
     (row,) = logged.has("flow.end", 1)
-    assert (row["onward_route"], row["return_route"]) == ("flow.end", "F=>me")
+    assert (row["onward_route"], row["return_route"], row["route_state"]) == ("flow.end", "F=>me", "complete")
 
     as_text, as_list = [symbol("me"), "you"], ["A", [int32(7), b"B"]]
     routed.annotations = {symbol("x-opt-route.onward"): as_list, symbol("x-opt-route.return"): as_text}
     passed(logged, routed, "flow.passed", "flow.passed")
     (row,) = logged.has("flow.passed", 1)
-    assert (row["onward_route"], row["return_route"]) == ("A=>7#B", "me=>you")
+    assert (row["onward_route"], row["return_route"], row["route_state"]) == ("A=>7#B", "me=>you", None)
 
 
 def test_a_killed_recorder_costs_nothing(logged: Logged) -> None:

@@ -210,6 +210,24 @@ def test_past_hours_are_put_together(desk: Desk) -> None:
     assert torn.exists()
 
 
+@pytest.mark.parametrize("columns", [41, 45, len(flow.COLUMNS) - 1])
+def test_files_of_earlier_versions_are_put_together_with_those_of_today(desk: Desk, columns: int) -> None:
+    """An upgrade adds columns: they are null in the rows of before, and the others as they were."""
+    keeper = _past_hour(desk, 3)
+    old, *_ = desk.files()
+    with pq.ParquetFile(old) as file:
+        table, footer = file.read(), file.metadata.metadata
+    names = [column.name for column in flow.COLUMNS]
+    pq.write_table(table.select(names[:columns]).replace_schema_metadata(footer), old)
+    assert keeper.compact(desk.wall) == 3
+    (compact,) = (desk.root / "compact").rglob("*.parquet")
+    rows = pq.ParquetFile(compact).read().to_pylist()
+    assert [row["seq"] for row in rows] == list(range(1, 16))
+    assert all(row[name] is None for row in rows[:5] for name in names[columns:])
+    assert [row["ingress_container"] for row in rows[5:]] == ["sender"] * 10
+    assert {row["address"] for row in rows} == {"news"}
+
+
 def test_what_is_compacted_goes_first_and_the_oldest_then(tmp_path: Path) -> None:
     """rawAge for files whose rows stand in a compacted one, retentionAge for all."""
     desk = Desk(tmp_path, raw_seconds=3600, keep_seconds=4 * 3600)

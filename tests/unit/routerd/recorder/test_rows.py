@@ -38,6 +38,10 @@ def test_a_delivery_becomes_a_row_with_every_column(desk: Desk) -> None:
     assert (first["mtype"], first["sub_id"], first["hops"], first["sample_weight"]) == (-1, -1, 0, 1)
     assert [row["outcome"] for row in (first, second, third)] == ["accepted", "presettled", "released"]
     assert [row["seq"] for row in (first, second, third)] == [1, 2, 3]
+    for end, who in (("ingress", ("sender", "alice", "10.0.0.1")), ("egress", ("receiver", "bob", "10.0.0.2"))):
+        container = "ingress_container" if end == "ingress" else "peer_container"
+        assert (first[container], first[f"{end}_user"], first[f"{end}_host"]) == who
+    assert (first["further_copy"], first["route_state"]) == (False, None)
     assert second["settled"]
     assert second["settle_ns"] is None
 
@@ -68,10 +72,10 @@ def test_names_are_those_of_their_rows(desk: Desk) -> None:
 
 
 def test_a_name_whose_place_is_used_again_while_its_row_waits_is_not_taken_for_the_new_one(desk: Desk) -> None:
-    """32,768 names later the place holds another text: the row has none rather than that."""
+    """65,536 names later the place holds another text: the row has none rather than that."""
     desk.bed.rename(b"first")
     desk.bed.pass_on()
-    for number in range(1 << 15):
+    for number in range(1 << 16):
         desk.bed.telemetry.forget(desk.bed.telemetry.name(b"%d" % number))
     desk.bed.rename(b"last")
     desk.bed.pass_on(2)
@@ -88,6 +92,15 @@ def test_a_message_for_nobody_is_a_drop(desk: Desk) -> None:
     assert (row["kind"], row["outcome"], row["peer_container"]) == ("drop", "undeliverable", "sender")
     assert row["egress_link_id"] is None
     assert row["address"] == "news"
+
+
+def test_octets_that_are_no_text_are_escaped(desk: Desk) -> None:
+    """Two names with other octets stay two."""
+    for name in (b"a\xff", b"a\xfe", "ü".encode()):
+        desk.bed.rename(name)
+        desk.bed.pass_on()
+    desk.recorder.finish(1)
+    assert [row["address"] for row in desk.rows()] == ["a\\xff", "a\\xfe", "ü"]
 
 
 @given(st.lists(st.none() | st.binary(max_size=32)))

@@ -5,9 +5,11 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import pytest
 
 from routerd.recorder import record, recovery
+from routerd.recorder import spool as spooling
 from routerd.recorder.files import File
 from routerd.recorder.recovery import recover
 from routerd.recorder.spool import Head, Spool, entries, head
@@ -62,6 +64,28 @@ def test_a_killed_recorder_loses_nothing(desk: Desk) -> None:
         assert len({row[name] for row in desk.rows()} - {None}) == 1, name
     assert len({row["ts"] for row in desk.rows()}) > 30
     assert len(desk.files()) == 2
+
+
+def test_a_spool_of_the_version_before_is_read(desk: Desk) -> None:
+    """Its links have neither user nor host; a router that was killed and updated finds it."""
+    turns(desk, 20, 5)
+    (spool,) = spools(desk)
+    desk.recorder = None  # type: ignore[assignment]  # it is dead
+    with spool.open("rb") as file:
+        found, whole = head(file), list(entries(file))
+    assert found is not None
+    content = spooling._entry(msgspec.msgpack.encode(msgspec.structs.replace(found, form=1)), 0, 0, 0, 0)
+    for one in whole:
+        notes = spooling.Notes(one.notes.names, {number: link[:4] for number, link in one.notes.links.items()})
+        said = msgspec.msgpack.encode(notes)
+        content += spooling._entry(said, len(one.records), one.offset, one.behind, one.dropped) + one.records
+    spool.write_bytes(content)
+    assert recovered(desk) == 25
+    rows = desk.rows()
+    assert [row["seq"] for row in rows] == list(range(1, 26))
+    assert {(row["ingress_container"], row["ingress_user"], row["ingress_host"]) for row in rows} == {
+        ("sender", None, None)
+    }
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -194,7 +218,7 @@ def test_a_spool_that_cannot_be_read_is_named_and_removed(
         with spool.open("rb") as file:
             found = head(file)
         assert found is not None
-        content = spool.read_bytes().replace(b"form\x01", b"form\x02")
+        content = spool.read_bytes().replace(b"form\x02", b"form\x03")
     spool.write_bytes(content)
     assert recovered(desk) == 0
     assert not desk.files()
@@ -203,7 +227,7 @@ def test_a_spool_that_cannot_be_read_is_named_and_removed(
 
 def test_a_file_ends_when_its_spool_is_large(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the disk has no more of it than that, however long a file may be."""
-    monkeypatch.setattr(record, "ENOUGH", 12 * n.TELEMETRY_RECORD)
+    monkeypatch.setattr(record, "ENOUGH", 14 * n.TELEMETRY_RECORD)
     turns(desk, *[5] * 6)
     assert len(desk.files()) == 2
     desk.recorder.finish(1)

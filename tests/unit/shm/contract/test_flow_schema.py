@@ -29,7 +29,11 @@ def test_first_version_is_as_it_was_published() -> None:
     )
     names = [column.name for column in flow.COLUMNS]
     assert names[: len(published.split())] == published.split()
-    assert names[len(published.split()) :] == ["onward_route", "return_route", "message_number", "by_meid"]
+    added = (
+        "onward_route return_route message_number by_meid ingress_container ingress_user ingress_host egress_user "
+        "egress_host further_copy route_state"
+    )
+    assert names[len(published.split()) :] == added.split()
     assert all(column.nullable for column in flow.COLUMNS[len(published.split()) :])
 
 
