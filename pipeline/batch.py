@@ -22,6 +22,7 @@ from pipeline.plan import Plan, Wishes, endpoints, entity_loads, make_plan, tabl
 from pipeline.quality import table_differs
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
+from pipeline.tables.conversations import conversations
 from pipeline.tables.findings import findings
 from pipeline.tables.flows import flows
 
@@ -100,7 +101,7 @@ def recipes_of(costs: Costs) -> dict[str, Recipe]:
         "taken": Recipe(paths.taken, ("flows",)),
         "ways": Recipe(paths.ways, ("taken",)),
         "talkers": Recipe(talkers.talkers, ("flows",)),
-        "conversations": Recipe(talkers.conversations, ("flows",)),
+        "conversations": Recipe(conversations, ("flows",), ("trips",)),
         "unheard": Recipe(talkers.unheard, ("flows",)),
         "entities": Recipe(entity_loads, ("flows",)),
         "findings": Recipe(findings, ("quarters", "ways", "unheard")),
@@ -131,7 +132,7 @@ def chosen(recipes: dict[str, Recipe], tables: Iterable[str]) -> dict[str, Recip
 def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
     """Return what the run read and left out, and totals that other tools can compare."""
     totals = hours.read(TOTALS).agg(
-        *(f.coalesce(f.sum(name), f.lit(0)) for name in ("records", "messages", "bytes")),
+        *(f.coalesce(f.sum(name), f.lit(0)) for name in ("records", "sent", "sent_bytes", "messages", "bytes")),
         f.min("minute").cast("string"), f.max("minute").cast("string"),
     ).collect()[0]  # fmt: skip
     return {
@@ -145,8 +146,10 @@ def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
         "records": totals[0],
         "messages": totals[1],
         "bytes": totals[2],
-        "first_minute": totals[3],
-        "last_minute": totals[4],
+        "hops": totals[3],
+        "hop_bytes": totals[4],
+        "first_minute": totals[5],
+        "last_minute": totals[6],
         "lost": found.lost(),
         "dropped": found.dropped(),
     }

@@ -58,7 +58,8 @@ def run(
                 catalogue.register(spark, made.generation, wanted, register)
         said = made.generation.summary()
     click.echo(
-        f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages; "
+        f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages of clients "
+        f"and {said['hops']} hops; "
         f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies; "
         f"{said['computed']} of {said['hours']} hours computed"
     )

@@ -22,8 +22,8 @@ SPARK: Final = {
 }  # fmt: skip
 # Columns whose sums are those of the whole log, by their names in the summary.
 SUMS: Final = {
-    "traffic": {"records": "records", "messages": "messages", "bytes": "bytes"},
-    "flows": {"messages": "messages", "bytes": "bytes"},
+    "traffic": {"records": "records", "messages": "hops", "bytes": "hop_bytes"},
+    "flows": {"messages": "hops", "bytes": "hop_bytes", "sent": "messages", "sent_bytes": "bytes"},
 }
 NAMED: Final = 3  # hours or files that a line names
 

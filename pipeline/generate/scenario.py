@@ -77,6 +77,7 @@ class Truth(msgspec.Struct):
     records: int = 0
     files: int = 0
     messages: int = 0  # rows times their weights
+    sent: int = 0  # messages that clients sent, times the weights
     size_bytes: int = 0  # times the weights
     faults: list[Fault] = []
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import PipelineError
 from pipeline.generate.clients import Ints
 from pipeline.generate.messages import DROPPED, PRESETTLED, Hour, Traffic
+from pipeline.generate.names import Names
 from pipeline.generate.rows import (
     CONSUMER_CONNECTIONS,
     FIRST_CONNECTION,
@@ -77,8 +78,7 @@ class _Writer:
         self._boots = [f"{scenario.seed:04x}{number:04x}" for number in range(scenario.routers)]
         flows = self.traffic.clients.flows
         self._addresses = [flow.address or "" for flow in flows]
-        self._containers = [one.container for one in self.traffic.clients.consumers]
-        self._containers += [scenario.router(at) for at in range(scenario.routers)]
+        self._names = Names(scenario, self.traffic.clients)
 
     def hour(self, number: int, messages: int, hot: int) -> None:
         """Make an hour's messages, of which some are hot, and write the file of each router and worker."""
@@ -120,6 +120,8 @@ class _Writer:
         weights = table["sample_weight"].to_numpy()
         self.truth.messages += int(weights.sum())
         self.truth.size_bytes += int((table["size_bytes"].to_numpy() * weights).sum())
+        once = (table["hops"].to_numpy() == 0) & ~table["further_copy"].to_numpy(zero_copy_only=False)
+        self.truth.sent += int(weights[once].sum())
 
     def _table(self, hour: Hour, rows: Rows, worker: Ints, order: Ints) -> Any:
         """Return the records in order; seq is filled in later."""
@@ -141,12 +143,12 @@ class _Writer:
         d, n = rows.delivery, len(rows.delivery)
         flow, consumer = hour.flow[d], hour.consumer[d]
         address = np.where(self.traffic.types[flow] >= 0, NOTHING, flow)
-        onward = np.where(rows.last, consumer, len(self.traffic.clients.consumers) + rows.onward)
         inter, normal = LINK_KINDS.index("inter_router"), LINK_KINDS.index("normal")
         gone = rows.gone
         egress_kind = np.where(gone, NOTHING, np.where(rows.last, normal, inter))
         connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, INTER_ROUTER_CONNECTION + rows.onward)
         zero = np.zeros(n, np.int64)
+        again = np.diff(hour.message, prepend=NOTHING) == 0  # copies of a message follow each other
         began = self.scenario.origin.timestamp() + rows.began + self.records.offsets[rows.router]
         return {
             "kind": np.where(gone, KINDS.index("drop"), KINDS.index("delivery")),
@@ -161,7 +163,6 @@ class _Writer:
             "egress_link_id": np.where(gone, NOTHING, connection),
             "ingress_kind": np.where(rows.hop == 0, normal, inter),
             "egress_kind": egress_kind,
-            "peer_container": np.where(gone, NOTHING, onward),
             "address": address,
             "address_class": np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2),
             "priority": zero + 4,
@@ -183,7 +184,8 @@ class _Writer:
             "path": rows.path,
             "end_reason": np.where(gone & (hour.outcome[d] == DROPPED), 0, NOTHING),
             "sample_weight": self.traffic.weights[flow],
-        }
+            "further_copy": again[d] & (rows.hop == 0),
+        } | self._names.columns(hour, rows)
 
     def _words(self) -> dict[str, list[str]]:
         """Return the words of each dictionary."""
@@ -194,7 +196,6 @@ class _Writer:
             "boot_id": self._boots,
             "ingress_kind": list(LINK_KINDS),
             "egress_kind": list(LINK_KINDS),
-            "peer_container": self._containers,
             "address": self._addresses,
             "address_class": CLASS_NAMES,
             "meid": [f"E2-{at:05d}" for at in range(self.scenario.meids)],
@@ -202,4 +203,4 @@ class _Writer:
             "error_type": ERRORS,
             "path": self.records.path_texts,
             "end_reason": ["loop"],
-        }
+        } | self._names.words

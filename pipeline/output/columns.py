@@ -1,4 +1,4 @@
-"""The tables of results, column by column: `routerd.results.v1`. Writer, readers and documentation share them.
+"""The tables of results, column by column: `routerd.results.v2`. Writer, readers and documentation share them.
 
 A run writes exactly these columns in this order, and a reader refuses a table with other names or types. Every change
 of names, types or meanings raises the version.
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shm.contract.flow_log.schema import OUTCOMES
 
-VERSION: Final = "routerd.results.v1"
+VERSION: Final = "routerd.results.v2"
 SPARK: Final = {  # by the types that the declarations use
     "string": "string",
     "bool": "boolean",
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 # Table and what a row is; then name, type, unit if there is one, and meaning of each column.
 _TABLES: Final = (
     """\
-= flows: incoming and outgoing connection, path, address or message type, and managed entity
+= flows: incoming and outgoing connection, path, source route, address or message type, managed entity, and outcome
 router_id string: router that wrote the records
 boot_id string: life of the router's core
 ingress_conn_id int64: connection the messages came on; 0: unknown
@@ -55,13 +55,24 @@ ingress_kind string: kind of that connection, as in the log
 egress_conn_id int64: connection they went to; null where they went to none
 egress_kind string: kind of that connection; null where they went to none
 peer_container string: container-id of the receiver, or of the sender of messages that went to none
+egress_user string: user as whom the receiver logged in; null: nobody did, or it is not recorded
+egress_host string: IP address of the receiver; null: unknown, or not recorded
+ingress_container string: container-id of the connection the messages came on
+ingress_user string: user as whom that connection logged in; null: nobody did, or it is not recorded
+ingress_host string: IP address of that connection's peer; null: unknown, or not recorded
+onward_route string: addresses that their source route still visits; null: none
+return_route string: addresses that a reply along their return route visits; null: none
+route_state string: `complete`, `partial` or `none`, of the return route; null: they have no source route
 path string: routers that they passed, this one last; null where unknown
 address string: address they were sent to; null: they named none
 mtype int32: message type of a route table; -1: none
 sub_id int32: subscription id of a route table; -1: none
 meid string: managed entity id; null: none
+outcome string: outcome, as in the log
 messages int64: messages, scaled by the sampling
 bytes int64 [bytes]: size of these messages
+sent int64: messages of a client among them, each once for all of its copies
+sent_bytes int64 [bytes]: size of these
 passed int64: messages that the receiver got whole
 passed_bytes int64 [bytes]: size of these
 first timestamp [UTC]: when the first one came
@@ -149,51 +160,69 @@ took_n int64: messages that were followed from the first router to the last
 took_p50 int64 [ns]: time from entering to leaving the network that half of these do not exceed
 took_p90 int64 [ns]: the same for 90 of 100
 took_p99 int64 [ns]: the same for 99 of 100
-= taken: path that messages took
+= taken: path that messages took, and source route
 origin string: first router
 target string: last router
 path string: all routers, in order
+onward_route string: addresses that the source route still visits at the last router; null: none
+return_route string: addresses that a reply along the return route visits; null: none
+route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
 messages int64: messages, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
 address string: one of the addresses
-= ways: path that messages took, with what it is
+= ways: path that messages took, and source route, with what it is
 origin string: first router
 target string: last router
 path string: all routers, in order
+onward_route string: addresses that the source route still visits at the last router; null: none
+return_route string: addresses that a reply along the return route visits; null: none
+route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
 routers int32: how many these are
 messages int64: messages, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
 address string: one of the addresses
-usual bool: whether most messages between these two routers took it
+usual bool: whether most messages between these two routers took it; false with a source route, as all that follow
 detour bool: whether it is longer than the usual one
 loop bool: whether a router is twice on it
 asymmetric bool: whether it is the usual one, and the usual way back is not its reverse
 way_back string: usual path of the other direction; null: none
-= talkers: sender or receiver, and address
+= talkers: client as a sender, or as a receiver, at a router
 role string: `sender` or `receiver`
 router_id string: router of the client
-boot_id string: life of the router's core
-connection int64: the client's connection
 container string: container-id of the client; null where it is not known
-address string: address; null: none
-mtype int32: message type of a route table; -1: none
-messages int64: messages, scaled by the sampling
+user string: user as whom it logged in; null: nobody did, or it is not recorded
+host string: IP address of the client; null: unknown, or not recorded
+addresses int64: addresses and message types of its messages
+address string: the one with the most messages; null: none
+mtype int32: its message type of a route table; -1: none
+messages int64: messages, scaled by the sampling; one that a sender sent counts once for all of its copies
 bytes int64 [bytes]: size of these messages
+"""
+    + "".join(
+        f"{outcome} int64: messages with the outcome `{outcome}`, of a sender's the first copy that was over\n"
+        for outcome in OUTCOMES
+    )
+    + """\
 place int32: 1 for the most messages of all senders, or of all receivers
-= conversations: router where messages came in, address, and receiver
+= conversations: sender, address, and receiver
 origin string: router at which the messages entered the network
+sender_container string: container-id of the sender; null where it is not known
+sender_user string: user as whom it logged in; null as the container, or nobody did, or it is not recorded
+sender_host string: IP address of the sender; null as the container, or it is not recorded
 address string: address; null: none
 mtype int32: message type of a route table; -1: none
-receiver string: container-id of the receiver; null where it is not known
 router_id string: router of the receiver
-messages int64: messages, scaled by the sampling
+receiver_container string: container-id of the receiver; null where it is not known
+receiver_user string: user as whom it logged in; null: nobody did, or it is not recorded
+receiver_host string: IP address of the receiver; null: unknown, or not recorded
+messages int64: messages that the receiver got, scaled by the sampling
 bytes int64 [bytes]: size of these messages
-first timestamp [UTC]: when the first one came
-last timestamp [UTC]: when the last one came
+first timestamp [UTC]: when the first one came; of several senders at another router, that of all of them
+last timestamp [UTC]: when the last one came, of several senders the same
 = unheard: address without consumers
 address string: address; null: none
 mtype int32: message type of a route table; -1: none

@@ -18,6 +18,7 @@ PROCESSES: Final = 24
 ADVICE: Final = 16
 FILES: Final = 10
 WHAT: Final = ("usual", "detour", "loop", "asymmetric")  # of a path
+ROUTE: Final = ("return_route", "route_state")
 
 Columns = Mapping[str, str | Callable[[Row], Cell]]  # by heading: a field of a row, or what to make of a row
 
@@ -93,6 +94,7 @@ def ways(tables: Tables) -> str:
         "path": "path",
         "messages": "messages",
         "what it is": lambda row: ", ".join(one for one in WHAT if row[one]),
+        "return route": _returns,
         "followed": "took_n",
         "p50, ms": _in(milliseconds, "took_p50"),
         "p99, ms": _in(milliseconds, "took_p99"),
@@ -100,9 +102,15 @@ def ways(tables: Tables) -> str:
     order = {"messages": "descending", "path": "ascending"}
     most = tables.read("ways", order=order, most=WAYS)
     times = tables.read("journeys", pc.field("path").isin(most["path"].combine_chunks()))
-    joined = most.select(["path", "messages", *WHAT]).join(times, "path")
+    joined = most.select(["path", "messages", *WHAT, *ROUTE]).join(times, "path")
     rows = shown(joined.take(pc.sort_indices(joined, sort_keys=list(order.items()))))
     return said(note) + _table(rows, columns, of(tables.count("ways"), WAYS, "Paths", "most used"))
+
+
+def _returns(row: Row) -> str:
+    """Return the return route of a source route, with its state."""
+    said = (row["return_route"], row["route_state"])
+    return ", ".join(one for one in said if one)
 
 
 def talkers(tables: Tables) -> str:
@@ -110,15 +118,16 @@ def talkers(tables: Tables) -> str:
     columns: Columns = {
         "role": "role",
         "router": "router_id",
-        "connection": _in(str, "connection"),
         "container": "container",
-        "address": _named,
+        "user": "user",
+        "host": "host",
+        "busiest address": _named,
         "messages": "messages",
         "bytes": _in(octets, "bytes"),
     }
     order = {"role": "ascending", "place": "ascending"}
     rows = tables.rows("talkers", pc.field("place") <= TALKERS, order, 2 * TALKERS)
-    caption = f"The {TALKERS} clients that send the most, and that receive the most, by connection and address"
+    caption = f"The {TALKERS} clients that send the most, and that receive the most"
     return _table(rows, columns, caption, cards=True)
 
 
@@ -157,8 +166,9 @@ def capacity(tables: Tables) -> str:
 def log(summary: dict[str, Any]) -> str:
     """Return what the run read and left out."""
     numbers: dict[str, Cell | tuple[Cell, str]] = {
-        "messages": (summary["messages"], "each router that one passed counts"),
-        "bytes": octets(summary["bytes"]),
+        "messages": (summary["messages"], "that clients sent"),
+        "bytes": (octets(summary["bytes"]), "of these"),
+        "hops": (summary["hops"], "of their copies, at all routers"),
         "records": summary["records"],
         "files": summary["files"],
         "records lost": (summary["lost"], "by gaps in their numbers"),

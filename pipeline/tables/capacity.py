@@ -7,9 +7,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
+from pipeline.tables.flows import sent
 from pipeline.tables.measures import beginning, messages, octets
 
-NEEDS: Final = ("ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight")
+NEEDS: Final = (
+    "ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight", "ingress_kind", "further_copy",
+)  # fmt: skip
 MINUTE_NS: Final = 60e9
 
 
@@ -28,11 +31,11 @@ class Costs:
 
 
 def minutes(log: DataFrame) -> DataFrame:
-    """Return one row for each minute, router and worker: records, messages and bytes."""
+    """Return one row for each minute, router and worker: records, messages and bytes, and sent ones."""
     return (
         require(log, NEEDS, "capacity")
         .groupBy(beginning(60).alias("minute"), "router_id", "worker_id")
-        .agg(f.count("*").alias("records"), messages(), octets())
+        .agg(f.count("*").alias("records"), messages(), octets(), *sent())
     )
 
 

@@ -11,22 +11,29 @@ from pyspark.sql import functions as f
 from pipeline.flow_log.records import require
 from pipeline.tables.measures import hour, messages, octets, weight
 
+WHO: Final = ("container", "user", "host")
+RECEIVER: Final = ("peer_container", "egress_user", "egress_host")  # in this order
+SENDER: Final = ("ingress_container", "ingress_user", "ingress_host")
+SUBJECT: Final = ("address", "mtype")
+ROUTE: Final = ("onward_route", "return_route", "route_state")  # of a source route
 KEY: Final = (
     "router_id", "boot_id", "ingress_conn_id", "ingress_kind", "egress_conn_id", "egress_kind",
-    "peer_container", "path", "address", "mtype", "sub_id", "meid",
+    *RECEIVER, *SENDER, *ROUTE, "path", *SUBJECT, "sub_id", "meid", "outcome",
 )  # fmt: skip
 NEEDS: Final = (
-    *KEY, "ts", "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "outcome", "by_meid",
+    *KEY, "ts", "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "by_meid", "further_copy",
 )  # fmt: skip
 INNER: Final = "inter_router"
+ROUTERS: Final = (INNER, "edge")  # kinds of connections at whose other end is a router
 NOBODY: Final = "undeliverable"
 
 
 def hourly(log: DataFrame) -> DataFrame:
-    """Return one row for each hour, both connections, path, address or message type, and managed entity.
+    """Return one row for each hour, both connections, path, address or message type, managed entity, and outcome.
 
-    ``passed`` counts messages that a receiver got whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest
-    weight of a record. ``nobody`` is true if a message found no receiver.
+    ``sent`` counts messages of clients, once for all copies, ``sent_bytes`` their bytes. ``passed`` counts messages
+    that a receiver got whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest weight of a record. ``nobody``
+    is true if a message found no receiver.
     """
     whole = f.col("latency_ns").isNotNull()
     size = f.col("size_bytes") * f.col("sample_weight")
@@ -36,6 +43,7 @@ def hourly(log: DataFrame) -> DataFrame:
         .agg(
             messages(),
             octets(),
+            *sent(),
             f.sum(f.when(whole, weight()).otherwise(0)).alias("passed"),
             f.sum(f.when(whole, size).otherwise(0)).alias("passed_bytes"),
             f.min("ts").alias("first"),
@@ -50,7 +58,7 @@ def hourly(log: DataFrame) -> DataFrame:
 def flows(hours: DataFrame) -> DataFrame:
     """Return the flows of hours, added up over all time."""
     return hours.groupBy(*KEY).agg(
-        *(f.sum(name).alias(name) for name in ("messages", "bytes", "passed", "passed_bytes")),
+        *(f.sum(name).alias(name) for name in ("messages", "bytes", "sent", "sent_bytes", "passed", "passed_bytes")),
         f.min("first").alias("first"),
         f.max("last").alias("last"),
         *(f.max(name).alias(name) for name in ("heaviest", "nobody", "by_meid")),
@@ -60,6 +68,21 @@ def flows(hours: DataFrame) -> DataFrame:
 def added() -> tuple[Column, Column]:
     """Return the sums of messages and bytes of flows."""
     return f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes")
+
+
+def sent() -> tuple[Column, Column]:
+    """Return how many messages of records clients have sent, each once however many copies it has, and their bytes."""
+    once = client("ingress_kind") & ~f.coalesce("further_copy", f.lit(False))
+    size = f.col("size_bytes") * f.col("sample_weight")
+    return (
+        f.coalesce(f.sum(f.when(once, weight()).otherwise(0)), f.lit(0)).alias("sent"),
+        f.coalesce(f.sum(f.when(once, size).otherwise(0)), f.lit(0)).alias("sent_bytes"),
+    )
+
+
+def client(kind: str) -> Column:
+    """Return whether a connection is a client's, or a broker's; ``kind`` is the column with its kind."""
+    return f.col(kind).isNull() | ~f.col(kind).isin(*ROUTERS)
 
 
 def outer(kind: str) -> Column:

@@ -100,6 +100,11 @@ def bucket_end(bucket_column: Column) -> Column:
     return f.floor(f.pow(f.lit(2.0), (bucket_column + 1) / BUCKETS)).cast("long")
 
 
+def identity(*names: str) -> Column:
+    """Return a number that stands for these columns, null or not: equal for equal ones alone, but for rare chance."""
+    return f.xxhash64(*(f.coalesce(f.col(name).cast("string"), f.lit("\0")) for name in names))
+
+
 def origin() -> Column:
     """Return the router at which a message entered the network, as far as its path is known."""
     return f.coalesce(f.substring_index("path", ">", 1), f.col("router_id"))

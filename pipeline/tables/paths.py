@@ -15,14 +15,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.flows import INNER, added, outer
-from pipeline.tables.measures import HOUR_S, hour, merged, origin, placed, ranked, weight
+from pipeline.tables.flows import INNER, RECEIVER, ROUTE, SENDER, SUBJECT, added, client, outer
+from pipeline.tables.measures import HOUR_S, hour, identity, merged, origin, placed, ranked, weight
 
 NEEDS: Final = (
-    "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",
-    "n_deliveries", "sample_weight", "latency_ns",
+    "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number",
+    "n_deliveries", "sample_weight", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
 )  # fmt: skip
 EDGE_S: Final = 600
+WHOLE: Final = ("sender", "receiver", "subject", "weight", "bytes")  # of a trip, besides path and time
 
 
 def _followed(log: DataFrame) -> DataFrame:
@@ -40,6 +41,10 @@ def _followed(log: DataFrame) -> DataFrame:
             "peer_container",
             (f.col("egress_kind") == INNER).alias("inner"),
             weight().alias("weight"),
+            (f.col("size_bytes") * f.col("sample_weight")).alias("bytes"),
+            f.when(client("ingress_kind"), identity(*SENDER)).alias("sender"),
+            f.when(client("egress_kind"), identity(*RECEIVER)).alias("receiver"),
+            identity(*SUBJECT).alias("subject"),
             began.alias("began_ns"),
             (began + f.col("latency_ns")).alias("ended_ns"),
         )
@@ -103,10 +108,11 @@ def _between() -> tuple[Column, Column]:
 
 
 def _hourly(
-    rows: DataFrame, both: Column, told: tuple[Column, Column], name: str, at_ns: str, half: tuple[str, ...]
-) -> DataFrame:
-    """Return rows that have both ends as values (``told``, called ``name``) and weights, and others near an ``edge``
-    with what is known of them (``half``), each once."""
+    rows: DataFrame, both: Column, told: tuple[Column, Column], name: str, at_ns: str, half: tuple[str, ...],
+    *, more: tuple[str, ...] = (), sums: tuple[str, ...] = ("weight",),
+) -> DataFrame:  # fmt: skip
+    """Return rows that have both ends as values (``told``, called ``name``) and ``sums``, and others near an ``edge``
+    with what is known of them (``half``), each once; ``more`` are columns that both have."""
     group, value = told
     near = rows.select(
         "began",
@@ -114,10 +120,11 @@ def _hourly(
         f.when(both, value).alias(name),
         f.when(~both, _edge(at_ns)).alias("edge"),
         *(f.when(~both, f.col(one)).alias(one) for one in half),
-        "weight",
+        *more,
+        *sums,
     ).where(f.col(name).isNotNull() | f.col("edge").isNotNull())
-    key = [column for column in near.columns if column != "weight"]
-    return near.repartition("began").groupBy(*key).agg(f.sum("weight").alias("weight"))
+    key = [column for column in near.columns if column not in sums]
+    return near.repartition("began").groupBy(*key).agg(*(f.sum(one).alias(one) for one in sums))
 
 
 def links(flows: DataFrame, hours: DataFrame) -> DataFrame:
@@ -193,10 +200,10 @@ def hops(pairs: DataFrame) -> DataFrame:
 
 
 def taken(flows: DataFrame) -> DataFrame:
-    """Return one row for each path that messages took: how many, when, and one of their addresses."""
+    """Return one row for each path that messages took, and each source route on it: how many, when, and one address."""
     left = flows.where(f.col("path").isNotNull() & outer("egress_kind"))
     return (
-        left.groupBy(origin().alias("origin"), f.col("router_id").alias("target"), "path")
+        left.groupBy(origin().alias("origin"), f.col("router_id").alias("target"), "path", *ROUTE)
         .agg(
             *added(),
             f.min("first").alias("first"),
@@ -204,7 +211,7 @@ def taken(flows: DataFrame) -> DataFrame:
             f.max(f.struct("heaviest", "address")).alias("example"),
         )
         .select(
-            "origin", "target", "path", "messages", "bytes", "first", "last",
+            "origin", "target", "path", *ROUTE, "messages", "bytes", "first", "last",
             f.col("example.address").alias("address"),
         )
     )  # fmt: skip
@@ -215,29 +222,33 @@ def ways(ended: DataFrame) -> DataFrame:
 
     ``usual`` is the path between its two routers that most messages took, a ``detour`` is longer. On a ``loop`` a
     router occurs twice, and loop protection ended it. An ``asymmetric`` path is the usual one and not the reverse of
-    the usual path of the other direction, ``way_back``.
+    the usual path of the other direction, ``way_back``. A source route says where its messages go, so their paths are
+    none of these, and no other path is compared with them.
     """
     routers = f.split("path", ">")
+    routed = f.coalesce(*ROUTE).isNotNull()
     found = ended.select(
-        "*", f.size(routers).alias("routers"), (f.size(f.array_distinct(routers)) < f.size(routers)).alias("loop")
-    )
-    by_use = Window.partitionBy("origin", "target").orderBy(f.col("loop"), f.desc("messages"), "path")
+        "*", f.size(routers).alias("routers"), routed.alias("routed"),
+        (~routed & (f.size(f.array_distinct(routers)) < f.size(routers))).alias("loop"),
+    )  # fmt: skip
+    by_use = Window.partitionBy("origin", "target", "routed").orderBy(f.col("loop"), f.desc("messages"), "path")
     most = found.withColumn("place", f.row_number().over(by_use)).withColumn(
         "usual_routers", f.first("routers").over(by_use)
     )
-    marked = most.withColumn("usual", (f.col("place") == 1) & ~f.col("loop")).withColumn(
-        "detour", ~f.col("loop") & (f.col("routers") > f.col("usual_routers"))
+    marked = most.withColumn("usual", (f.col("place") == 1) & ~f.col("loop") & ~f.col("routed")).withColumn(
+        "detour", ~f.col("loop") & ~f.col("routed") & (f.col("routers") > f.col("usual_routers"))
     )
     back = marked.where("usual").select(
-        f.col("origin").alias("target"), f.col("target").alias("origin"), f.col("path").alias("way_back")
-    )
+        f.col("origin").alias("target"), f.col("target").alias("origin"), f.col("path").alias("way_back"),
+        f.lit(False).alias("routed"),
+    )  # fmt: skip
     turned = f.array_join(f.reverse(f.split("way_back", ">")), ">")
     asymmetric = f.col("usual") & f.coalesce(f.col("path") != turned, f.lit(False))
     return (
-        marked.join(back, ["origin", "target"], "left")
+        marked.join(back, ["origin", "target", "routed"], "left")
         .withColumn("asymmetric", asymmetric)
         .select(
-            "origin", "target", "path", "routers", "messages", "bytes", "first", "last",
+            "origin", "target", "path", *ROUTE, "routers", "messages", "bytes", "first", "last",
             "address", "usual", "detour", "loop", "asymmetric", "way_back",
         )
     )  # fmt: skip
@@ -246,18 +257,24 @@ def ways(ended: DataFrame) -> DataFrame:
 def trips(log: DataFrame) -> DataFrame:
     """Return by hour how long messages took from entering the network to leaving it, with equal times as one row.
 
-    A row has the ``path``, the time (``took``) by the clocks of its ends and its ``weight``, or else it is a message
-    near the end of an hour (``edge``) that entered or left, which `journeys` looks for in the other hour.
+    A row has the ``path``, the time (``took``) by the clocks of its ends, numbers of ``sender``, ``receiver`` and
+    ``subject`` (`identity`), ``weight`` and ``bytes``, or else it is a message near the end of an hour (``edge``) that
+    entered or left, which `journeys` looks for in the other hour.
     """
     known = _followed(log).where("ended_ns is not null")
     entered = (
         known.where("path = router_id and inner")  # first records of messages that other routers forward
         .groupBy("began", "msg_id_hash", f.col("router_id").alias("origin"))
-        .agg(f.min("began_ns").alias("start_ns"), _alike("message_number").alias("alone"))
+        .agg(
+            f.min("began_ns").alias("start_ns"),
+            _alike("message_number").alias("alone"),
+            f.when(_alike("sender"), f.min("sender")).alias("sender"),
+        )
     )
     left = known.where("path <> router_id and (inner is null or not inner)").select(
-        "began", "msg_id_hash", origin().alias("origin"), "path", "began_ns", "ended_ns", "weight"
-    )
+        "began", "msg_id_hash", origin().alias("origin"), "path", "began_ns", "ended_ns", "weight", "bytes",
+        "receiver", "subject",
+    )  # fmt: skip
     joined = (
         left.join(entered, ["began", "msg_id_hash", "origin"], "full")
         .where("alone is null or alone")
@@ -265,7 +282,8 @@ def trips(log: DataFrame) -> DataFrame:
     )
     both = f.col("ended_ns").isNotNull() & f.col("start_ns").isNotNull()
     told = f.col("path"), f.col("ended_ns") - f.col("start_ns")
-    return _hourly(joined, both, told, "took", "at_ns", ("msg_id_hash", "origin", "start_ns", "ended_ns"))
+    half, more = ("msg_id_hash", "origin", "start_ns", "ended_ns"), ("sender", "receiver", "subject")
+    return _hourly(joined, both, told, "took", "at_ns", half, more=more, sums=("weight", "bytes"))
 
 
 def journeys(pairs: DataFrame, hours: DataFrame) -> DataFrame:
@@ -280,16 +298,16 @@ def journeys(pairs: DataFrame, hours: DataFrame) -> DataFrame:
 
 
 def whole_trips(hours: DataFrame) -> DataFrame:
-    """Return the times through the network with their weights from `trips`, also those over the end of an hour."""
+    """Return the times through the network with clients and weights from `trips`, also over the end of an hour."""
     half = hours.where("edge is not null")
-    entered = half.where("start_ns is not null").select("edge", "msg_id_hash", "origin", "start_ns")
+    entered = half.where("start_ns is not null").select("edge", "msg_id_hash", "origin", "start_ns", "sender")
     over = (
         half.where("ended_ns is not null")
-        .drop("start_ns")
+        .drop("start_ns", "sender")
         .join(entered, ["edge", "msg_id_hash", "origin"])
-        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), "weight")
+        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), *WHOLE)
     )
-    return hours.where("edge is null").select("path", "took", "weight").unionByName(over)
+    return hours.where("edge is null").select("path", "took", *WHOLE).unionByName(over)
 
 
 def _set_right(found: DataFrame, pairs: DataFrame, times: list[str]) -> DataFrame:

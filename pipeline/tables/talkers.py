@@ -1,53 +1,50 @@
-"""Who talks to whom: senders, receivers, the busiest of them, and addresses without consumers; from flows."""
+"""Senders, receivers, the busiest of them, and addresses without consumers; from flows."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.tables.flows import added, outer
-from pipeline.tables.measures import origin
+from pipeline.tables.flows import RECEIVER, SENDER, SUBJECT, WHO, client
+from shm.contract.flow_log.schema import OUTCOMES
 
 
 def talkers(flows: DataFrame) -> DataFrame:
-    """Return one row for each client and address or message type; ``place`` 1 sends or receives the most.
+    """Return one row for each client as a sender, and as a receiver; ``place`` 1 sends or receives the most.
 
-    A message counts once at its sender's router (``role`` `sender`) and once at its receiver's (`receiver`). A sender
-    is a connection; its container is known only if the connection receives, too.
+    A message counts once at its sender, however many copies it has, and once at each of its receivers.
     """
-    names = (
-        flows.where("egress_conn_id is not null and peer_container is not null")
-        .groupBy("router_id", "boot_id", f.col("egress_conn_id").alias("connection"))
-        .agg(f.max("peer_container").alias("container"))
+    sent = flows.where(client("ingress_kind") & (f.col("sent") > 0))
+    received = flows.where(f.col("egress_conn_id").isNotNull() & client("egress_kind"))
+    both = _end(sent, "sender", SENDER, ("sent", "sent_bytes")).unionByName(
+        _end(received, "receiver", RECEIVER, ("messages", "bytes"))
     )
-    senders = (
-        flows.where(outer("ingress_kind"))
-        .groupBy("router_id", "boot_id", f.col("ingress_conn_id").alias("connection"), "address", "mtype")
-        .agg(*added())
-        .join(names, ["router_id", "boot_id", "connection"], "left")
-        .select(f.lit("sender").alias("role"), "router_id", "boot_id", "connection", "container", "address",
-                "mtype", "messages", "bytes")
+    client_ = ("role", "router_id", *WHO)
+    by_address = both.groupBy(*client_, *SUBJECT).agg(
+        *(f.sum(name).alias(name) for name in ("messages", "bytes", *OUTCOMES)),
     )  # fmt: skip
-    receivers = (
-        flows.where(f.col("egress_conn_id").isNotNull() & outer("egress_kind"))
-        .groupBy(
-            "router_id", "boot_id", f.col("egress_conn_id").alias("connection"),
-            f.col("peer_container").alias("container"), "address", "mtype",
-        )
-        .agg(*added())
-        .select(f.lit("receiver").alias("role"), "router_id", "boot_id", "connection", "container", "address",
-                "mtype", "messages", "bytes")
+    busiest = f.max_by(f.struct(*SUBJECT), f.struct("messages", *SUBJECT))
+    whole = by_address.groupBy(*client_).agg(
+        f.count("*").alias("addresses"), busiest.alias("busiest"),
+        *(f.sum(name).alias(name) for name in ("messages", "bytes", *OUTCOMES)),
     )  # fmt: skip
-    order = Window.partitionBy("role").orderBy(
-        f.desc("messages"), "router_id", "connection", "address", "mtype", "boot_id"
-    )
-    return senders.unionByName(receivers).withColumn("place", f.row_number().over(order))
+    order = Window.partitionBy("role").orderBy(f.desc("messages"), "router_id", *WHO)
+    return whole.select(
+        *client_, "addresses", *(f.col(f"busiest.{one}").alias(one) for one in SUBJECT),
+        "messages", "bytes", *OUTCOMES, f.row_number().over(order).alias("place"),
+    )  # fmt: skip
 
 
-def conversations(flows: DataFrame) -> DataFrame:
-    """Return one row for each router where messages came in, address, and container that received them."""
-    went = flows.where(f.col("egress_conn_id").isNotNull() & outer("egress_kind"))
-    return went.groupBy(
-        origin().alias("origin"), "address", "mtype", f.col("peer_container").alias("receiver"), "router_id"
-    ).agg(*added(), f.min("first").alias("first"), f.max("last").alias("last"))
+def _end(flows: DataFrame, role: str, names: tuple[str, ...], counted: tuple[str, str]) -> DataFrame:
+    """Return flows as one of their ends has them: who it is, and what counts there."""
+    number, size = counted
+    return flows.select(
+        f.lit(role).alias("role"), "router_id", *SUBJECT,
+        *(f.col(one).alias(name) for one, name in zip(names, WHO, strict=True)),
+        f.col(number).alias("messages"), f.col(size).alias("bytes"), *_outcomes(number),
+    )  # fmt: skip
+
+
+def _outcomes(number: str) -> list[Column]:
+    return [f.when(f.col("outcome") == one, f.col(number)).otherwise(0).alias(one) for one in OUTCOMES]
 
 
 def unheard(flows: DataFrame) -> DataFrame:

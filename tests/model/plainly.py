@@ -20,7 +20,8 @@ def records(directory: Path) -> list[Row]:
         "kind", "ts", "router_id", "boot_id", "worker_id", "seq", "ingress_conn_id", "ingress_kind",
         "egress_conn_id", "egress_kind", "peer_container", "address", "mtype", "sub_id", "meid",
         "msg_id_hash", "size_bytes", "n_deliveries", "latency_ns", "settle_ns", "credit_wait_ns", "outcome",
-        "path", "sample_weight", "message_number",
+        "path", "sample_weight", "message_number", "ingress_container", "ingress_user", "ingress_host", "egress_user",
+        "egress_host", "further_copy",
     ]  # fmt: skip
     found: list[Row] = []
     for file in sorted(directory.rglob("*.parquet")):
@@ -81,6 +82,58 @@ def latencies(rows: Iterable[Row]) -> dict[Key, int]:
             bucket = math.floor(math.log2(max(row["latency_ns"], 1)) * 16)
             found[began, row["address"], row["mtype"], bucket] += _weight(row)
     return dict(found)
+
+
+def talkers(rows: Iterable[Row]) -> dict[Key, Row]:
+    """By (role, router, container, user, host): messages, bytes, outcomes and addresses; of senders without copies."""
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["ingress_kind"] != "inter_router" and not row["further_copy"]:
+            groups["sender", row["router_id"], *_sender(row)].append(row)
+        if _received(row):
+            groups["receiver", row["router_id"], *_receiver(row)].append(row)
+    names = ("messages", "bytes", "accepted", "rejected", "presettled", "undeliverable")
+    return {
+        key: {name: _sums(members)[name] for name in names}
+        | {"addresses": len({(row["address"], row["mtype"]) for row in members})}
+        for key, members in groups.items()
+    }
+
+
+def conversations(rows: list[Row]) -> dict[Key, tuple[int, int]]:
+    """By (origin, sender, address, message type, router, receiver): messages and bytes, each copy."""
+    entered: dict[Key, list[Row]] = defaultdict(list)
+    senders: dict[Key, set[Key]] = defaultdict(set)
+    for row in rows:
+        if row["ingress_kind"] != "inter_router" and row["egress_kind"] == "inter_router":
+            senders[row["router_id"], row["address"], row["mtype"]].add(_sender(row))
+            if row["msg_id_hash"] is not None and row["latency_ns"] is not None and row["path"] == row["router_id"]:
+                entered[row["msg_id_hash"], row["router_id"]].append(row)
+    found: dict[Key, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for row in filter(_received, rows):
+        origin = row["path"].split(">")[0] if row["path"] else row["router_id"]
+        who: Key = _sender(row)
+        if row["ingress_kind"] == "inter_router":
+            began = entered.get((row["msg_id_hash"], origin), []) if row["latency_ns"] is not None else []
+            could = set(map(_sender, began)) if _one_message(began) else set()
+            could = could if len(could) == 1 else senders[origin, row["address"], row["mtype"]]
+            who = next(iter(could)) if len(could) == 1 else (None, None, None)
+        key = origin, *who, row["address"], row["mtype"], row["router_id"], *_receiver(row)
+        messages, octets = found[key]
+        found[key] = messages + _weight(row), octets + row["size_bytes"] * row["sample_weight"]
+    return dict(found)
+
+
+def _received(row: Row) -> bool:
+    return row["egress_conn_id"] is not None and row["egress_kind"] != "inter_router"
+
+
+def _sender(row: Row) -> Key:
+    return row["ingress_container"], row["ingress_user"], row["ingress_host"]
+
+
+def _receiver(row: Row) -> Key:
+    return row["peer_container"], row["egress_user"], row["egress_host"]
 
 
 def transits(rows: Iterable[Row]) -> dict[Key, Key]:

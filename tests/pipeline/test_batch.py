@@ -66,7 +66,10 @@ def test_totals_are_those_of_the_log(results: Results, truth: dict[str, Any]) ->
     """The summary says how many records, messages and bytes, scaled by the sampling."""
     said = results.generation.summary()
     assert (said["records"], said["files"]) == (truth["records"], truth["files"])
-    assert (said["messages"], said["bytes"]) == (truth["messages"], truth["size_bytes"])
+    assert (said["messages"], said["hops"], said["hop_bytes"]) == (
+        truth["sent"], truth["messages"], truth["size_bytes"],
+    )  # fmt: skip
+    assert 0 < said["bytes"] < said["hop_bytes"]
     assert (said["lost"], said["dropped"], said["copies"], said["skipped"]) == (0, 0, 0, [])
     late = [one.name for one in quality.checks(results.generation, quality.Limits(), datetime.now(UTC)) if one.faults]
     assert late == ["freshness"]
@@ -131,7 +134,7 @@ def test_tables_have_names_in_the_catalogue(spark: SparkSession, results: Result
         register(spark, made, ["traffic", "endpoints"], database)
     assert {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {database}").collect()} == {"traffic", "endpoints"}
     said = spark.sql(f"SELECT sum(messages) FROM {database}.traffic").collect()[0][0]  # noqa: S608  our own name
-    assert said == made.summary()["messages"]
+    assert said == made.summary()["hops"]
     columns = spark.sql(f"DESCRIBE {database}.endpoints").collect()
     assert ("endpoints", "array<string>", "the endpoints, in order") in [tuple(row) for row in columns]
     spark.sql(f"CREATE TABLE {database}.hops (a INT) USING parquet")
@@ -174,18 +177,43 @@ def test_messages_are_followed_as_in_plain_python(results: Results, flows: Path)
 
 
 def test_senders_and_receivers_are_those_of_plain_python(results: Results, flows: Path) -> None:
-    """Messages by receiver and address; the busiest has place 1."""
-    wanted: dict[tuple[Any, ...], int] = {}
-    for row in plainly.records(flows):
-        if row["egress_conn_id"] is not None and row["egress_kind"] != "inter_router":
-            key = row["router_id"], row["peer_container"], row["address"], row["mtype"]
-            wanted[key] = wanted.get(key, 0) + row["sample_weight"]
-    rows = results.read("talkers").where("role = 'receiver'").toArrow().to_pylist()
-    given = {(r["router_id"], r["container"], r["address"], r["mtype"]): r["messages"] for r in rows}
-    assert given == wanted
-    assert max(rows, key=lambda row: row["messages"])["place"] == 1
-    said = results.read("conversations").agg(f.sum("messages")).collect()[0][0]
-    assert said == sum(wanted.values())
+    """Each client with its messages, bytes and outcomes, copies once at the sender; the busiest has place 1."""
+    wanted = plainly.talkers(plainly.records(flows))
+    rows = results.read("talkers").toArrow().to_pylist()
+    given = {tuple(row[name] for name in ("role", "router_id", "container", "user", "host")): row for row in rows}
+    assert len(rows) == len(given) == len(wanted)
+    for key, expected in wanted.items():
+        assert {name: given[key][name] for name in expected} == expected
+    for role in ("sender", "receiver"):
+        one = [row for row in rows if row["role"] == role]
+        assert max(one, key=lambda row: row["messages"])["place"] == 1
+        assert sorted(row["place"] for row in one) == list(range(1, len(one) + 1))
+
+
+def test_conversations_are_those_of_plain_python(results: Results, flows: Path) -> None:
+    """From client to client through any number of routers."""
+    names = (
+        "origin", "sender_container", "sender_user", "sender_host", "address", "mtype", "router_id",
+        "receiver_container", "receiver_user", "receiver_host",
+    )  # fmt: skip
+    rows = results.read("conversations").toArrow().to_pylist()
+    given = {tuple(row[name] for name in names): (row["messages"], row["bytes"]) for row in rows}
+    assert len(rows) == len(given)
+    assert given == plainly.conversations(plainly.records(flows))
+    far = [row for row in rows if row["origin"] != row["router_id"]]
+    assert far
+    assert all(row["sender_container"] for row in far)
+
+
+def test_source_routes_take_part_in_ways(results: Results) -> None:
+    """With both routes and their state; they are no detours, and others are not compared with them."""
+    rows = results.read("ways").toArrow().to_pylist()
+    routed = [row for row in rows if row["onward_route"]]
+    assert {row["route_state"] for row in routed} == {"complete", "partial"}
+    assert all(row["return_route"] == f"F=>{row['onward_route']}/replies" for row in routed)
+    assert not any(row[kind] for row in routed for kind in ("usual", "detour", "loop", "asymmetric"))
+    pairs = {(row["origin"], row["target"]) for row in rows if not row["onward_route"]}
+    assert sum(row["usual"] for row in rows) == len(pairs)
 
 
 def test_advice_follows_the_load(spark: SparkSession) -> None:

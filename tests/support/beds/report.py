@@ -35,7 +35,7 @@ def made(directory: Path, tables: Mapping[str, Iterable[Row]], hours: float = 48
         folder.mkdir()
         pq.write_table(pa.table(columns, schema=schema), folder / part(name))
     last = START + timedelta(hours=hours) - timedelta(minutes=1)
-    summary = {"files": 1, "lost": 0, "dropped": 0, "skipped": [], "records": 1, "messages": 1, "bytes": 1}
+    summary = {"files": 1, "lost": 0, "dropped": 0, "skipped": [], "records": 1, "messages": 1, "bytes": 1, "hops": 1}
     times = {"first_minute": f"{START:%F %T}", "last_minute": f"{last:%F %T}", "made": f"{last:%FT%T}+00:00"}
     run.publish({**summary, **times, **said})
     return run
