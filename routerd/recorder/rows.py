@@ -143,13 +143,13 @@ class Rows:
             "return_route": texts["back"],
             "message_number": column("delivery", count),
             "further_copy": column("further", count).cast(pa.bool_()),
-            "route_state": _enum(pc.subtract(_above(column("state", count)), pa.scalar(1, pa.int8())), ROUTE_STATES),
             "by_meid": pc.if_else(
                 pc.greater_equal(column("mtype", count), 0),
                 _has(column("known", count), OWNER_KNOWN),
                 pa.scalar(None, pa.bool_()),
             ),
             **self._octets(count),
+            **self._routed(count),
         }
 
     def _octets(self, count: int) -> dict[str, "pa.Array"]:
@@ -167,6 +167,15 @@ class Rows:
         if "xact_id" in found:
             found["xact_id"] = trimmed(found["xact_id"])
         return found
+
+    def _routed(self, count: int) -> dict[str, "pa.Array"]:
+        """Return the column of source routes' states, if there are any."""
+        state = self._column("state", count)
+        known = pc.greater(state, 0)
+        if not pc.any(known).as_py():
+            return {}
+        place = pc.if_else(known, pc.subtract(state, pa.scalar(1, pa.int8())), pa.scalar(None, pa.int8()))
+        return {"route_state": _enum(place, ROUTE_STATES)}
 
     def sequences(self) -> dict[str, list[int]]:
         """Return the first and last record number by worker."""
@@ -227,10 +236,6 @@ def _has(known: "pa.Array", mask: int) -> "pa.Array":
 
 def _below(column: "pa.Array", end: int) -> "pa.Array":
     return pc.if_else(pc.less(column, end), column, pa.scalar(None, column.type))
-
-
-def _above(column: "pa.Array") -> "pa.Array":
-    return pc.if_else(pc.greater(column, 0), column, pa.scalar(None, column.type))
 
 
 def _known(column: "pa.Array") -> "pa.Array":
