@@ -16,7 +16,7 @@ from pipeline.flow_log.hours import EVER, Period
 from pipeline.flow_log.survey import Survey
 from pipeline.hourly import ROLLUPS, Hourly
 from pipeline.output.directory import Output
-from pipeline.output.generations import PLAN, Generation, begin
+from pipeline.output.generations import PLAN, Generation, begun
 from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, endpoints, entity_loads, make_plan, table_text
 from pipeline.quality import table_differs
@@ -31,11 +31,13 @@ AT_ONCE: Final = 1 << 14  # rows of a table in memory for a plan
 
 
 class Recipe(NamedTuple):
-    """How a table is made from others, in the order of the arguments, and from rollups, which follow."""
+    """How a table is made from others, in the order of the arguments, from rollups, which follow, and from what
+    ``earlier`` days have in tables, or None."""
 
     make: Callable[..., DataFrame]
     tables: tuple[str, ...] = ()
     rollups: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +63,32 @@ def run(
     output is claimed; ``places`` are those of `read_log`. A failed run removes what it made.
     """
     choice = choice or Choice()
-    made = begin(output)
-    results = Results(spark, made)
-    try:
-        hours = Hourly(spark, found, made, places or {}, choice.period)
-        recipes = chosen(recipes_of(costs), choice.tables)
-        wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
-        lacking = hours.lacking(name for name in ROLLUPS if name in wanted)
-        step = _numbered(tell, len(lacking) + len(recipes))
-        hours.compute(lacking, step)
-        for name, recipe in recipes.items():
-            results.write(name, recipe.make(*map(results.read, recipe.tables), *map(hours.read, recipe.rollups)))
-            step(f"{name}, {made.rows(name):,} rows")
-        made.publish(summary(found, hours), hours.manifest())
-    except BaseException:
-        made.remove()
-        raise
+    with begun(output) as made:
+        hours = Hourly.of_log(spark, found, made, places or {}, choice.period)
+        return make(hours, chosen(recipes_of(costs), choice.tables), tell)
+
+
+def make(
+    hours: Hourly,
+    recipes: Mapping[str, Recipe],
+    tell: Callable[[str], None],
+    said: Mapping[str, Any] | None = None,
+    earlier: Callable[[str], DataFrame | None] = lambda _: None,
+) -> Results:
+    """Compute what the hours lack, make tables and publish them; ``said`` goes into the summary, too.
+
+    ``earlier`` returns what earlier days have in a table, if these are not among the hours.
+    """
+    results = Results(hours.spark, hours.made)
+    wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
+    lacking = hours.lacking(name for name in ROLLUPS if name in wanted)
+    step = _numbered(tell, len(lacking) + len(recipes))
+    hours.compute(lacking, step)
+    for name, recipe in recipes.items():
+        given = (*map(results.read, recipe.tables), *map(hours.read, recipe.rollups), *map(earlier, recipe.earlier))
+        results.write(name, recipe.make(*given))
+        step(f"{name}, {hours.made.rows(name):,} rows")
+    hours.made.publish(summary(hours) | dict(said or {}), hours.manifest())
     return results
 
 
@@ -104,8 +116,8 @@ def recipes_of(costs: Costs) -> dict[str, Recipe]:
         "conversations": Recipe(conversations, ("flows",), ("trips",)),
         "unheard": Recipe(talkers.unheard, ("flows",)),
         "entities": Recipe(entity_loads, ("flows",)),
-        "findings": Recipe(findings, ("quarters", "ways", "unheard")),
-        "processes": Recipe(partial(capacity.processes, costs=costs), ("load",)),
+        "findings": Recipe(findings, ("quarters", "ways", "unheard"), earlier=("quarters",)),
+        "processes": Recipe(partial(capacity.processes, costs=costs), ("load",), earlier=("load",)),
         "advice": Recipe(partial(capacity.advice, costs=costs), ("processes",)),
     }
 
@@ -129,8 +141,9 @@ def chosen(recipes: dict[str, Recipe], tables: Iterable[str]) -> dict[str, Recip
     return {name: recipe for name, recipe in recipes.items() if name in wanted}
 
 
-def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
+def summary(hours: Hourly) -> dict[str, Any]:
     """Return what the run read and left out, and totals that other tools can compare."""
+    found = hours.log
     totals = hours.read(TOTALS).agg(
         *(f.coalesce(f.sum(name), f.lit(0)) for name in ("records", "sent", "sent_bytes", "messages", "bytes")),
         f.min("minute").cast("string"), f.max("minute").cast("string"),
@@ -150,7 +163,7 @@ def summary(found: Survey, hours: Hourly) -> dict[str, Any]:
         "hop_bytes": totals[4],
         "first_minute": totals[5],
         "last_minute": totals[6],
-        "lost": found.lost(),
+        "lost": hours.lost(),
         "dropped": found.dropped(),
     }
 

@@ -133,14 +133,16 @@ def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> Non
 
 
 LOG = click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
-FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
+FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run or a stream.")
+WORKER_US = _option("--worker-us", default=1.6, type=_Number(0), help="CPU µs of a message in a worker, by make bench.")
+CORE_US = _option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a message in the core.")
 
 
 @pipeline.command(short_help="Compute every table.")
 @LOG
 @click.option("--output", required=True, metavar="DIR", help="Directory for the tables.")
-@_option("--worker-us", default=1.6, type=_Number(0), help="CPU µs of a message in a worker, by make bench.")
-@_option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a message in the core.")
+@WORKER_US
+@CORE_US
 @click.option("--since", metavar="TIME", help="The first hour of UTC, YYYY-MM-DD or YYYY-MM-DDTHH.")
 @click.option("--until", metavar="TIME", help="The hour before which the results end.")
 @click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
@@ -153,26 +155,30 @@ def run() -> None:
     """
 
 
-@pipeline.command(short_help="Keep the traffic matrix of a growing log.")
+@pipeline.command(short_help="Keep every table of a growing log, day by day.")
 @LOG
-@click.option("--output", required=True, metavar="DIR", help="Directory for the sums of this stream alone.")
+@click.option("--output", required=True, metavar="DIR", help="Directory for the results of days.")
+@WORKER_US
+@CORE_US
 @click.option("--once", is_flag=True, help="Take what is there and end.")
-@_option("--every", "every_s", default=5.0, type=_Number(0.1), help="Seconds between batches.")
-@_option("--files", default=500, type=click.IntRange(1), help="Most files in a batch.")
+@_option("--every", "every_s", default=60.0, type=_Number(0.1), help="Seconds between the beginnings of batches.")
 @_option("--delay", "delay_s", default=60.0, type=_Number(0), help="Seconds that records may be late.")
+@_option("--gone", "gone_s", default=900.0, type=_Number(0), help="Seconds without a file until a router is gone.")
+@_option("--keep", default=30, type=click.IntRange(1), help="Days of results that stay.")
 @_on_spark
 def stream() -> None:
-    """Keep the traffic matrix of a growing log until interrupted; continue where it was stopped or killed."""
+    """Keep every table of each day of a growing log until interrupted; continue where it was stopped or killed."""
 
 
 @pipeline.command(short_help="Write the page to read each morning.")
 @FROM_RUN
 def report(output: str) -> None:
     """Write report.html: one page that says whether anything is wrong, and what changed since the day before."""
-    from pipeline.output.generations import read  # noqa: PLC0415  pyarrow is optional
+    from pipeline.output.days import results_in  # noqa: PLC0415  pyarrow is optional
+    from pipeline.output.generations import read  # noqa: PLC0415  the same
     from pipeline.report.write import report as write  # noqa: PLC0415  the same
 
-    with read(output) as found:
+    with read(results_in(output)) as found:
         click.echo(write(found))
 
 
@@ -199,10 +205,11 @@ def check(output: str, **limits: Any) -> None:
     The status is 0 if all is well, 10 for the schema, 11 for totals, 12 for gaps, 13 for freshness, the first of these
     that fails; 1 if the results cannot be read.
     """
-    from pipeline.output.generations import read  # noqa: PLC0415  pyarrow is optional
+    from pipeline.output.days import results_in  # noqa: PLC0415  pyarrow is optional
+    from pipeline.output.generations import read  # noqa: PLC0415  the same
     from pipeline.quality import Limits, checks  # noqa: PLC0415  the same
 
-    with read(output) as found:
+    with read(results_in(output)) as found:
         made = checks(found, Limits(**limits), datetime.now(UTC))
     for one in made:
         for fault in one.faults:

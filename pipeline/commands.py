@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,13 @@ from pipeline import batch, lineage
 from pipeline import stream as streaming
 from pipeline.flow_log.holding import held, places_for
 from pipeline.flow_log.hours import Period
+from pipeline.flow_log.survey import survey
 from pipeline.output import catalogue
+from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
 from pipeline.output.generations import read
-from pipeline.output.parts import prepare
 from pipeline.plan import Wishes
+from pipeline.stopping import until_stopped
 from pipeline.tables.capacity import Costs
 
 Start = Callable[[], AbstractContextManager[SparkSession]]
@@ -70,20 +72,21 @@ def _after(began: float) -> Callable[[str], None]:
     return lambda text: click.echo(f"  {time.monotonic() - began:5.0f} s  {text}")
 
 
-def stream(start: Start, source: str, output: str, **pace: Any) -> None:
-    """Keep the traffic matrix of the growing log ``source`` in ``output``; ``pace`` are the fields of `Pace`."""
-    streaming.raw_of(source)  # refuses a wrong directory before Spark starts
-    with claimed(output, STREAM, source) as place:
-        prepare(place)  # refuses a broken output before Spark starts
-        with start() as spark, suppress(KeyboardInterrupt):
-            streaming.run(spark, source, place, streaming.Pace(**pace), click.echo)
-            return
-    click.echo(f"{output}: stopped; the next start continues here")
+def stream(start: Start, source: str, output: str, worker_us: float, core_us: float, **pace: Any) -> None:
+    """Keep the results of each day of the growing log ``source`` in ``output``; ``pace`` are the fields of `Pace`."""
+    survey(source)  # refuses a wrong directory before Spark starts
+    costs = Costs(worker_us, core_us)
+    with until_stopped() as stop, claimed(output, STREAM, source) as place, start() as spark:
+        stop.cancel = spark.sparkContext.cancelAllJobs
+        stop.listen()
+        streaming.run(spark, source, place, costs, streaming.Pace(**pace), click.echo)
+    if stop.told:
+        click.echo(f"{output}: stopped; the next start continues here")
 
 
 def plan(output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: float) -> None:
     """Write a plan from the results in ``output``; the other arguments are the fields of `Wishes`."""
-    with read(output) as found:
+    with read(results_in(output)) as found:
         made, where = batch.plan(found, Wishes(add, remove, slack))
     for odd in made.odd:
         click.echo(odd, err=True)

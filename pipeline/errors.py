@@ -3,3 +3,7 @@
 
 class PipelineError(Exception):
     """Bad input, a missing program, an unusable directory: the text says what, why, and what to do."""
+
+
+class DeletedError(PipelineError):
+    """A file was deleted while the log was read: to start again helps."""

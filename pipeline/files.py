@@ -40,6 +40,14 @@ def file_system(directory: str) -> tuple[Any, str]:
     return files, root.rstrip("/") or "/"
 
 
+def below(directory: str, name: str) -> str:
+    """Return a directory below another one; what follows the `?` of a URL stays behind the path."""
+    if "://" not in directory:
+        return f"{directory.rstrip('/')}/{name}"
+    path, question, options = directory.partition("?")
+    return f"{path.rstrip('/')}/{name}{question}{options}"
+
+
 def for_spark(directory: str, root: str, path: str) -> str:
     """Return what Spark calls the ``path`` of pyarrow that is ``root`` or below; ``root`` is that of the directory.
 

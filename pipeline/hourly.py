@@ -4,24 +4,29 @@ A rollup depends on the records of its hour alone. Records that belong together 
 wait in the rollups of both.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pipeline import plan
 from pipeline.errors import PipelineError
-from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, text, within
-from pipeline.flow_log.records import FLOW, read_log
+from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
+from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
 from pipeline.output.generations import Generation
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import Rollups
 from pipeline.plan import endpoint_sets
+from pipeline.record_sets import Numbered, Records, covers, missing
 from pipeline.tables import anomalies, capacity, flows, latencies, paths, traffic
+from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
 VERSION: Final = "routerd.rollups.v2"
@@ -50,84 +55,158 @@ ROLLUPS: Final = {
     "passages": Rollup(paths.passages, gathered=True),
     "trips": Rollup(paths.trips, gathered=True),
 }
+# All columns that rollups need of the log.
+_MAKERS: Final = (anomalies, capacity, flows, latencies, paths, plan, traffic)
+NEEDS: Final = sorted({*KEY}.union(*(one.NEEDS for one in _MAKERS)))
+AT_ONCE: Final = 4_000_000  # records that are kept in Spark while rollups are made of them
 
 
 @dataclass
 class Hourly:
-    """The rollups of a log, in the output of a run that is being made; ``period`` are the hours that are wanted.
+    """The rollups of hours that are wanted, in an output in which results are being made.
 
-    ``places`` says by path where a file is to be read instead.
+    ``hours`` are those of the ``log``, and ``known`` is what the next run need not read of it. ``places`` says by path
+    where a file is to be read instead. ``lasting`` are records of hours whose rollups contain what the log has no
+    longer (`Rollups.take`). With ``once`` Spark reads each file once, and keeps the records until all rollups are made.
     """
 
     spark: SparkSession
     log: Survey
     made: Generation
     places: Mapping[str, str]
-    period: Period
+    kept: Rollups
+    hours: Mapping[str, Hour]
+    known: Any
+    wanted: list[str]
+    lasting: Mapping[str, Records] = field(default_factory=dict)
+    once: bool = False
     computed: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self._kept = Rollups(self.made.output, self.made.former, VERSION)
-        self._hours, self._known = hours_of(self.log, self.places, self._kept.known)
-        self._by_text: dict[str, tuple[int, Hour]] = {
-            text(number): (number, one) for number, one in self._hours.items()
-        }
-        self._kept.keep({name: one.sums for name, (_, one) in self._by_text.items()})
-        self.wanted = [name for name, (number, _) in self._by_text.items() if number in self.period]
-        if self._by_text and not self.wanted:
-            first, last = min(self._by_text), max(self._by_text)
+    @classmethod
+    def of_log(
+        cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str], period: Period
+    ) -> "Hourly":
+        """Return those of a log as it is, within a period. Raises ``PipelineError`` if it has no record then."""
+        kept = Rollups(made.output, made.former, VERSION)
+        numbered, known = hours_of(log, places, kept.known)
+        hours = {text(number): one for number, one in numbered.items()}
+        kept.keep({name: one.numbers for name, one in hours.items()})
+        wanted = [text(number) for number in numbered if number in period]
+        if hours and not wanted:
+            first, last = min(hours), max(hours)
             raise PipelineError(f"no record is in these hours: the log has hours from {first} to {last} (UTC)")
+        return cls(spark, log, made, places, kept, hours, known, wanted)
+
+    @classmethod
+    def of_day(
+        cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str],
+        hours: Mapping[str, Hour], known: Any,
+    ) -> "Hourly":  # fmt: skip
+        """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
+
+        Raises ``PipelineError`` if rollups are gone, and the log has no longer all of their records.
+        """
+        kept = Rollups(made.output, made.former, VERSION)
+        lasting = kept.take({name: one.numbers for name, one in hours.items()})
+        for hour, one in kept.hours.items():
+            if ROLLUPS.keys() - one.files and not (hour in hours and covers(hours[hour].numbers, one.records)):
+                raise PipelineError(
+                    f"{made.output.directory}: rollups of the hour {hour} are gone, or of another version of routerd, "
+                    "and the log has no longer all of its records: move this directory away to compute from what the "
+                    "log has, or give another --output"
+                )
+        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, once=True)
 
     def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return which of these rollups hours lack, and which hours."""
-        missing = {name: self._kept.missing(name, self.wanted) for name in names}
+        missing = {name: self.kept.missing(name, self.wanted) for name in names}
         return {name: hours for name, hours in missing.items() if hours}
 
     def compute(self, lacking: Mapping[str, list[str]], tell: Tell) -> None:
         """Compute rollups of hours that lack them."""
         for hours, some in groupby(lacking, key=lambda name: lacking[name]):
-            log = self._records(hours)
-            for name in some:
-                self._compute(name, hours, log)
-                tell(f"{name} of {len(hours)} hour{'s' if len(hours) > 1 else ''}")
+            names = list(some)
+            for step in self._steps(hours):
+                with self._records(step) as log:
+                    for name in names:
+                        self._write(name, step, ROLLUPS[name].make(log))
+                        tell(f"{name} of {len(step)} hour{'s' if len(step) > 1 else ''}")
+        for hour, had in self.lasting.items():
+            with self._records([hour]) as log:
+                fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
+                for name, rollup in ROLLUPS.items():
+                    before = self._files(rollup, self.kept.files(name, [hour]))
+                    self._write(name, [hour], ADDED[name](before.unionByName(rollup.make(fresh))))
 
-    def _compute(self, name: str, hours: list[str], log: DataFrame) -> None:
+    def _steps(self, hours: list[str]) -> list[list[str]]:
+        """Return hours in steps; those for which records are kept have a bounded number of these, or one hour."""
+        if not self.once:
+            return [hours]
+        steps: list[list[str]] = []
+        room = 0
+        for hour in hours:
+            records = sum(one[-1] for one in self.hours[hour].records)
+            if records > room:
+                steps.append([])
+                room = AT_ONCE
+            steps[-1].append(hour)
+            room -= records
+        return steps
+
+    def _write(self, name: str, hours: list[str], rows: DataFrame) -> None:
         directory = self.made.output.path(f"{self.made.rollup}/{name}")
         rollup = ROLLUPS[name]
-        rows = rollup.make(log)
         by_hour = rows if rollup.gathered else rows.repartition(f.date_trunc("hour", rollup.time))
         write_rollup(by_hour, rollup.time, self.made.output.url(directory))
-        self._kept.add(name, hours, self.made.rollup)
+        self.kept.add(name, hours, self.made.rollup)
         self.computed.update(hours)
 
-    def _records(self, hours: list[str]) -> DataFrame:
-        """Return the records of these hours, each once."""
-        chosen = [self._by_text[name] for name in hours]
-        part = within(self.log, [one for _, one in chosen])
+    @contextmanager
+    def _records(self, hours: list[str]) -> Iterator[DataFrame]:
+        """Give the records of these hours, each once."""
+        part = within(self.log, [self.hours[name] for name in hours])
         log = read_log(self.spark, part, self.places)
-        numbers = {number for number, _ in chosen}
-        paths = {file.path for file in (*part.clean, *part.tangled)}
-        others = {
-            number for number, one in self._hours.items() if any(file.path in paths for file in one.files)
-        } - numbers
-        return log.where(reduce(Column.__or__, map(_between, _runs(numbers)))) if others else log
+        numbers = {number(name, name) for name in hours}
+        if not numbers.issuperset(lone(file) for file in (*part.clean, *part.tangled)):
+            log = log.where(reduce(Column.__or__, map(_between, _runs(numbers))))
+        if not self.once:
+            yield log
+            return
+        taken = log.select(*NEEDS).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield taken
+        finally:
+            taken.unpersist()
 
     def read(self, name: str) -> DataFrame:
         """Return a rollup of all hours that are wanted."""
-        schema = ROLLUPS[name].make(self.spark.createDataFrame([], FLOW)).schema
-        files = self._kept.files(name, self.wanted)
+        return self._files(ROLLUPS[name], self.kept.files(name, self.wanted))
+
+    def _files(self, rollup: Rollup, files: list[str]) -> DataFrame:
+        schema = rollup.make(self.spark.createDataFrame([], FLOW)).schema
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+
+    def lost(self) -> int:
+        """Return how many records are missing in these hours, by their numbers."""
+        return missing(one for hour in self.wanted for one in self.kept.hours[hour].records)
 
     def manifest(self) -> str:
         """Return what the next run has to know."""
-        return self._kept.text(self._known)
+        return self.kept.text(self.known)
+
+
+def _numbered(one: Numbered) -> Column:
+    """Return whether a record is one of these."""
+    router, boot, worker, first, last, _ = one
+    writer = (f.col("router_id") == router) & (f.col("boot_id") == boot) & (f.col("worker_id") == worker)
+    return writer & f.col("seq").between(first, last)
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return the first and last of numbers that follow each other."""
     runs: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        runs[-1:] = [(runs[-1][0], number)] if runs and runs[-1][1] == number - 1 else [*runs[-1:], (number, number)]
+    for one in sorted(numbers):
+        runs[-1:] = [(runs[-1][0], one)] if runs and runs[-1][1] == one - 1 else [*runs[-1:], (one, one)]
     return runs
 
 

@@ -1,211 +1,252 @@
-"""The traffic matrix of a growing log: Structured Streaming counts each record once.
+"""The stream: a run again and again, for the days of a growing log that have new records.
 
-The sums of every batch become a part of the output (`pipeline.output.parts`), and parts add up: the stream keeps
-nothing in memory, and still counts a late record. The watermark says which minutes are complete.
+A batch looks at the files that are new, and finds the hours of their records. It computes rollups of these hours,
+anew where they had some, makes all tables of their days and publishes each day as a run does (`pipeline.batch.make`).
+So every day is as a run over it would be, and a stream that is killed does the same batch again.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from pyarrow import fs
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.flow_log.records import FLOW, KEY
-from pipeline.flow_log.survey import Watch
-from pipeline.output.directory import Output
-from pipeline.output.parts import Parts, State, prepare
-from pipeline.output.spans import Ledger, Range, add, meet, taken
-from pipeline.tables.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes, weight
-from pipeline.tables.traffic import KEY as MATRIX
-from pipeline.tables.traffic import keyed
-from shm.contract.flow_log.schema import OUTCOMES, RAW
+from pipeline import batch
+from pipeline.errors import DeletedError
+from pipeline.flow_log.holding import Held, places_for
+from pipeline.flow_log.hours import Hour, hours_of, text, within
+from pipeline.flow_log.memory import Memory
+from pipeline.flow_log.survey import LogFile, Survey, survey
+from pipeline.hourly import VERSION, Hourly
+from pipeline.output import days
+from pipeline.output.columns import TABLES
+from pipeline.output.directory import DAY, Output, claimed
+from pipeline.output.generations import Generation, begun, pointed
+from pipeline.output.rollups import Rollups
+from pipeline.record_sets import Records, covers
+from pipeline.tables.capacity import Costs
+from pipeline.watermark import Watermarks, moment
 
-SUMS: Final = ("records", "messages", "bytes", *OUTCOMES, "latency_n", "latency_sum")
-FOLD_AT: Final = 64  # parts; more are folded into one sum
+EARLIER: Final = 7  # days that findings and capacity compare with
+TRIES: Final = 3  # of a batch whose files are deleted while it reads them
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How the stream runs: ``once`` takes what is there and ends; ``delay_s`` is how late records may be."""
+    """How a stream runs: with ``once`` it takes what is there and ends; ``keep`` is how many days stay."""
 
     once: bool = False
-    every_s: float = 5.0
-    files: int = 500  # at most in a batch
+    every_s: float = 60.0
     delay_s: float = 60.0
+    gone_s: float = 900.0
+    keep: int = 30
 
 
-def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell) -> None:
-    """Add what is new in the log to a claimed output, until interrupted or, with ``once``, until nothing is left.
+def run(spark: SparkSession, source: str, output: Output, costs: Costs, pace: Pace, tell: Tell) -> None:
+    """Keep the results of each day of a log in a claimed output: for ever, or, with ``once``, until nothing is new.
 
-    Raises ``PipelineError`` for an unusable directory, a file of a later version, or a failed batch.
+    Raises ``PipelineError`` as a run does, and if files are deleted each time that a batch reads them.
     """
-    log, raw = raw_of(source)
-    prepare(output)
-    parts = Parts(spark, output.directory)
-    # A batch cannot leave a file out: `Watch` names bad ones. Records of a file deleted before it was read are missing.
-    for bad in ("Corrupt", "Missing"):
-        spark.conf.set(f"spark.sql.files.ignore{bad}Files", "true")
-    records = (
-        spark.readStream.schema(FLOW)
-        .option("maxFilesPerTrigger", pace.files)
-        .option("recursiveFileLookup", "true")
-        .parquet(log.url(raw))
-    )
-    batches = _Batches(parts, Watch(log.files, raw, source), pace, tell)
-    named = records.select("*", f.col("_metadata.file_path").alias("file"))
-    writer = named.writeStream.foreachBatch(batches.take).option("checkpointLocation", parts.checkpoint)
-    once = {"availableNow": True} if pace.once else {"processingTime": f"{pace.every_s} seconds"}
-    query = writer.trigger(**once).start()
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        raise batches.failure or PipelineError(f"the stream ended: {str(error).splitlines()[0]}") from error
-    finally:
-        query.stop()
-
-
-def raw_of(source: str) -> tuple[Output, str]:
-    """Return the log, and the path of the tree in which files appear and never change: compacted ones count twice."""
-    log = Output(source)
-    chosen = log.path(RAW) if _there(log.files, log.path(RAW)) else log.root
-    if not _there(log.files, chosen):
-        raise PipelineError(f"{source} is not a directory; give the directory of a flowLog")
-    return log, chosen
-
-
-def _there(files: Any, path: str) -> bool:
-    return bool(files.get_file_info(path).type == fs.FileType.Directory)
-
-
-class _Batches:
-    """Takes one batch after another."""
-
-    def __init__(self, parts: Parts, watch: Watch, pace: Pace, tell: Tell) -> None:
-        self._parts = parts
-        self._watch = watch
-        self._pace = pace
-        self._tell = tell
-        self.failure: PipelineError | None = None
-
-    def take(self, batch: DataFrame, number: int) -> None:
-        """Add a batch to the output. After a crash Spark passes the same batch again."""
+    stream = Stream(spark, source, output, batch.recipes_of(costs), pace, tell)
+    tries = 0
+    while True:
+        began = time.monotonic()
         try:
-            for skipped in self._watch.fresh():
-                self._tell(str(skipped))
-        except PipelineError as error:
-            self.failure = error
-            raise
-        before = self._parts.state_before(number)
-        if before is None:
+            stream.batch()
+        except (DeletedError, FileNotFoundError) as error:
+            tries += 1
+            if tries == TRIES:
+                raise
+            tell(f"{error}; the next batch reads what is there")
+            continue
+        tries = 0
+        if pace.once:
             return
-        records = batch.where("router_id is not null and seq is not null")  # a file of something else has none
-        fresh, state = once_only(records, before)
-        state.batch = number
-        self._parts.write(sums(fresh), state)
-        self._say(state)
-        if self._parts.number > FOLD_AT and (all_ := self._parts.read()) is not None:
-            self._parts.fold(added(all_))
-
-    def _say(self, state: State) -> None:
-        closed = _moment(state.closed_until(self._pace.delay_s))
-        missing = f", {missing} missing" if (missing := state.missing()) else ""
-        self._tell(f"batch {state.batch}: {state.records} records so far{missing}; minutes complete until {closed}")
+        time.sleep(max(0.0, began + pace.every_s - time.monotonic()))
 
 
-def _moment(micros: int | None) -> str:
-    if micros is None:
-        return "-"
-    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+class Stream:
+    """What a stream knows from one batch to the next; after a start, from the days in its output."""
 
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: str,
+        output: Output,
+        recipes: Mapping[str, batch.Recipe],
+        pace: Pace,
+        tell: Tell,
+    ) -> None:
+        self._spark, self._source, self._output, self._pace, self._tell = spark, source, output, pace, tell
+        self._recipes = recipes
+        self._memory = Memory()
+        self._marks = Watermarks(pace.delay_s, pace.gone_s)
+        self._told: set[str] = set()
+        self._number = 0
+        self._left = True  # the last batch did not come to its end
+        self._known: dict[str, Any] = {}
+        self._have: dict[str, dict[str, Records]] = {}  # what results are made of, by day and hour
+        days.sweep(output)
+        for day in days.days(output):
+            place = Output(days.of(output, day))
+            if not (name := pointed(place)):
+                days.remove(output, day)  # its first batch was killed
+                continue
+            kept = Rollups(place, name, VERSION)
+            self._have[day] = {hour: one.records for hour, one in kept.hours.items()}
+            self._known.update(kept.known)
 
-def once_only(records: DataFrame, before: State) -> tuple[DataFrame, State]:
-    """Return the records of a batch that were not taken before, each once, and the state after it."""
-    spans = (
-        records.groupBy(*KEY[:3], "file")
-        .agg(f.min("seq"), f.max("seq"), f.count("*"), f.max(f.unix_micros("ts")))
-        .collect()
-    )
-    ledger: Ledger = dict(before.taken)
-    heard = dict(before.heard)
-    repeats: list[tuple[tuple[str, str, int], Range]] = []
-    ranges: dict[str, list[Range]] = defaultdict(list)
-    twice = False
-    for router, boot, worker, _, first, last, count, newest in sorted(spans, key=tuple):
-        name = f"{router} {boot} {worker}"
-        repeats += [((router, boot, worker), one) for one in taken(before.taken.get(name, []), (first, last))]
-        ranges[name].append((first, last))
-        twice |= count > last - first + 1
-        ledger[name] = add(ledger.get(name, []), (first, last))
-        heard[router] = max(newest, heard.get(router, newest))
-    fresh = records
-    if repeats:
-        fresh = fresh.where(~reduce(Column.__or__, (_within(writer, one) for writer, one in repeats)))
-    if twice or any(meet(one) for one in ranges.values()):
-        fresh = fresh.dropDuplicates(list(KEY))
-    given = sum(row[6] for row in spans)
-    count = given if fresh is records else fresh.count()
-    return fresh, State(-1, before.records + count, before.repeated + given - count, ledger, heard)
+    def batch(self) -> bool:
+        """Take what is new, if there is anything; return whether there was."""
+        began = time.monotonic()
+        found = survey(self._source, self._memory)
+        if not self._memory.changed and not self._left:
+            return False
+        self._left = True
+        self._once(str(one) for one in found.skipped)
+        closed = self._marks.complete_until()
+        self._marks.take(found)
+        numbered, self._known = hours_of(found, {}, self._known)
+        by_day: dict[str, dict[str, Hour]] = defaultdict(dict)
+        for number, hour in numbered.items():
+            by_day[text(number)[:10]][text(number)] = hour
+        first = self._first(by_day)
+        done = []
+        for day in sorted(by_day):
+            had = self._have.get(day, {})
+            fresh = {name for name, hour in by_day[day].items() if not covers(had.get(name, []), hour.numbers)}
+            if day < first:
+                said = f"records of days before {first} are left out: --keep is {self._pace.keep}"
+                self._once([said] if fresh else [])
+            elif fresh:
+                self._make(day, by_day[day], fresh, found)
+                done.append(_Done(day, fresh, had, self._have[day], closed))
+        self._remove_before(first)
+        self._left = False
+        if done:
+            self._number += 1
+            self._report(done, time.monotonic() - began)
+        return bool(done)
 
+    def _once(self, lines: Iterable[str]) -> None:
+        """Tell what was not told before."""
+        for line in lines:
+            if line not in self._told:
+                self._told.add(line)
+                self._tell(line)
 
-def _within(writer: tuple[str, str, int], numbers: Range) -> Column:
-    router, boot, worker = writer
-    same = (f.col("router_id") == router) & (f.col("boot_id") == boot) & (f.col("worker_id") == worker)
-    return same & f.col("seq").between(*numbers)
+    def _first(self, by_day: Iterable[str]) -> str:
+        """Return the first day that stays."""
+        newest = max({*by_day, *self._have}, default="")
+        return days.first_kept(newest, datetime.now(UTC).date(), self._pace.keep) if newest else ""
 
+    def _make(self, day: str, hours: Mapping[str, Hour], fresh: set[str], found: Survey) -> None:
+        """Make the results of a day, whose hours ``fresh`` have new records."""
+        part = _of_day(found, day, hours)
+        here = {file.path for file in (*part.clean, *part.tangled)}
+        known = {path: one for path, one in self._known.items() if path in here}
+        said = {**self._marks.said(), "dropped": _dropped(found, part, day)}
+        with claimed(days.of(self._output, day), DAY, self._source) as place, closing(Held(self._source)) as kept:
+            reads = within(part, [hours[name] for name in fresh])
+            if gone := kept.take([*reads.clean, *reads.tangled]):
+                raise DeletedError(f"{gone[0].path} was deleted before it was read ({len(gone)} files)")
+            places = places_for(self._spark, kept)
+            try:
+                with begun(place) as made:
+                    made_of = Hourly.of_day(self._spark, part, made, places, hours, known)
+                    batch.make(made_of, self._recipes, lambda _: None, said, lambda name: self._earlier(name, day))
+            except Exception as error:
+                raise kept.failed(reads, error) from error
+        self._have[day] = {hour: one.records for hour, one in made_of.kept.hours.items()}
 
-def sums(records: DataFrame) -> DataFrame:
-    """Return sums, which add up, by the key of the matrix and the bucket of latency; null where there is no latency."""
-    known = f.col("latency_ns").isNotNull()
-    return (
-        keyed(records)
-        .groupBy(*MATRIX, bucket("latency_ns").alias("bucket"))
-        .agg(
-            f.count("*").alias("records"),
-            messages(),
-            octets(),
-            *outcomes(),
-            f.sum(f.when(known, weight()).otherwise(0)).alias("latency_n"),
-            f.sum(f.when(known, f.col("latency_ns") * weight()).otherwise(0)).alias("latency_sum"),
+    def _earlier(self, name: str, day: str) -> DataFrame | None:
+        """Return a table of the days before a day."""
+        start = (date.fromisoformat(day) - timedelta(days=EARLIER)).isoformat()
+        found = []
+        for one in sorted(self._have):
+            if start <= one < day:
+                place = Output(days.of(self._output, one))
+                there = Generation(place, pointed(place))
+                if there.files(name):
+                    found.append(there.table(name))
+        schema = ", ".join(f"`{column}` {kind}" for column, kind in TABLES[name].types.items())
+        return self._spark.read.schema(schema).parquet(*found) if found else None
+
+    def _remove_before(self, first: str) -> None:
+        for day in [one for one in days.days(self._output) if one < first]:
+            if not days.remove(self._output, day):
+                self._once([f"{days.of(self._output, day)}: what routerd did not make stays"])
+            self._have.pop(day, None)
+
+    def _report(self, done: list["_Done"], took_s: float) -> None:
+        of = ", ".join(f"{one.day} ({len(one.fresh)} of {len(one.now)} hours)" for one in done)
+        gone = self._marks.gone()
+        self._tell(
+            f"batch {self._number}: {sum(one.records for one in done):,} records, {sum(one.late for one in done):,} "
+            f"late; {of}; {took_s:.1f} s; complete until {moment(self._marks.complete_until()) or '-'}"
+            + (f"; gone: {', '.join(f'{one} at {moment(self._marks.newest[one])}' for one in gone)}" if gone else "")
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a batch did with a day: hours with new records, and what the results had and have of each hour."""
+
+    day: str
+    fresh: set[str]
+    had: Mapping[str, Records]
+    now: Mapping[str, Records]
+    closed: int | None  # µs since 1970: what was complete before
+
+    def _more(self, hours: Iterable[str]) -> int:
+        return sum(_count(self.now[hour]) - _count(self.had.get(hour, [])) for hour in hours)
+
+    @property
+    def records(self) -> int:
+        return self._more(self.fresh)
+
+    @property
+    def late(self) -> int:
+        """Records of hours that were complete."""
+        closed = moment(self.closed) or ""
+        return self._more(hour for hour in self.fresh if hour < closed[:13])
+
+
+def _count(records: Records) -> int:
+    return sum(one[-1] for one in records)
+
+
+def _of_day(found: Survey, day: str, hours: Mapping[str, Hour]) -> Survey:
+    """Return the part of a survey that is of a day; files without records that can be read are by their folder."""
+
+    def here(path: str) -> bool:
+        return f"/date={day}/" in path
+
+    return replace(
+        within(found, hours.values()),
+        copies=[one for one in found.copies if here(one.path)],
+        compacted=sum(map(here, found.replaced)),
+        skipped=[one for one in found.skipped if here(one.path)],
     )
 
 
-def added(parts: DataFrame) -> DataFrame:
-    """Return parts added up."""
-    return parts.groupBy(*MATRIX, "bucket").agg(*(f.sum(name).alias(name) for name in SUMS))
+def _dropped(found: Survey, part: Survey, day: str) -> int:
+    """Return how many records of a day had no room; each file says how many there were since its core's start."""
+    start = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 1_000_000
+    before = [one for one in (*found.clean, *found.tangled) if one.times is not None and one.times[1] < start]
+    then, now = _most(before), _most([*part.clean, *part.tangled])
+    return sum(most - then.get(writer, 0) for writer, most in now.items())
 
 
-def traffic(parts: DataFrame) -> DataFrame:
-    """Return the traffic matrix from parts. Its percentiles are the ends of their buckets, unlike the batch job's."""
-    counts = f.sort_array(f.collect_list(f.struct("bucket", "latency_n")))
-    matrix = (
-        added(parts)
-        .groupBy(*MATRIX)
-        .agg(
-            *(f.sum(name).alias(name) for name in SUMS),
-            f.filter(counts, lambda one: one["bucket"].isNotNull()).alias("buckets"),
-        )
-    )
-    return matrix.select(
-        *MATRIX, *SUMS, *(_percentile(per_mille).alias(f"latency_{name}") for name, per_mille in PERCENTILES.items())
-    )
-
-
-def _percentile(per_mille: int) -> Column:
-    rank = f.floor((f.col("latency_n") * per_mille + 999) / 1000)
-
-    def step(state: Column, one: Column) -> Column:
-        further = f.struct((state["sum"] + one["latency_n"]).alias("sum"), one["bucket"].alias("at"))
-        return f.when(state["sum"] >= rank, state).otherwise(further)
-
-    start = f.struct(f.lit(0).cast("long").alias("sum"), f.lit(None).cast("int").alias("at"))
-    return bucket_end(f.aggregate("buckets", start, step)["at"])
+def _most(files: Iterable[LogFile]) -> dict[tuple[str, str], int]:
+    most: dict[tuple[str, str], int] = defaultdict(int)
+    for file in files:
+        for boot, dropped in file.dropped.items():
+            most[file.router, boot] = max(most[file.router, boot], dropped)
+    return most

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from pipeline.errors import PipelineError
+from pipeline.errors import DeletedError, PipelineError
 from pipeline.files import file_system
 from pipeline.flow_log.survey import GONE, LogFile, Skipped, Survey, survey
 
@@ -72,7 +72,7 @@ class Held:
         ]
         if not gone:
             return error
-        return PipelineError(
+        return DeletedError(
             f"{gone[0]} was deleted while the log was read ({len(gone)} of {len(inputs)} files), so the "
             "former results stay: start again, or have the router keep its files longer (`retentionAge`, "
             "`retentionSize`)"

@@ -20,18 +20,18 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from pipeline.flow_log.survey import RANGES, LogFile, Span, Survey, at_once
+from pipeline.flow_log.memory import at_once
+from pipeline.flow_log.survey import LogFile, Span, Survey
+from pipeline.record_sets import RANGES, Records, united
 from shm.contract.flow_log.numbers import COLUMNS as KEY
-from shm.contract.flow_log.numbers import Numbers, Range, joined, numbers
+from shm.contract.flow_log.numbers import Numbers, numbers
 
 HOUR_US: Final = 3_600_000_000
 END: Final = 8000 * 8766  # hours since 1970, before the year 9971; those behind it have no name
 FORM: Final = "%Y-%m-%dT%H"
 DAY: Final = "%Y-%m-%d"
 
-# Of a file by hour: router, boot, worker, and the numbers that are there.
-Records = list[tuple[str, str, int, int, int, int]]
-Split = Mapping[int, Records]
+Split = Mapping[int, Records]  # of a file, by hour
 
 
 @dataclass(slots=True)
@@ -42,13 +42,9 @@ class Hour:
     records: Records = field(default_factory=list)
 
     @property
-    def sums(self) -> str:
-        """What is equal for equal records: a digest of their numbers, by writer."""
-        ranges: dict[tuple[str, str, int], list[Range]] = defaultdict(list)
-        for router, boot, worker, *numbered in self.records:
-            ranges[router, boot, worker].append(Range(*numbered))
-        told = [(writer, joined(found, RANGES)) for writer, found in sorted(ranges.items())]
-        return hashlib.blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+    def numbers(self) -> Records:
+        """What is equal for equal records: their numbers by writer, in order, ranges that touch as one."""
+        return united(self.records)
 
 
 def text(hour: int) -> str:
@@ -102,8 +98,8 @@ def hours_of(found: Survey, places: Mapping[str, str], known: Mapping[str, Any])
     learned: dict[str, Any] = {}
     unclear: list[LogFile] = []
     for file in (*found.clean, *found.tangled):
-        if (lone := _lone(file)) is not None:
-            _add(hours, file, {lone: [(*one.writer, one.first, one.last, _size(one)) for one in file.spans]})
+        if (only := lone(file)) is not None:
+            _add(hours, file, {only: [(*one.writer, one.first, one.last, _size(one)) for one in file.spans]})
         elif (there := known.get(file.path)) and (there["rows"], there["spans"]) == (file.rows, _spans(file)):
             learned[file.path] = there
         elif file.rows:
@@ -123,7 +119,7 @@ def _add(hours: dict[int, Hour], file: LogFile, split: Split) -> None:
         hours[hour].records += records
 
 
-def _lone(file: LogFile) -> int | None:
+def lone(file: LogFile) -> int | None:
     """Return the only hour of a file whose footer says everything about its records."""
     if not file.rows or not file.complete or file.times is None:
         return None

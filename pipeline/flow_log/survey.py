@@ -10,12 +10,10 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,21 +21,18 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
+from pipeline.flow_log.memory import Memory, Stamp
+from pipeline.record_sets import RANGES
 from shm.contract.flow_log.numbers import COLUMNS as KEY
-from shm.contract.flow_log.numbers import Numbers, Range, joined, numbers
+from shm.contract.flow_log.numbers import Numbers, numbers
 from shm.contract.flow_log.schema import COLUMNS, COMPACT, RAW, VERSION
 
-READERS: Final = 8  # footers read at the same time
 SCHEMA_KEY: Final = b"routerd.flow.schema"
 SCHEMA: Final = re.compile(r"routerd\.flow\.v(\d{1,6})")
 NEWEST: Final = int(VERSION.rpartition(".v")[2])  # each version only adds columns, so all earlier ones are read
-RANGES: Final = 1 << 16  # kept of a worker in a file
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 GONE: Final = "it was deleted after the directory was listed"
-
-Given = TypeVar("Given")
-Found = TypeVar("Found")
 
 
 class Writer(NamedTuple):
@@ -103,25 +98,12 @@ class Survey:
     compacted: int = 0  # how many files have their records in compacted ones
     replaced: set[str] = field(default_factory=set)  # these files and earlier ones, which may be gone
     skipped: list[Skipped] = field(default_factory=list)
+    came: Mapping[str, int] = field(default_factory=dict)  # when each file was last changed, in ns since 1970
 
     @property
     def rows(self) -> int:
         """The number of records in the files that are read; tangled ones may repeat some."""
         return sum(file.rows for file in (*self.clean, *self.tangled))
-
-    def lost(self) -> int:
-        """Return how many records are missing between the first and last number of each writer."""
-        first: dict[Writer, int] = {}
-        last: dict[Writer, int] = {}
-        for writer, low, high in self._spans(self.clean, self.tangled):
-            first[writer] = min(low, first.get(writer, low))
-            last[writer] = max(high, last.get(writer, high))
-        wanted = sum(last[writer] - first[writer] + 1 for writer in first)
-        shared: dict[Writer, list[Range]] = defaultdict(list)  # a record that is there twice counts once
-        for writer, low, high in self._spans(self.tangled):
-            shared[writer].append(Range(low, high, high - low + 1))
-        there = sum(one.there for ranges in shared.values() for one in joined(ranges))
-        return max(0, wanted - there - sum(file.rows for file in self.clean if file.spans))
 
     def dropped(self) -> int:
         """Return how many records had no room, as their routers report."""
@@ -131,33 +113,33 @@ class Survey:
                 most[router, boot] = max(most[router, boot], file.dropped.get(boot, 0))
         return sum(most.values())
 
-    @staticmethod
-    def _spans(*kinds: list[LogFile]) -> Iterator[Span]:
-        return (span for files in kinds for file in files for span in file.spans)
 
-
-def survey(directory: str) -> Survey:
-    """Survey every file of a log, local or on a file system with a URL.
+def survey(directory: str, memory: Memory | None = None) -> Survey:
+    """Survey every file of a log, local or on a file system with a URL; ``memory`` is that of former surveys.
 
     Raises ``PipelineError`` without such a directory, and for a file that must not be read or has a later version.
     """
+    memory = memory or Memory()
     files, root = file_system(directory)
     found = Survey(directory)
-    paths = _paths(files, root, directory)
+    stamps = _listed(files, root, directory)
+    memory.keep(stamps)
+    found.came = {path: changed or 0 for path, (_, changed) in stamps.items()}
+    paths = list(stamps)
     left, found.replaced = _without_compacted(files, root, paths)
     found.compacted = len(found.replaced.intersection(paths))
-    looked = _looks(files, left)
+    looked = list(memory.each(_look, files, {path: path for path in left}).values())
     found.skipped = [one for one in looked if isinstance(one, Skipped)]
     read = [one for one in looked if isinstance(one, LogFile)]
-    _sort(files, [one for one in read if one.rows and not one.spans], read, found)
+    _sort(files, [one for one in read if one.rows and not one.spans], read, found, memory)
     if found.tangled:
-        _sort(files, found.tangled, read, found)
+        _sort(files, found.tangled, read, found, memory)
     return found
 
 
-def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey) -> None:
+def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey, memory: Memory) -> None:
     """Untangle the files that were read, after all numbers of the vague ones are known."""
-    exact = dict(zip((one.path for one in vague), at_once(partial(_exactly, files), vague), strict=True))
+    exact = memory.each(_exactly, files, {one.path: one for one in vague})
     into.skipped += [one for one in exact.values() if isinstance(one, Skipped)]
     read[:] = [one for file in read if isinstance(one := exact.get(file.path, file), LogFile)]
     untangle(read, into)
@@ -184,30 +166,16 @@ def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
     return replace(file, spans=spans)
 
 
-class Watch:
-    """Names the unusable files of a growing log, each once."""
-
-    def __init__(self, files: Any, root: str, directory: str) -> None:
-        self._files, self._root, self._directory = files, root, directory
-        self._seen: set[str] = set()
-
-    def fresh(self) -> list[Skipped]:
-        """Return the unusable files that are new. Raises ``PipelineError`` as `survey` does."""
-        paths = [path for path in _paths(self._files, self._root, self._directory) if path not in self._seen]
-        self._seen.update(paths)
-        return [one for one in _looks(self._files, paths) if isinstance(one, Skipped)]
-
-
-def _paths(files: Any, root: str, directory: str) -> list[str]:
-    """Return the files below a directory that are not hidden, in order."""
+def _listed(files: Any, root: str, directory: str) -> dict[str, Stamp]:
+    """Return the files below a directory that are not hidden, in order, with their sizes and times."""
     if files.get_file_info(root).type != fs.FileType.Directory:
         raise PipelineError(f"{directory} is not a directory; give the directory of a flowLog")
     try:
         infos = files.get_file_info(fs.FileSelector(root, recursive=True))
     except OSError as error:
         raise PipelineError(f"{directory} cannot be listed: {error.strerror or error}") from error
-    names = sorted(info.path for info in infos if info.type == fs.FileType.File)
-    return [name for name in names if not _hidden(name[len(root) :])]
+    there = {info.path: (info.size, info.mtime_ns) for info in infos if info.type == fs.FileType.File}
+    return {path: there[path] for path in sorted(there) if not _hidden(path[len(root) :])}
 
 
 def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], set[str]]:
@@ -241,16 +209,6 @@ def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[s
 
 def _hidden(name: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.split("/") if part)
-
-
-def _looks(files: Any, paths: list[str]) -> list[LogFile | Skipped]:
-    return at_once(partial(_look, files), paths)
-
-
-def at_once(function: Callable[[Given], Found], things: Iterable[Given]) -> list[Found]:
-    """Return what a function that mostly waits for files returns for each thing."""
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(function, things))
 
 
 def _look(files: Any, path: str) -> LogFile | Skipped:

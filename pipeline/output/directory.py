@@ -2,6 +2,7 @@
 
     _routerd_results   `routerd pipeline run` made the directory
     _routerd_stream    `routerd pipeline stream` made the directory
+    _routerd_day       the same made this directory for a day
 
 A directory that holds something and has no marker belongs to somebody else: the pipeline refuses it by name and
 touches nothing in it. The marker holds a secret of this output, and the names of what may be removed prove that their
@@ -41,6 +42,8 @@ class Kind(NamedTuple):
 
 RESULTS: Final = Kind("_routerd_results", "run")
 STREAM: Final = Kind("_routerd_stream", "stream")
+DAY: Final = Kind("_routerd_day", "stream")  # a directory in that of a stream
+KINDS: Final = (RESULTS, STREAM, DAY)
 
 SAYS: Final = (
     "`routerd pipeline {}` made this directory and replaces its own results in it. Without this file it "
@@ -84,6 +87,14 @@ class Output:
         """Return whether anything has that path."""
         return bool(self.files.get_file_info(path).type != fs.FileType.NotFound)
 
+    def starts(self, name: str, sign: str) -> bool:
+        """Return whether a file can be read, and has a sign near its beginning."""
+        try:
+            with self.files.open_input_stream(self.path(name)) as stream:
+                return sign.encode() in stream.read(1 << 16)
+        except OSError:
+            return False
+
     def strangers(self, path: str, holds: str) -> list[str]:
         """Return what somebody else put into a directory of ours.
 
@@ -112,7 +123,7 @@ class Output:
         """Remove the entries of ours whose names match: directories, if ``holds`` says what they hold, or else files
         and links."""
         for name, kind in self.entries().items():
-            if name in keep or not re.fullmatch(pattern, name) or not self._gave(name):
+            if name in keep or not re.fullmatch(pattern, name) or not self.gave(name):
                 continue
             if kind == fs.FileType.Directory:
                 if holds:
@@ -125,14 +136,15 @@ class Output:
         number = uuid4().hex[:16]
         return f"{stem}-{number}{self._proof(number)}"
 
-    def _gave(self, name: str) -> bool:
+    def gave(self, name: str) -> bool:
+        """Return whether the digits of a name prove that this output gave it."""
         return name[-16:] == self._proof(name[-32:-16])
 
     def _proof(self, number: str) -> str:
         return hashlib.blake2b(number.encode(), digest_size=8, key=self._token()).hexdigest()
 
     def _token(self) -> bytes:
-        for kind in (RESULTS, STREAM):
+        for kind in KINDS:
             if self.belongs(kind) and (found := TOKEN.search(self._marker(kind))):
                 return found[1]
         return b""
@@ -187,7 +199,7 @@ def _check(output: Output, kind: Kind) -> None:
     if info.type != fs.FileType.Directory:
         raise PipelineError(f"{output.directory} is not a directory: give another --output")
     there = output.entries()
-    for other in (RESULTS, STREAM):
+    for other in KINDS:
         if other != kind and other.marker in there:
             raise PipelineError(
                 f"{output.directory} is the output of `routerd pipeline {other.command}`: give another --output"

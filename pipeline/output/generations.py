@@ -27,7 +27,7 @@ from pyarrow import fs
 from pipeline.errors import PipelineError
 from pipeline.output import rollups
 from pipeline.output.columns import TABLES, VERSION
-from pipeline.output.directory import ID, RESULTS, TABLE, Output
+from pipeline.output.directory import DAY, ID, RESULTS, TABLE, Output
 from pipeline.output.rollups import MANIFEST, ROLLUP, named
 
 SUMMARY: Final = "summary.json"
@@ -88,7 +88,7 @@ class Generation:
         if self.output.local:
             _settle(Path(self.output.path(self.rollup)))
             _settle(Path(self.root))
-            _pointed(self.output)  # refuses what somebody may have put there meanwhile
+            pointed(self.output)  # refuses what somebody may have put there meanwhile
             fresh = self.output.path(self.output.fresh(f".{CURRENT}"))
             os.symlink(self.name, fresh)
             os.replace(fresh, self.output.path(CURRENT))
@@ -128,16 +128,10 @@ class Generation:
         Raises ``PipelineError`` if a file of that name exists which we did not make.
         """
         files, target = self.output.files, self.output.path(name)
-        if self.output.has(target):
-            try:
-                with files.open_input_stream(target) as stream:
-                    ours = SIGNS[name].encode() in stream.read(1 << 16)
-            except OSError:
-                ours = False
-            if not ours:
-                raise PipelineError(
-                    f"{target} is there already, and routerd did not make it: move it away, and start again"
-                )
+        if self.output.has(target) and not self.output.starts(name, SIGNS[name]):
+            raise PipelineError(
+                f"{target} is there already, and routerd did not make it: move it away, and start again"
+            )
         # Where a rename is a copy, a file that is written appears as a whole.
         fresh = self.output.path(self.output.fresh(f".{name}")) if self.output.renames else target
         with files.open_output_stream(fresh) as stream:
@@ -153,7 +147,7 @@ class Generation:
     def remove(self) -> None:
         """Remove a failed run. If Spark is still writing, that fails, and the next run removes it."""
         with suppress(OSError, PipelineError):
-            if _pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
+            if pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
                 self.output.remove(self.root, HOLDS)
                 self.output.remove(self.output.path(self.rollup), rollups.HOLDS)
 
@@ -174,11 +168,12 @@ def begin(output: Output) -> Generation:
 
     Raises ``PipelineError`` if `current` is not ours, or the directory cannot be written to.
     """
-    pointed = _pointed(output)
-    fresh = Generation(output, output.fresh("run"), pointed)
+    former = pointed(output)
+    fresh = Generation(output, output.fresh("run"), former)
     try:
-        output.sweep(RUN, HOLDS, keep=(pointed,))
-        output.sweep(ROLLUP, rollups.HOLDS, keep=named(output, pointed))
+        output.sweep(RUN, HOLDS, keep=(former,))
+        output.sweep(ROLLUP, rollups.HOLDS, keep=named(output, former))
+        rollups.trim(output, former)
         output.sweep(HALF)
         output.files.create_dir(fresh.root, recursive=True)
     except OSError as error:
@@ -186,15 +181,26 @@ def begin(output: Output) -> Generation:
     return fresh
 
 
+@contextmanager
+def begun(output: Output) -> Iterator[Generation]:
+    """Give what `begin` makes, and remove it again if it fails."""
+    made = begin(output)
+    try:
+        yield made
+    except BaseException:
+        made.remove()
+        raise
+
+
 def current(directory: str) -> Generation:
     """Return the last run that ended well. Raises ``PipelineError`` if there is none, or its results are incomplete."""
     output = Output(directory)
-    if not output.belongs(RESULTS):
+    if not output.belongs(RESULTS) and not output.belongs(DAY):
         raise PipelineError(f"{directory} holds no results: {AGAIN}")
-    pointed = _pointed(output)
-    if not pointed:
+    name = pointed(output)
+    if not name:
         raise PipelineError(f"{directory} holds no results yet, no run has ended well: {AGAIN}")
-    found = Generation(output, pointed)
+    found = Generation(output, name)
     found.check()
     return found
 
@@ -216,7 +222,7 @@ def read(directory: str) -> Iterator[Generation]:
         raise
 
 
-def _pointed(output: Output) -> str:
+def pointed(output: Output) -> str:
     """Return the name of the last run that ended well, or "". Raises ``PipelineError`` if `current` is not ours."""
     path = output.path(CURRENT)
     if not output.local:

@@ -44,9 +44,9 @@ class Results:
 
 
 def write_rollup(rows: DataFrame, time: str, directory: str) -> None:
-    """Write the rows of each hour, by their column ``time``, as a partition of a new directory."""
+    """Write the rows of each hour, by their column ``time``, as a partition of a directory that has none of it."""
     named = rows.withColumn("date", f.date_format(time, "yyyy-MM-dd")).withColumn("hour", f.date_format(time, "HH"))
-    named.write.partitionBy("date", "hour").parquet(directory)
+    named.write.mode("append").partitionBy("date", "hour").parquet(directory)
 
 
 def types_of(table: DataFrame) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """What runs computed of each hour of the log, and keep for the next run.
 
     rollup-ID/NAME/date=YYYY-MM-DD/hour=HH/   the rollup NAME of an hour
-    run-ID/hours.json                         the manifest of a run: of each hour the sums of its records, and the files
-                                              of its rollups
+    run-ID/hours.json                         the manifest of a run: of each hour the numbers of its records, and the
+                                              files of its rollups
 
-A file of a rollup never changes. Its hour is computed again, into another rollup-ID, once its records have other sums.
+A file of a rollup never changes. Its hour is computed again, into another rollup-ID, once it has other records.
 The manifest becomes valid with its run, by the same rename. What no valid manifest names is what a killed run left, or
 what a later one replaced: the next run removes such directories.
 """
@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pipeline.output.directory import FILE, ID, Output
+from pipeline.record_sets import Records, covers, united
 
 MANIFEST: Final = "hours.json"
 ROLLUP: Final = f"rollup-{ID}"
@@ -27,9 +28,9 @@ HOLDS: Final = rf"\w+/(?:_temporary/(?:[\w=-]+/)*(?:{FILE})?|{_PARTITION}|(?:{_P
 
 @dataclass(slots=True)
 class Kept:
-    """What is kept of an hour: ``sums`` of its records, and by rollup its files, relative to the output."""
+    """What is kept of an hour: the numbers of its records, and by rollup its files, relative to the output."""
 
-    sums: str
+    records: Records
     files: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -43,19 +44,42 @@ class Rollups:
         self.known: Mapping[str, Any] = {}
         read = manifest(output, valid)
         if read.get("schema") == version:
-            self.hours = {hour: Kept(one["sums"], one["files"]) for hour, one in read["hours"].items()}
             self.known = read["log"]
+        for hour, one in read.get("hours", {}).items():
+            files = one["files"] if read["schema"] == version else {}
+            self.hours[hour] = Kept([tuple(row) for row in one.get("records", ())], files)
 
-    def keep(self, sums: Mapping[str, str]) -> None:
-        """Forget hours that the log has otherwise, by ``sums``, or not at all, and rollups whose files are gone."""
-        there = {name for one in self._directories() for name in self._below(one)}
-        self.hours = {
-            hour: Kept(sums[hour], {name: files for name, files in one.files.items() if there.issuperset(files)})
-            for hour, one in self.hours.items()
-            if sums.get(hour) == one.sums
-        }
-        for hour in sums.keys() - self.hours.keys():
-            self.hours[hour] = Kept(sums[hour])
+    def keep(self, records: Mapping[str, Records]) -> None:
+        """Forget hours that the log has otherwise, by their records, or not at all, and rollups that are gone."""
+        self.hours = {hour: one for hour, one in self.hours.items() if records.get(hour) == one.records}
+        self.forget_gone()
+        for hour in records.keys() - self.hours.keys():
+            self.hours[hour] = Kept(records[hour])
+
+    def forget_gone(self) -> None:
+        """Forget rollups of which a file is not there any more."""
+        there = {name for one in self._directories() for name in below(self._output, one)}
+        for one in self.hours.values():
+            one.files = {name: files for name, files in one.files.items() if there.issuperset(files)}
+
+    def take(self, records: Mapping[str, Records]) -> dict[str, Records]:
+        """Have hours computed again of which a log has more records than before; what it has no longer stays.
+
+        Returns what is kept of hours of which the log has other records, and not all of those it had: only the others
+        are to be computed, and added. Raises ``PipelineError`` if rollups are gone, and so are their records.
+        """
+        self.forget_gone()
+        lasting: dict[str, Records] = {}
+        for hour, now in records.items():
+            had = self.hours[hour].records if hour in self.hours else []
+            if covers(had, now):
+                continue
+            if covers(now, had):
+                self.hours[hour] = Kept(now)
+            else:
+                lasting[hour] = had
+                self.hours[hour].records = united([*had, *now])
+        return lasting
 
     def missing(self, name: str, hours: Iterable[str]) -> list[str]:
         """Return the hours of which a rollup must be computed."""
@@ -64,10 +88,10 @@ class Rollups:
     def add(self, name: str, hours: Iterable[str], directory: str) -> None:
         """Keep a rollup of these hours, which is in a directory of the output: an hour may have nothing in it."""
         found: dict[str, list[str]] = {hour: [] for hour in hours}
-        for path in self._below(directory):
-            _, rollup, date, hour, _ = path.split("/")
-            if rollup == name:
-                found[f"{date.partition('=')[2]}T{hour.partition('=')[2]}"].append(path)
+        for path in below(self._output, f"{directory}/{name}"):
+            _, _, date, hour, _ = path.split("/")
+            if (written := f"{date.partition('=')[2]}T{hour.partition('=')[2]}") in found:
+                found[written].append(path)
         for hour, files in found.items():
             self.hours[hour].files[name] = sorted(files)
 
@@ -77,19 +101,19 @@ class Rollups:
 
     def text(self, known: Mapping[str, Any]) -> str:
         """Return the manifest; ``known`` is what the next run need not read of the log."""
-        hours = {hour: {"sums": one.sums, "files": one.files} for hour, one in sorted(self.hours.items())}
+        hours = {hour: {"records": one.records, "files": one.files} for hour, one in sorted(self.hours.items())}
         return json.dumps({"schema": self._version, "hours": hours, "log": known}, separators=(",", ":")) + "\n"
 
     def _directories(self) -> set[str]:
         return _directories(files for one in self.hours.values() for files in one.files.values())
 
-    def _below(self, directory: str) -> list[str]:
-        """Return the Parquet files in a directory of rollups, relative to the output."""
-        root = self._output.path(directory)
-        infos = self._output.files.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-        start = len(self._output.root.strip("/")) + 1
-        paths = [info.path.lstrip("/")[start:] for info in infos if info.type == fs.FileType.File]
-        return [path for path in paths if path.endswith(".parquet") and "/_" not in path and "/." not in path]
+
+def below(output: Output, directory: str) -> list[str]:
+    """Return the Parquet files in a directory of rollups, relative to the output."""
+    infos = output.files.get_file_info(fs.FileSelector(output.path(directory), recursive=True, allow_not_found=True))
+    start = len(output.root.strip("/")) + 1
+    paths = [info.path.lstrip("/")[start:] for info in infos if info.type == fs.FileType.File]
+    return [path for path in paths if path.endswith(".parquet") and "/_" not in path and "/." not in path]
 
 
 def manifest(output: Output, run: str) -> dict[str, Any]:
@@ -106,6 +130,20 @@ def named(output: Output, run: str) -> set[str]:
     """Return the directories in which the rollups are that the manifest of a run names."""
     hours = manifest(output, run).get("hours", {})
     return _directories(files for one in hours.values() for files in one["files"].values())
+
+
+def trim(output: Output, run: str) -> None:
+    """Remove what directories of rollups hold of hours that were computed again into others, by the manifest of a run.
+
+    So an output has as many files after a thousand runs as after one.
+    """
+    hours = manifest(output, run).get("hours", {})
+    wanted = {path for one in hours.values() for files in one["files"].values() for path in files}
+    for directory in {path.partition("/")[0] for path in wanted}:
+        partitions = {path.rpartition("/")[0] for path in below(output, directory)}
+        for partition in sorted(partitions - {path.rpartition("/")[0] for path in wanted}):
+            if output.gave(directory):
+                output.remove(output.path(partition), FILE)
 
 
 def _directories(lists: Iterable[Iterable[str]]) -> set[str]:

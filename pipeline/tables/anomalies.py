@@ -67,12 +67,15 @@ def observed(log: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def anomalies(quarters: DataFrame, limits: Limits | None = None) -> DataFrame:
-    """Return one row for each anomaly, from `observed`: kind, first and last time, place, and evidence."""
+def anomalies(quarters: DataFrame, limits: Limits | None = None, earlier: DataFrame | None = None) -> DataFrame:
+    """Return one row for each anomaly, from `observed`: kind, first and last time, place, and evidence.
+
+    ``earlier`` are quarters of earlier days: these are not looked through, only compared with.
+    """
     limits = limits or Limits()
-    detectors = (slow_consumers, starvation, error_bursts, latency_shifts)
+    detectors = (slow_consumers, starvation, error_bursts)
     found = reduce(DataFrame.unionByName, (detect(quarters, limits) for detect in detectors))
-    return _joined(found)
+    return _joined(found.unionByName(latency_shifts(quarters, limits, earlier)))
 
 
 def slow_consumers(quarters: DataFrame, limits: Limits) -> DataFrame:
@@ -119,15 +122,18 @@ def error_bursts(quarters: DataFrame, limits: Limits) -> DataFrame:
     return found.withColumn("container", f.col("error")).select(*_common("error burst"), "value", "usual")
 
 
-def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
+def latency_shifts(quarters: DataFrame, limits: Limits, earlier: DataFrame | None = None) -> DataFrame:
     """Return where messages took many times longer in a router than in the same hour of earlier days.
 
     The wait for receivers' credit does not count: the receivers cause it.
     """
     spent = f.col("own_p50").cast("double") * f.col("own_n")  # more than 64 bits where messages waited for hours
+    if earlier is not None:
+        now = quarters.withColumn("now", f.lit(True))
+        quarters = now.unionByName(earlier.withColumn("now", f.lit(False)))
     by_router = (
         quarters.where("own_p50 is not null")
-        .groupBy("quarter", "router_id", "address", "mtype")
+        .groupBy("quarter", "router_id", "address", "mtype", *([] if earlier is None else ["now"]))
         .agg(f.sum("own_n").alias("n"), (f.sum(spent) / f.sum("own_n")).alias("value"))
     )
     day = f.floor(f.unix_seconds("quarter") / 86400)
@@ -141,6 +147,7 @@ def latency_shifts(quarters: DataFrame, limits: Limits) -> DataFrame:
         & (f.col("value") - f.col("usual") >= limits.shift_ns)
         & (f.col("value") >= limits.shift_times * f.col("usual"))
     )
+    found = found if earlier is None else found.where("now")
     return found.withColumn("container", f.lit(None).cast("string")).select(*_common("latency shift"), "value", "usual")
 
 

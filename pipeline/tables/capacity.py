@@ -55,14 +55,15 @@ def load(workers: DataFrame, costs: Costs) -> DataFrame:
     )
 
 
-def processes(minutes: DataFrame, costs: Costs) -> DataFrame:
+def processes(minutes: DataFrame, earlier: DataFrame | None = None, *, costs: Costs) -> DataFrame:
     """Return one row for each worker and core: mean and peak load, and how the peak of a day grows.
 
     The peak is the load that 99 of 100 minutes do not exceed. ``full_in_days`` is null if the peak does not grow, or
-    the log has fewer than two days.
+    there are fewer than two days. ``earlier`` is the load of earlier days, of which only the peaks count.
     """
     place = ("router_id", "worker_id")
-    peaks = minutes.groupBy(*place, f.unix_date(f.to_date("minute")).alias("day")).agg(
+    all_days = minutes if earlier is None else minutes.unionByName(earlier)
+    peaks = all_days.groupBy(*place, f.unix_date(f.to_date("minute")).alias("day")).agg(
         f.percentile_approx("load", 0.99, 10000).alias("peak")
     )
     trend = peaks.groupBy(*place).agg(

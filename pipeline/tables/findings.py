@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 from pipeline.tables.anomalies import COLUMNS, anomalies
 
 
-def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame) -> DataFrame:
-    """Return one row for each finding, from the results of `observed`, `ways` and `unheard`."""
+def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
+    """Return one row for each finding, from `observed`, also that of ``earlier`` days, `ways` and `unheard`."""
     loops = _of_ways(ways.where("loop"), "loop", f.lit("a router is twice on the path; loop protection ended it"))
     detours = _of_ways(ways.where("detour"), "detour", f.lit("longer than the usual path between these two routers"))
     pairs = ways.where("asymmetric and origin < target")
@@ -21,7 +21,7 @@ def findings(quarters: DataFrame, ways: DataFrame, unheard: DataFrame) -> DataFr
         _none("double").alias("value"), _none("double").alias("usual"),
         f.lit("messages were sent, and none went to a receiver").alias("evidence"),
     )  # fmt: skip
-    parts = (anomalies(quarters), loops, detours, asymmetric, nobody)
+    parts = (anomalies(quarters, earlier=earlier), loops, detours, asymmetric, nobody)
     return reduce(DataFrame.unionByName, (part.select(*COLUMNS) for part in parts)).orderBy(
         "first", "kind", "router_id", "address", "container"
     )

@@ -95,11 +95,6 @@ def bucket(column: str) -> Column:
     return f.floor(f.log2(f.greatest(f.col(column), f.lit(1)).cast("double")) * BUCKETS).cast("int")
 
 
-def bucket_end(bucket_column: Column) -> Column:
-    """Return the longest duration of a bucket, in ns."""
-    return f.floor(f.pow(f.lit(2.0), (bucket_column + 1) / BUCKETS)).cast("long")
-
-
 def identity(*names: str) -> Column:
     """Return a number that stands for these columns, null or not: equal for equal ones alone, but for rare chance."""
     return f.xxhash64(*(f.coalesce(f.col(name).cast("string"), f.lit("\0")) for name in names))

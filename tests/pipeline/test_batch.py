@@ -226,7 +226,7 @@ def test_advice_follows_the_load(spark: SparkSession) -> None:
     ]
     schema = "minute timestamp, router_id string, worker_id smallint, messages long, bytes long, load double"
     costs = Costs(full=1.0)
-    shares = capacity.processes(spark.createDataFrame(rows, schema), costs)
+    shares = capacity.processes(spark.createDataFrame(rows, schema), costs=costs)
     one = shares.where("worker_id = 0").collect()[0]
     assert one["growth_per_day"] == pytest.approx(0.1)
     assert one["full_in_days"] == pytest.approx(1.0)

@@ -1,24 +1,29 @@
 """The logs of two real routers with real clients: what the jobs make of them is what the clients know."""
 
 from collections import Counter
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from proton import Message
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import stream
+from pipeline.batch import chosen, recipes_of
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
+from pipeline.output import days
 from pipeline.output.directory import STREAM, claimed
-from pipeline.output.parts import Parts
-from pipeline.stream import Pace
+from pipeline.output.generations import current
+from pipeline.output.results import Results
+from pipeline.stream import Pace, Stream
 from pipeline.tables import paths, talkers
+from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
 from pipeline.tables.flows import flows, hourly
 from pipeline.tables.traffic import traffic
 from routerd.cli.client import Client, Place
+from tests.support.beds.logs import lost
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, Peer
 from tests.support.routers.network import NetworkRouter
 from tests.support.running import until
@@ -97,15 +102,15 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Told, tmp_pat
     """Of the batch job and of the stream, with the counters of the cores; nothing is lost or left out, and
     every message is followed from one router to the other."""
     found = survey(str(tmp_path / "flows"))
-    assert (found.skipped, found.tangled, found.lost(), found.dropped()) == ([], [], 0, 0)
+    assert (found.skipped, found.tangled, lost(tmp_path / "flows"), found.dropped()) == ([], [], 0, 0)
     log = read_log(spark, found).cache()
     rows = log.where("address = 'closest/orders'").collect()
     assert all(None not in (row["latency_ns"], row["settle_ns"], row["msg_id_hash"]) for row in rows)
-    with claimed(str(tmp_path / "matrix"), STREAM, str(tmp_path / "flows")) as output:
-        stream.run(spark, str(tmp_path / "flows"), output, Pace(once=True), print)
-    totals = Parts(spark, str(tmp_path / "matrix")).read()
-    assert totals is not None
-    for matrix in (traffic(log), stream.traffic(totals)):
+    with claimed(str(tmp_path / "days"), STREAM, str(tmp_path / "flows")) as output:
+        recipes = chosen(recipes_of(Costs()), ("traffic",))
+        Stream(spark, str(tmp_path / "flows"), output, recipes, Pace(), print).batch()
+        of_days = [Results(spark, current(days.of(output, day))).read("traffic") for day in days.days(output)]
+    for matrix in (traffic(log), reduce(DataFrame.unionByName, of_days)):
         left = matrix.where("address = 'closest/orders' and egress_kind = 'normal'").toArrow().to_pylist()
         given = {name: sum(row[name] for row in left) for name in told.outcomes}
         assert given == dict(told.outcomes)

@@ -18,12 +18,12 @@ from pipeline.flow_log.hours import hours_of
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
+from pipeline.output import days
 from pipeline.output.columns import TABLES, VERSION
-from pipeline.output.directory import RESULTS, STREAM, Output, claimed
+from pipeline.output.directory import DAY, RESULTS, STREAM, Output, claimed
 from pipeline.output.generations import REPORT, SIGNS, Generation, begin, current
-from pipeline.output.parts import CHECKPOINT, Parts, State, prepare
 from pipeline.output.rollups import Rollups
-from tests.support.beds.logs import file, written
+from tests.support.beds.logs import file, lost, written
 from tests.support.servers.s3 import ENVIRONMENT, Store
 
 TABLE = next(iter(TABLES))
@@ -99,7 +99,7 @@ def make(output: Output, value: int) -> Generation:
     """A run with one table, and with a rollup of one hour, whose records are others each time."""
     made = begin(output)
     kept = Rollups(output, made.former, "rollups")
-    kept.keep({HOUR: str(value)})
+    kept.keep({HOUR: [("R1", "b", 0, value, value, 1)]})
     Sums(output.directory, value).parquet(output.url(output.path(f"{made.rollup}/{PARTITION}")))
     kept.add(ROLLED, [HOUR], made.rollup)
     Sums(output.directory, value).parquet(made.table(TABLE))
@@ -110,7 +110,7 @@ def make(output: Output, value: int) -> Generation:
 def rolled(output: Output, run: str) -> list[int]:
     """What is in the rollup that the manifest of a run names, where Spark is told to read it."""
     kept = Rollups(output, run, "rollups")
-    kept.keep({hour: one.sums for hour, one in kept.hours.items()})
+    kept.keep({hour: one.records for hour, one in kept.hours.items()})
     assert not kept.missing(ROLLED, [HOUR])
     paths = [url.replace(output.url(output.root), output.root) for url in kept.files(ROLLED, [HOUR])]
     return [value for path in paths for value in value_of(output.files, path)]
@@ -126,13 +126,13 @@ def test_a_log_is_surveyed_as_on_a_disk(log: Path, where: str) -> None:
     assert [file.path.removeprefix(f"{root}/") for file in far.clean] == [
         file.path.removeprefix(f"{log}/") for file in local.clean
     ]
-    assert (far.rows, far.lost(), far.dropped()) == (local.rows, local.lost(), local.dropped())
+    assert (far.rows, lost(where), far.dropped()) == (local.rows, lost(log), local.dropped())
     assert [one.path.rpartition("/")[2] for one in far.skipped] == ["foreign.parquet"]
     with held(where) as (found, kept):
         assert found.clean == far.clean
         ours, _ = hours_of(found, kept.places, {})
     theirs, _ = hours_of(local, {}, {})
-    assert {hour: one.sums for hour, one in ours.items()} == {hour: one.sums for hour, one in theirs.items()}
+    assert {hour: one.numbers for hour, one in ours.items()} == {hour: one.numbers for hour, one in theirs.items()}
 
 
 def points(changes: int) -> tuple[int, ...]:
@@ -182,38 +182,39 @@ def test_what_somebody_put_into_a_run_stays_in_a_store(where: str, store: Store)
         assert third.summary() == {"schema": VERSION, "value": 3, "tables": third.summary()["tables"]}
 
 
-def test_a_batch_counts_once_though_the_stream_is_killed(store: Store, where: str) -> None:
-    """In a batch, in the same once more, and in the sum of all."""
-    url = where.partition("?")
-    changes = 0  # of batch and sum without a death
-    for at in range(1 + len(points(0))):
-        directory = f"{url[0]}/{at}?{url[2]}"
-        with claimed(directory, STREAM, store.url("other/log")) as output:
-            with output.files.open_output_stream(output.path(f"{CHECKPOINT}/metadata")) as sink:
-                sink.write(b"{}")
-            parts = Parts(None, directory)  # type: ignore[arg-type]  # Spark is not asked
-            parts.write(Sums(directory, 1), State(0, 1))  # type: ignore[arg-type]  # the same
+def test_days_of_a_stream_are_read_and_removed(store: Store, where: str) -> None:
+    """The last one is read; one that goes is gone as a whole, or goes on going after a kill."""
+    log = store.url("other/log")
+    with claimed(where, STREAM, log) as output:
+        changes = 0  # of a removal without a death
+        for left in (None, 0, 1, 2):
+            for number, day in enumerate(("2026-01-05", "2026-01-06")):
+                with claimed(days.of(output, day), DAY, log) as place:
+                    make(place, number)
+            assert current(days.results_in(where)).summary()["value"] == 1
             before = store.changes
-            if changes:
-                store.left = points(changes)[at - 1]
-                with pytest.raises(OSError, match="ACCESS_DENIED"):
-                    batches(parts, directory)
-                store.left = None
-                prepare(output)
-            batches(parts, directory)
+            store.left = left
+            with suppress(OSError):
+                days.remove(output, "2026-01-06")
+            store.left = None
             changes = changes or store.changes - before
-            left = prepare(output) or output.entries()
-            assert sorted(name[:4] for name in left if name[0] != "_") == ["sum-"]
-            assert values(directory, output.root) == [3]
-            assert (parts.latest().batch, parts.latest().records) == (1, 3)
+            assert current(days.results_in(where)).summary()["value"] == (1 if left == 0 else 0)
+            if "2026-01-06" in days.days(output):
+                assert days.remove(output, "2026-01-06")
+            assert days.days(output) == ["2026-01-05"]
+            assert not [info for info in paths(where) if "2026-01-06" in info]
+        assert changes > 2
+        with (
+            pytest.raises(PipelineError, match="is the output of `routerd pipeline stream`"),
+            claimed(days.of(output, "2026-01-05"), RESULTS, log),
+        ):
+            pass
 
 
-def batches(parts: Parts, directory: str) -> None:
-    """Batch 1, unless a sum contains it, and the sum of it and batch 0."""
-    if parts.state_before(1) is not None:
-        parts.write(Sums(directory, 2), State(1, 3))  # type: ignore[arg-type]  # Spark is not asked
-    if parts.number > 1:
-        parts.fold(Sums(directory, 3))  # type: ignore[arg-type]  # the same
+def paths(directory: str) -> list[str]:
+    """All that is below a directory."""
+    files, root = file_system(directory)
+    return [info.path for info in files.get_file_info(fs.FileSelector(root, recursive=True))]
 
 
 def test_outputs_in_stores_are_refused_as_on_disks(store: Store, where: str) -> None:

@@ -1,189 +1,241 @@
-"""The stream: each record once, whatever is killed, repeated or late; the same totals as the batch job."""
+"""The stream on Spark: days are as runs over them, whatever came when, and files are read once; how it is stopped."""
 
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
-from pipeline import stream
-from pipeline.errors import PipelineError
+from pipeline import batch, quality
+from pipeline.batch import chosen, recipes_of
+from pipeline.flow_log.hours import Period
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
-from pipeline.output.directory import STREAM, claimed
-from pipeline.output.parts import Parts
-from pipeline.output.spans import Range, add, meet, taken
-from pipeline.stream import SUMS, Pace
-from pipeline.tables.measures import BUCKETS
-from pipeline.tables.traffic import KEY, traffic
+from pipeline.generate.scenario import Scenario
+from pipeline.generate.write import generate
+from pipeline.hourly import ROLLUPS, Rollup
+from pipeline.output import days
+from pipeline.output.columns import TABLES
+from pipeline.output.directory import RESULTS, STREAM, claimed
+from pipeline.output.generations import current, read
+from pipeline.output.results import Results
+from pipeline.stopping import until_stopped
+from pipeline.stream import Pace, Stream
+from pipeline.tables import capacity
+from pipeline.tables.adding import ADDED
+from pipeline.tables.anomalies import Limits, latency_shifts
+from pipeline.tables.capacity import Costs
+from tests.pipeline.test_hours import MERGED, rows
+from tests.support.beds.logs import Written, cut, file, written
 from tests.support.small_spark import SMALL
 
-RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda one: (one[0], sum(one))))
-
-
-def numbers(ranges: list[Range]) -> set[int]:
-    return {number for low, high in ranges for number in range(low, high + 1)}
-
-
-@settings(deadline=None)  # other tests may have the CPU
-@given(RANGES, st.integers(0, 30), st.integers(0, 10))
-def test_ranges_are_sets_of_numbers(given_: list[Range], first: int, more: int) -> None:
-    """Joined, in order, apart from each other; and what is in them is found."""
-    ledger: list[Range] = []
-    for one in given_:
-        ledger = add(ledger, one)
-    assert numbers(ledger) == numbers(given_)
-    assert all(one[1] + 1 < other[0] for one, other in pairwise(ledger))
-    fresh = first, first + more
-    assert numbers(taken(ledger, fresh)) == numbers(ledger) & numbers([fresh])
-    assert meet(given_) == (len(numbers(given_)) < sum(high - low + 1 for low, high in given_))
+DAY, NEXT = "2026-01-05", "2026-01-06"
+YEAR_NS = 365 * 86400 * 10**9
 
 
 @pytest.fixture(scope="module")
-def some(flows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first hours of the log, with text and half a file among them."""
-    directory = tmp_path_factory.mktemp("some")
-    for file in sorted((flows / "raw" / "date=2026-01-05").rglob("*.parquet"))[:24]:
-        target = directory / file.relative_to(flows)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, target)
-    cut = file.read_bytes()[:2000]
-    (target.parent / "cut.parquet").write_bytes(cut)
-    return directory
-
-
-def follow(spark: SparkSession, source: Path, output: Path, pace: Pace, tell: stream.Tell) -> None:
-    with claimed(str(output), STREAM, str(source)) as place:
-        stream.run(spark, str(source), place, pace, tell)
-
-
-def totals(frame: DataFrame) -> dict[str, Any]:
-    names = [name for name in SUMS if name != "latency_sum"]
-    return frame.agg(*(f.sum(name).alias(name) for name in names)).collect()[0].asDict()
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    """The records of three routers, of two hours."""
+    directory = tmp_path_factory.mktemp("stream") / "log"
+    generate(Scenario(records=9000, days=2, routers=3, workers=1, clients=3, special=0.1), directory)
+    for path in (directory / "raw").rglob("*.parquet"):
+        if path.parts[-3][5:] != DAY or path.parts[-2][5:] not in ("21", "22"):
+            path.unlink()
+    return written(directory)
 
 
 @pytest.fixture(scope="module")
-def wanted(spark: SparkSession, some: Path) -> DataFrame:
-    """The batch job's matrix of the same records."""
-    return traffic(read_log(spark, survey(str(some)))).cache()
+def whole(writers: list[Written], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of them, with a file for each router."""
+    log = tmp_path_factory.mktemp("whole") / "log"
+    for one in writers:
+        file(one, one.records, log / "raw" / f"{one.router}.parquet")
+    return log
 
 
-def test_the_stream_makes_the_batch_jobs_matrix(
-    spark: SparkSession, some: Path, wanted: DataFrame, tmp_path: Path
+def follow(spark: SparkSession, log: Path, out: Path, tables: tuple[str, ...]) -> list[str]:
+    """One batch of a stream that starts anew."""
+    told: list[str] = []
+    with claimed(str(out), STREAM, str(log)) as output:
+        Stream(spark, str(log), output, chosen(recipes_of(Costs()), tables), Pace(), told.append).batch()
+    return told
+
+
+@settings(
+    max_examples=1,  # it takes most of a minute; what hours hold has tests with many examples, without Spark
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.integers(0, 5000), min_size=2, max_size=5), st.randoms(use_true_random=False))
+def test_any_split_of_a_log_into_batches_gives_the_tables_of_runs(
+    spark: SparkSession,
+    whole: Path,
+    writers: list[Written],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    places: list[int],
+    random: Any,
 ) -> None:
-    """Key by key; percentiles within a bucket. A bad file is named; files that come later are added."""
-    told: list[str] = []
-    late = sorted(some.rglob("R*.parquet"))[7]
-    aside = tmp_path / "late"
-    shutil.move(late, aside)
-    output = tmp_path / "out"
-    follow(spark, some, output, Pace(once=True, files=10), told.append)
-    shutil.copy(
-        some / "raw" / "date=2026-01-05" / "hour=02" / "R1-0-00010000-000002.parquet", some / "raw" / "copy.parquet"
+    """Files cut anywhere, which come in any order, the late ones a year older than others, and are read once."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    (log / "raw").mkdir(parents=True)
+    files = [(one, records) for one in writers for records in cut(one, places)]
+    random.shuffle(files)
+    make = batch.make
+
+    def once(hours: Any, recipes: Any, tell: Callable[[str], None], *more: Any) -> Results:
+        """Files lose their content when the first rollup is made, and have it again for the next day."""
+        saved = {path: (path.read_bytes(), path.stat()) for path in log.rglob("*.parquet")}
+        made = make(hours, recipes, lambda _: [path.write_bytes(b"") for path in saved] and None, *more)
+        for path, (content, status) in saved.items():
+            path.write_bytes(content)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return made
+
+    monkeypatch.setattr("pipeline.stream.batch.make", once)
+    late = files[: 1 + len(files) // 4]
+    for part in (files[len(late) :], late):
+        for one, records in part:
+            path = log / "raw" / f"{one.router}-all-{one.boot}-{records['seq'][0].as_py():06d}.parquet"
+            file(one, records, path)
+            if part is late:
+                os.utime(path, ns=(0, path.stat().st_mtime_ns - YEAR_NS))
+        assert len(follow(spark, log, out, MERGED)) == 1
+    monkeypatch.setattr("pipeline.stream.batch.make", make)
+    with claimed(str(tmp_path / "run"), RESULTS, str(whole)) as place:
+        choice = batch.Choice(Period.of(DAY, NEXT), MERGED)
+        wanted = batch.run(spark, survey(str(whole)), place, Costs(), lambda _: None, None, choice)
+    made = Results(spark, current(days.results_in(str(out))))
+    for name in MERGED:
+        assert rows(made, name) == rows(wanted, name), name
+    same = ("records", "messages", "bytes", "lost", "dropped", "first_minute", "last_minute", "hours")
+    said = made.generation.summary()
+    assert {name: said[name] for name in same} == {name: wanted.generation.summary()[name] for name in same}
+    assert said["records"] == sum(len(one.records) for one in writers)
+    assert not follow(spark, log, out, MERGED)
+    with read(days.results_in(str(out))) as found:
+        assert found.root.startswith(str(out / f"date={DAY}"))
+        limits = quality.Limits(max_age_h=1)
+        assert [one for one in quality.checks(found, limits, datetime(2026, 1, 5, 23, tzinfo=UTC)) if one.faults] == []
+
+
+def test_an_hour_of_which_the_log_lost_files_keeps_them(
+    spark: SparkSession, writers: list[Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late file is added to what is kept of it, without the records that were there before."""
+    minutes: dict[str, Rollup] = {"minutes": ROLLUPS["minutes"]}
+    monkeypatch.setattr("pipeline.hourly.ROLLUPS", minutes)
+    log, out = tmp_path / "log", tmp_path / "out"
+    one = writers[0]
+    half = len(one.records) // 2
+    file(one, one.records[:half], log / "raw" / "first.parquet")
+    follow(spark, log, out, ("load",))
+    (log / "raw" / "first.parquet").unlink()
+    file(one, one.records[half - 3 :], log / "raw" / "second.parquet")
+    follow(spark, log, out, ("load",))
+    totals = [current(str(path)).summary() for path in out.glob("date=*")]
+    assert sum(said["records"] for said in totals) == len(one.records)
+    assert sum(said["bytes"] for said in totals) == sum(
+        size * weight for size, weight in zip(*(one.records[name].to_pylist() for name in SIZES), strict=True)
     )
-    shutil.move(aside, late)
-    follow(spark, some, output, Pace(once=True, files=10), told.append)
-    (some / "raw" / "copy.parquet").unlink()
-    assert sum("cut.parquet: left out: it is cut short" in line for line in told) >= 1
-    parts = Parts(spark, str(output))
-    sums = parts.read()
-    assert sums is not None
-    given = {tuple(row[:6]): row for row in stream.traffic(sums).collect()}
-    expected = {tuple(row[k] for k in KEY): row for row in wanted.collect()}
-    assert given.keys() == expected.keys()
-    for key, row in expected.items():
-        for name in SUMS:
-            if name != "latency_sum":
-                assert given[key][name] == row[name]
-        for name in ("latency_p50", "latency_p99"):
-            exact, rough = row[name], given[key][name]
-            assert (exact is None) == (rough is None)
-            assert exact is None or exact <= rough * 1.000001 <= exact * 2 ** (1 / BUCKETS) + 1
-    state = parts.latest()
-    assert state.repeated > 0
-    closed = state.closed_until(60)
-    assert closed is not None
-    assert datetime.fromtimestamp(closed / 1e6, UTC).date().isoformat() == "2026-01-05"
-    before = totals(sums)
-    parts.fold(stream.added(sums))
-    assert parts.number == 1
-    folded = parts.read()
-    assert folded is not None
-    assert totals(folded) == before
 
 
-def test_a_file_that_is_deleted_before_it_is_read_is_missing(spark: SparkSession, flows: Path, tmp_path: Path) -> None:
-    """The stream goes on with the next one, and says how many records it did not see."""
-    raw = tmp_path / "log" / "raw"
-    raw.mkdir(parents=True)
-    files = []
-    for at, file in enumerate(sorted((flows / "raw").rglob("R1-0-*.parquet"))[:3]):
-        files.append(Path(shutil.copy(file, raw)))
-        os.utime(files[-1], (at, at))
-    rows = [pq.read_metadata(file).num_rows for file in files]
-    told: list[str] = []
-
-    def tell(text: str) -> None:
-        told.append(text)
-        files[1].unlink(missing_ok=True)
-
-    follow(spark, tmp_path / "log", tmp_path / "out", Pace(once=True, files=1), tell)
-    assert f": {rows[0]} records so far; " in told[0]
-    assert f": {rows[0] + rows[2]} records so far, {rows[1]} missing; " in told[-1]
+SIZES = ("size_bytes", "sample_weight")
 
 
-def start(some: Path, output: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pipeline", "stream", "--input", str(some), "--output", str(output), "--once"]
-    command += ["--files", "6", "--master", "local[2]", "--memory", "600m"]
+def test_rollups_add_up(spark: SparkSession, whole: Path) -> None:
+    """Those of some routers and of the others are those of all, but for messages that went from one to another."""
+    log = read_log(spark, survey(str(whole))).cache()
+    some = log.router_id == "R1"
+    assert ADDED.keys() == ROLLUPS.keys()
+    for name in ("minutes", "flows", "traffic", "latencies", "quarters", "endpoints"):
+        make = ROLLUPS[name].make
+        added = ADDED[name](make(log.where(some)).unionByName(make(log.where(~some))))
+        assert sorted(map(repr, added.collect())) == sorted(map(repr, make(log).collect())), name
+    for name in ("passages", "trips"):
+        rollup = ROLLUPS[name].make(log)
+        twice = ADDED[name](rollup.unionByName(rollup))
+        assert (twice.schema, twice.count()) == (rollup.schema, rollup.count())
+    log.unpersist()
+
+
+def test_a_day_is_compared_with_the_days_before(spark: SparkSession) -> None:
+    """Latency that is longer than on earlier days, and a peak that grows: as if all days were in one run."""
+    columns = "quarter timestamp, router_id string, address string, mtype int, container string"
+    places = [(datetime(2026, 1, day, hour), "R1", "a", -1, "x") for day in (3, 4, 5) for hour in (1, 2)]
+    quarters = spark.createDataFrame(
+        [(*place, 9_000_000 if place[0] == datetime(2026, 1, 5, 2) else 1_000_000, 50) for place in places],
+        f"{columns}, own_p50 long, own_n long",
+    )
+    day, before = quarters.where("quarter >= '2026-01-05'"), quarters.where("quarter < '2026-01-05'")
+    [found] = latency_shifts(day, Limits(), before).collect()
+    assert [found] == latency_shifts(quarters, Limits()).collect()
+    assert latency_shifts(day, Limits()).collect() == []
+    schema = "minute timestamp, router_id string, worker_id smallint, messages long, bytes long, load double"
+    load = spark.createDataFrame([(datetime(2026, 1, day), "R1", 0, 1, 1, day / 10) for day in (3, 4)], schema)
+    day, before = load.where("minute >= '2026-01-04'"), load.where("minute < '2026-01-04'")
+    [shares] = capacity.processes(day, before, costs=Costs()).collect()
+    assert (shares["growth_per_day"], shares["messages"]) == (pytest.approx(0.1), 1)
+
+
+def start(log: Path, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pipeline", "stream", "--input", str(log), "--output", str(out)]
+    command += ["--master", "local[2]", "--memory", "600m"]
     for name, value in SMALL.items():
         command += ["--conf", f"{name}={value}"]
-    return subprocess.Popen(
-        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def test_killed_and_started_again_it_counts_each_record_once(
-    spark: SparkSession, some: Path, wanted: DataFrame, tmp_path: Path
-) -> None:
-    """SIGKILL in the middle of a batch; then the totals are those of the batch job."""
-    output = tmp_path / "out"
-    running = start(some, output)
-    deadline = time.monotonic() + 900
-    while not list(output.glob("part-*1")):
-        assert time.monotonic() < deadline
-        assert running.poll() is None, running.stdout and running.stdout.read()
-        time.sleep(0.05)
-    while not list(output.glob(".part-*")) and running.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-    with suppress(ProcessLookupError):  # it was faster
-        os.killpg(running.pid, signal.SIGKILL)
-    running.communicate()
-    done, _ = start(some, output).communicate(timeout=900)
-    assert "so far" in done
-    assert not list(output.glob(".part-*"))
-    sums = Parts(spark, str(output)).read()
-    assert sums is not None
-    assert totals(sums) == totals(wanted)
+def test_a_signal_ends_it_well(whole: Path, tmp_path: Path) -> None:
+    """All tables are there; SIGTERM to all of its processes, as systemd sends it, is status 0, and nothing is left."""
+    running = start(whole, tmp_path / "out")
+    try:
+        assert running.stdout is not None
+        line = running.stdout.readline()
+        assert re.match(r"batch 1: [\d,]+ records, 0 late; 2026-01-05 \(2 of 2 hours\); ", line), line
+        second = start(whole, tmp_path / "out")
+        _, said = second.communicate(timeout=120)
+        assert second.returncode == 1
+        assert "another `routerd pipeline stream` is writing to" in said
+        os.killpg(running.pid, signal.SIGTERM)
+        out, said = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert (running.returncode, out) == (0, f"{tmp_path / 'out'}: stopped; the next start continues here\n"), said
+    found = current(str(tmp_path / "out" / f"date={DAY}"))
+    assert found.summary()["tables"].keys() == set(TABLES)
+    assert len(list(Path(found.root).parent.iterdir())) == 4
 
 
-def test_an_output_without_its_checkpoint_is_refused(spark: SparkSession, some: Path, tmp_path: Path) -> None:
-    """It would be counted again; a directory that is no log is refused, too."""
-    (tmp_path / "_routerd_stream").touch()
-    (tmp_path / "part-000000000003").mkdir()
-    with pytest.raises(PipelineError, match="give another --output"):
-        follow(spark, some, tmp_path, Pace(once=True), print)
-    with pytest.raises(PipelineError, match="missing is not a directory"):
-        follow(spark, some / "missing", tmp_path / "new", Pace(once=True), print)
+def test_a_signal_that_stops_it_is_no_error_and_others_are() -> None:
+    """Whatever comes of it; the second one does nothing; handlers are then as before."""
+    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    cancelled = []
+    for one in (signal.SIGTERM, signal.SIGINT):
+        with until_stopped() as stop:
+            stop.cancel = lambda: cancelled.append(1)
+            stop.listen()
+            try:
+                os.kill(os.getpid(), one)
+            finally:
+                os.kill(os.getpid(), one)
+                fail("Java died, because it got the signal, too")
+        assert stop.told
+    assert cancelled == [1, 1]
+    with pytest.raises(ValueError, match="not stopped"), until_stopped():
+        fail("not stopped")
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def fail(why: str) -> None:
+    raise ValueError(why)

@@ -1,6 +1,9 @@
-"""The stream killed before any of its steps: what it wrote, and what it does again, is each record once."""
+"""The stream without Spark: killed before any of its steps, late files, retention, routers that have gone."""
 
-import json
+import os
+import shutil
+from collections import Counter
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,176 +12,308 @@ from pyarrow import fs
 
 from pipeline import stream
 from pipeline.errors import PipelineError
-from pipeline.output.directory import Output
-from pipeline.output.parts import Parts, State, prepare
-from pipeline.stream import Pace, _Batches
+from pipeline.files import file_system
+from pipeline.flow_log import survey as surveying
+from pipeline.output import days, generations
+from pipeline.output.directory import STREAM, claimed
+from pipeline.output.generations import current, read
+from pipeline.stream import Pace
+from pipeline.watermark import Watermarks
+from tests.support.beds.streams import (
+    ROLLUP,
+    START,
+    TABLE,
+    batch,
+    computed,
+    make,
+    minutes,
+    put,
+    results,
+    streaming,
+    text_of,
+)
 
-NUMBERS = "part-00000-00000000-0000-0000-0000-000000000000-c000.zstd.parquet"
-BATCHES = ([1, 2, 3], [3, 4], [5, 6], [2, 6, 7], [8])  # some records come twice
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stream.batch.make", make)
+    monkeypatch.setattr("pipeline.stream.places_for", lambda *_: {})
+    monkeypatch.setattr("pipeline.hourly.ROLLUPS", {ROLLUP: None})
+
+
+def test_closed_hours_are_computed_once_and_the_open_one_again(tmp_path: Path) -> None:
+    """A file of two days is in both; nothing new is no batch; copies and compacted files are nothing new."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    put(log, "R1", 0, minutes(START, 1, 61))
+    assert batch(log, out)[0].startswith("batch 1: 2 records, 0 late; 2026-01-05 (2 of 2 hours); ")
+    second = put(log, "R1", 2, minutes(START, 119, 121))
+    with streaming(log, out) as one:
+        assert one.batch()
+        assert computed(out, "2026-01-05") == ["2026-01-05T23"]
+        assert computed(out, "2026-01-06") == ["2026-01-06T00"]
+        before = sorted(out.rglob("*"))
+        assert not one.batch()
+        shutil.copy(second, log / "raw" / "copy.parquet")
+        assert not one.batch()
+        second.unlink()
+        assert not one.batch()
+        assert sorted(out.rglob("*")) == before
+    assert not [line for line in batch(log, out) if line.startswith("batch")]
+    assert results(out) == {"2026-01-05": ["R1 0", "R1 1", "R1 2"], "2026-01-06": ["R1 3"]}
+
+
+@pytest.mark.parametrize("age", [0, 8, 400])
+def test_a_late_file_of_any_age_counts(tmp_path: Path, age: int) -> None:
+    """By the time of its records and by its own; also of an hour of which the log has lost the rest."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    early = put(log, "R1", 10, minutes(START, 1, 2))
+    put(log, "R1", 12, minutes(START + timedelta(days=9), 3))
+    batch(log, out)
+    late = put(log, "R1", 7, minutes(START, 0, 0), age)
+    told = batch(log, out)
+    assert told[0].startswith("batch 1: 2 records, 0 late; 2026-01-05 (1 of 1 hours); ")  # a new process knows no marks
+    for path in (early, late):
+        path.unlink()
+    put(log, "R2", 0, minutes(START, 4), age)
+    with streaming(log, out) as one:
+        assert one.batch()
+        put(log, "R1", 8, minutes(START, 0, 1, 1), age)  # 8 and 10 were there
+        assert one.batch()
+        assert not one.batch()
+    assert results(out)["2026-01-05"] == ["R1 10", "R1 11", "R1 7", "R1 8", "R1 9", "R2 0"]
+    assert current(str(out / "date=2026-01-05")).summary()["lost"] == 0
+
+
+def test_late_records_are_told(tmp_path: Path) -> None:
+    """Those of hours that were complete."""
+    log, out, told = tmp_path / "log", tmp_path / "out", list[str]()
+    with streaming(log, out, told) as one:
+        put(log, "R1", 1, minutes(START, 1, 70))
+        one.batch()
+        put(log, "R1", 0, minutes(START, 0))
+        put(log, "R1", 3, minutes(START, 71))
+        one.batch()
+    assert told[0].endswith("complete until 2026-01-05T23:09:00Z")
+    assert told[1].startswith("batch 2: 2 records, 1 late; 2026-01-05 (2 of 2 hours); ")
+
+
+def test_a_router_that_has_gone_holds_nothing_up(tmp_path: Path) -> None:
+    """By when its files came, whatever its clock says; one that comes back counts again."""
+    log, out, told = tmp_path / "log", tmp_path / "out", list[str]()
+    with streaming(log, out, told, delay_s=0) as one:
+        put(log, "R1", 0, minutes(START, 1), age_days=1)
+        put(log, "R2", 0, minutes(START, 30), age_days=1)
+        one.batch()
+        put(log, "R2", 1, minutes(START, 40))
+        one.batch()
+        put(log, "R1", 1, minutes(START, 35))
+        one.batch()
+    assert told[0].endswith("complete until 2026-01-05T22:01:00Z")
+    assert told[1].endswith("complete until 2026-01-05T22:40:00Z; gone: R1 at 2026-01-05T22:01:00Z")
+    assert told[2].endswith("complete until 2026-01-05T22:35:00Z")
+    said = current(str(out / "date=2026-01-05")).summary()
+    assert said["complete_until"] == "2026-01-05T22:35:00Z"
+    assert said["routers"]["R1"] == {"newest": "2026-01-05T22:35:00Z", "gone": False}
+    assert Watermarks(0, 0).complete_until() is None
+
+
+def test_only_what_the_stream_made_goes_with_age(tmp_path: Path) -> None:
+    """The oldest days; what others put there stays, and a record from the future removes nothing of today."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    for day in range(5):
+        put(log, "R1", day, minutes(START + timedelta(days=day), 0))
+    batch(log, out)
+    (out / "date=2026-01-06" / "notes.txt").write_text("precious")
+    (out / "date=2020-01-01").mkdir()
+    (out / "date=2020-01-01" / "x").write_text("precious")
+    read_while = current(str(out / "date=2026-01-05"))
+    read_while.write_text("report.html", generations.SIGNS["report.html"])
+    current(str(out / "date=2026-01-06")).write_text("plan.rt", generations.SIGNS["plan.rt"])
+    told = batch(log, out, keep=2)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "_routerd_stream", "date=2020-01-01", "date=2026-01-06", "date=2026-01-08", "date=2026-01-09",
+    ]  # fmt: skip
+    assert sorted(path.name for path in (out / "date=2026-01-06").iterdir()) == ["_routerd_day", "notes.txt"]
+    assert [line for line in told if "date=2026-01-06: what routerd did not make stays" in line]
+    assert "records of days before 2026-01-08 are left out: --keep is 2" in batch(log, out, keep=2)
+    with read(days.results_in(str(out))) as found:
+        assert found.root.startswith(str(out / "date=2026-01-09"))
+    today = date(2026, 1, 9)
+    assert days.first_kept("2026-01-09", today, 2) == days.first_kept("2099-01-01", today, 2) == "2026-01-08"
+
+
+def test_an_output_has_as_many_files_after_many_batches(tmp_path: Path) -> None:
+    """As after few: what was computed again takes the place of what was there."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    counts = []
+    put(log, "R2", 0, minutes(START, 0))
+    with streaming(log, out) as one:
+        for number in range(40):
+            put(log, "R1", number, minutes(START, 60 + number))
+            assert one.batch()
+            counts.append(Counter(path.suffix for path in out.rglob("*") if path.is_file())[".parquet"])
+    # The rollup of the closed hour; that of the open one and the table, of this batch and of the one before.
+    assert counts == [3, *[5] * 39]
+    assert len(results(out)["2026-01-05"]) == 41
+
+
+def test_what_the_first_batch_of_a_day_left_goes(tmp_path: Path) -> None:
+    """Also if the log has nothing of the day any more."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    path = put(log, "R1", 0, minutes(START, 0))
+    batch(log, out)
+    (out / "date=2026-01-05" / "current").unlink()
+    path.unlink()
+    put(log, "R1", 1, minutes(START + timedelta(days=1), 0))
+    batch(log, out)
+    assert sorted(one.name for one in out.iterdir()) == ["_routerd_stream", "date=2026-01-06"]
+
+
+def test_one_stream_at_a_time(tmp_path: Path) -> None:
+    """A second one is refused, as are a run, and a stream into a day; a log that is gone ends it."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    put(log, "R1", 0, minutes(START, 0))
+    with streaming(log, out) as one:
+        one.batch()
+        with pytest.raises(PipelineError, match=r"another `routerd pipeline stream` is writing to .*out: wait"):
+            batch(log, out)
+        with pytest.raises(PipelineError, match="is the output of `routerd pipeline stream`: give another --output"):
+            batch(log, out / "date=2026-01-05")
+        shutil.rmtree(log)
+        with pytest.raises(PipelineError, match="log is not a directory; give the directory of a flowLog"):
+            one.batch()
+
+
+def test_rollups_that_are_gone_are_made_from_the_log_or_missed_by_name(tmp_path: Path) -> None:
+    """If the log still has all of their records; otherwise nothing is published."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    first = put(log, "R1", 0, minutes(START, 0))
+    batch(log, out)
+    shutil.rmtree(next(out.glob("date=*/rollup-*")))
+    put(log, "R1", 1, minutes(START, 1))
+    batch(log, out)
+    assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
+    shutil.rmtree(next(path.parent for path in out.glob("date=*/rollup-*/*")))
+    for path in out.glob("date=*/rollup-*"):
+        shutil.rmtree(path)
+    first.unlink()
+    put(log, "R1", 2, minutes(START, 2))
+    with pytest.raises(PipelineError, match="rollups of the hour 2026-01-05T22 are gone, or of another version"):
+        batch(log, out)
+    assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
+
+
+def test_files_that_are_deleted_while_they_are_read_end_no_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next batch takes what is there; if it happens each time, the stream says so and ends."""
+    log, out, told = tmp_path / "log", tmp_path / "out", list[str]()
+    put(log, "R1", 0, minutes(START, 0))
+    files = [put(log, "R1", number, minutes(START, number)) for number in range(1, 4)]
+    whole = surveying.survey
+
+    def survey(*args: Any) -> Any:
+        found = whole(*args)
+        if files:
+            files.pop().unlink()
+        return found
+
+    monkeypatch.setattr(stream, "survey", survey)
+    none: Any = None
+    costs: Any = None
+    monkeypatch.setattr("pipeline.stream.batch.recipes_of", lambda _: {})
+    with claimed(str(out), STREAM, str(log)) as output:
+        del files[2:]
+        stream.run(none, str(log), output, costs, Pace(once=True), told.append)
+        assert len([line for line in told if "; the next batch reads what is there" in line]) == 2
+        assert results(out) == {"2026-01-05": ["R1 0", "R1 3"]}
+        files += [put(log, "R1", number, minutes(START, number)) for number in range(4, 7)]
+        with pytest.raises(PipelineError, match=r"R1-0-\d+.parquet was deleted before it was read"):
+            stream.run(none, str(log), output, costs, Pace(once=True), told.append)
 
 
 class Killed(BaseException):
     """Nothing catches it, as nothing catches SIGKILL."""
 
 
-class Records(list[int]):
-    """What the stream does with a data frame: numbers instead of rows, a file of them instead of Parquet."""
-
-    def where(self, _: str) -> "Records":
-        return self
-
-    def coalesce(self, _: int) -> "Records":
-        return self
-
-    @property
-    def write(self) -> "Records":
-        return self
-
-    def parquet(self, path: str) -> None:
-        local(path).mkdir(parents=True)
-        (local(path) / NUMBERS).write_text(json.dumps(self))
-
-
-def local(path: str) -> Path:
-    """The path that Spark is told with its scheme."""
-    return Path(path.removeprefix("file://"))
-
-
-class Spark:
-    """What `Parts` reads with."""
-
-    @property
-    def read(self) -> "Spark":
-        return self
-
-    def parquet(self, *paths: str) -> Records:
-        return Records(number for path in paths for number in json.loads((local(path) / NUMBERS).read_text()))
-
-
-class Mortal(fs.LocalFileSystem):  # type: ignore[misc]  # it has no types
+class Mortal:
     """A file system whose process is killed instead of changing anything for the n-th time."""
 
-    left = 0
+    left = 1 << 30
 
-    def step(self) -> None:
-        Mortal.left -= 1
-        if Mortal.left < 0:
-            raise Killed
+    @staticmethod
+    def step(function: Any) -> Any:
+        """A function that changes something; the dead change nothing."""
 
-    def open_output_stream(self, *args: Any, **more: Any) -> Any:
-        self.step()
-        return super().open_output_stream(*args, **more)
+        def mortal(*args: Any, **more: Any) -> Any:
+            Mortal.left -= 1
+            if Mortal.left < 0:
+                raise Killed
+            return function(*args, **more)
 
-    def delete_dir(self, *args: Any) -> None:
-        self.step()
-        super().delete_dir(*args)
-
-    def delete_file(self, *args: Any) -> None:
-        self.step()
-        super().delete_file(*args)
-
-    def move(self, *args: Any) -> None:
-        self.step()
-        super().move(*args)
+        return mortal
 
 
-class Quiet:
-    """Nothing is wrong with any file."""
-
-    def fresh(self) -> list[Any]:
-        return []
-
-
-def fresh_of(records: Records, before: State) -> tuple[Records, State]:
-    """Stands for `once_only`: what was not taken before."""
-    taken = {number for number, _ in before.taken.get("w", [])}
-    new = Records(sorted(set(records) - taken))
-    ranges = [(number, number) for number in sorted(taken | set(new))]
-    return new, State(-1, before.records + len(new), 0, {"w": ranges}, {})
+CHANGES = ("create_dir", "delete_dir", "delete_file", "move", "open_output_stream")
+LOCAL = type("Local", (fs.LocalFileSystem,), {
+    name: Mortal.step(getattr(fs.LocalFileSystem, name)) for name in CHANGES
+})  # fmt: skip
+REMOTE = type("Remote", (fs.SubTreeFileSystem,), {
+    name: Mortal.step(getattr(fs.SubTreeFileSystem, name)) for name in CHANGES
+})  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers instead of records; three parts become one sum."""
-    monkeypatch.setattr(stream, "FOLD_AT", 2)
-    monkeypatch.setattr(stream, "once_only", fresh_of)
-    monkeypatch.setattr(stream, "sums", lambda records: records)
-    monkeypatch.setattr(stream, "added", lambda records: records)
-    monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (Mortal(), path))
-
-
-def start(output: Path) -> tuple[Parts, _Batches]:
-    """The stream's process: again after each death."""
-    checkpoint = output / "_checkpoint" / "metadata"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint.touch()
-    stand_ins: tuple[Any, Any] = Spark(), Quiet()
-    prepare(Output(str(output)))
-    parts = Parts(stand_ins[0], str(output))
-    return parts, _Batches(parts, stand_ins[1], Pace(), lambda _: None)
-
-
-def died(output: Path, steps: int) -> bool:
-    """Take all batches, killed after so many steps; Spark gives the batch again, or even the one before."""
-    Mortal.left = steps
-    number, deaths = 0, 0
-    parts, batches = start(output)
-    while number < len(BATCHES):
-        batch: Any = Records(BATCHES[number])
+@pytest.mark.parametrize("local", [True, False])
+def test_killed_before_any_step_it_loses_doubles_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    """In a batch of two days, one of them late, while the oldest goes; readers have whole results at any time."""
+    files = LOCAL() if local else REMOTE("/", fs.LocalFileSystem())
+    log, formed = tmp_path / "log", tmp_path / "formed"
+    for number in range(4):
+        put(log, "R1", 2 * number, minutes(START + timedelta(days=number), 0))
+    batch(log, formed)
+    put(log, "R1", 3, minutes(START + timedelta(days=1), 30), 400)
+    put(log, "R2", 0, minutes(START + timedelta(days=4), 0))
+    monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (files, file_system(path)[1]))
+    for name in ("symlink", "replace"):
+        monkeypatch.setattr(generations.os, name, Mortal.step(getattr(os, name)))
+    wanted = {"2026-01-06": ["R1 2", "R1 3"], "2026-01-07": ["R1 4"], "2026-01-08": ["R1 6"], "2026-01-09": ["R2 0"]}
+    if not local:
+        Mortal.left = 1 << 30
+        for link in formed.glob("date=*/current"):
+            name = os.readlink(link)
+            link.unlink()
+            link.write_text(name)
+    for at in range(200):
+        out = Path(shutil.copytree(formed, tmp_path / str(at), symlinks=True))
+        Mortal.left, died = at, True
         try:
-            batches.take(batch, number)
-            number += 1
+            batch(log, out, keep=4)
+            died = False
         except Killed:
-            Mortal.left = 1000
-            deaths, number = deaths + 1, max(0, number - 1)
-            parts, batches = start(output)
-    result: Any = parts.read()
-    assert sorted(result) == list(range(1, 9))
-    assert (parts.latest().records, parts.latest().missing()) == (8, 0)
-    start(output)
-    assert len([*output.glob("*part-*"), *output.glob("*sum-*")]) == parts.number  # nothing is left over
-    return deaths == 1
+            pass
+        Mortal.left = 1 << 30
+        for day, lines in whole_days(out).items():
+            assert lines in ([f"R1 {2 * (int(day[-2:]) - 5)}"], wanted.get(day))
+        batch(log, out, keep=4)
+        assert results(out) == wanted
+        names = Counter(path.name.partition("-")[0] for path in out.glob("date=*/*"))
+        assert names["run"] - 4 in (0, 1), names
+        assert names["rollup"] - 4 in (0, 1), names
+        assert sorted(path.name for path in out.iterdir()) == ["_routerd_stream", *(f"date={one}" for one in wanted)]
+        assert {name for name in names if name not in ("run", "rollup")} == {"_routerd_day", "current"}
+        if not died:
+            break
+        shutil.rmtree(out)
+    assert 20 < at < 199
 
 
-@pytest.mark.parametrize("renames", [True, False])
-def test_killed_before_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
-    """However far it had come; also where a rename is a copy."""
-    monkeypatch.setattr("pipeline.output.directory.appears_whole", lambda files: renames)
-    steps = 0
-    while died(tmp_path / str(steps), steps):
-        steps += 1
-    assert steps >= 2 * len(BATCHES)
-
-
-def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
-    """Hidden or not; it stops nothing. What is called like a part and is none is refused by name."""
-    Mortal.left = 1000
-    half = Output(str(tmp_path)).fresh(".part")
-    (tmp_path / half).mkdir()
-    for name in (".git", ".ssh", ".old"):
-        (tmp_path / name / "below").mkdir(parents=True)
-    (tmp_path / ".hidden").touch()
-    (tmp_path / ".link").symlink_to("nowhere")
-    kept = {path.name for path in tmp_path.iterdir()} - {half}
-    assert died(tmp_path, 1000) is False
-    alike = tmp_path / ".part-0123456789abcdef0123456789abcdef"
-    alike.mkdir()
-    (tmp_path / "part-000000000000").mkdir()  # as if a sum held it
-    for name in ("_state.json", "notes.txt"):
-        (tmp_path / "part-000000000000" / name).touch()
-    start(tmp_path)
-    assert len(list((tmp_path / "part-000000000000").iterdir())) == 2
-    assert kept < {path.name for path in tmp_path.iterdir()}
-    assert not (tmp_path / half).exists()
-    assert alike.exists()
-    (tmp_path / "part-000000000099" / "thesis").mkdir(parents=True)
-    with pytest.raises(PipelineError, match=r"part-000000000099 has no _state\.json, so it is not a part of a stream"):
-        start(tmp_path)
-    assert (tmp_path / "part-000000000099" / "thesis").is_dir()
-
-
-def test_missing_are_the_numbers_that_did_not_come() -> None:
-    """Between files and within one; not those in front of the first, which may be older than the log, nor
-    those behind the last, of which nobody knows."""
-    assert State().missing() == 0
-    assert State(0, 12, 0, {"a": [(5, 9), (12, 15)], "b": [(1, 10)]}, {}).missing() == 9
+def whole_days(out: Path) -> dict[str, list[str]]:
+    """What a reader finds of the days that it finds."""
+    found = {}
+    for path in out.glob("date=*"):
+        if os.path.lexists(path / "current"):
+            made = current(str(path))
+            found[path.name[5:]] = sorted(line for one in made.files(TABLE) for line in text_of(made.output, one))
+    return found

@@ -14,9 +14,10 @@ from click.testing import CliRunner
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
-from pipeline.files import file_system
-from pipeline.flow_log.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
+from pipeline.flow_log.memory import Memory
+from pipeline.flow_log.survey import LogFile, Span, Survey, Writer, survey, untangle
 from shm.contract.flow_log.arrow import SCHEMA
+from tests.support.beds.logs import lost
 
 WRITER = Writer("R1", "b", 0)
 NOBODY = 65534
@@ -64,7 +65,7 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     manifest.write_text(json.dumps({"hours": hours}))
     found = survey(str(few))
     assert [Path(file.path) for file in found.clean] == [compact, raw[1]]
-    assert (found.compacted, found.lost(), found.skipped) == (1, 0, [])
+    assert (found.compacted, lost(few), found.skipped) == (1, 0, [])
     compact.unlink()
     assert [Path(file.path) for file in survey(str(few)).clean] == raw
     manifest.write_text("{")
@@ -77,13 +78,6 @@ def test_files_that_share_some_records_are_tangled() -> None:
     first, second, third = span_file("a", 1, 10), span_file("b", 8, 20), span_file("c", 21, 30)
     assert sorted_out(first, second, third) == (["c"], ["a", "b"], [])
     assert sorted_out(span_file("a", 1, 10, rows=12)) == ([], ["a"], [])
-
-
-def test_lost_records_are_counted() -> None:
-    """Between files, and within one; nobody knows what a life that ended would have had behind its last."""
-    found = Survey()
-    untangle((span_file("a", 1, 10, 9), span_file("b", 21, 30)), found)
-    assert found.lost() == 11
 
 
 @pytest.fixture
@@ -197,10 +191,25 @@ def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
         survey("strange://host/flows")
 
 
-def test_a_growing_log_is_watched(few: Path) -> None:
-    """A bad file is named once, when it is there."""
-    watch = Watch(*file_system(str(few)), str(few))
-    assert watch.fresh() == []
+def test_a_growing_log_is_looked_at_once(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its files, until it is another one."""
+    memory = Memory()
+    first = survey(str(few), memory)
+    assert memory.changed
+    again = survey(str(few), memory)
+    assert not memory.changed
+    assert (again.clean, again.skipped) == (first.clean, first.skipped)
+    looked: list[str] = []
+    monkeypatch.setattr("pyarrow.parquet.read_metadata", lambda file: looked.append(file) or fail())
     (few / "notes.txt").write_text("hello")
-    assert [Path(one.path).name for one in watch.fresh()] == ["notes.txt"]
-    assert watch.fresh() == []
+    assert [Path(one.path).name for one in survey(str(few), memory).skipped] == ["notes.txt"]
+    assert memory.changed
+    assert not looked
+    (raw, *_) = (few / "raw").rglob("*.parquet")
+    os.utime(raw, ns=(0, 1))
+    with pytest.raises(ZeroDivisionError):
+        survey(str(few), memory)
+
+
+def fail() -> None:
+    raise ZeroDivisionError

@@ -9,7 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.flow_log.hours import hours_of
+from pipeline.flow_log.survey import survey
+from pipeline.record_sets import missing
 from shm.contract.flow_log.schema import VERSION
+
+
+def lost(directory: Path | str) -> int:
+    """How many records are missing in a log, by their numbers."""
+    hours, _ = hours_of(survey(str(directory)), {}, {})
+    return missing(one for hour in hours.values() for one in hour.records)
 
 
 class Written(NamedTuple):

@@ -43,7 +43,7 @@ def make(output: Output, name: str, names: tuple[str, ...] = ("traffic", "links"
 def hours(made: Generation, name: str) -> str:
     """Stands for the rollups of a run: those of one hour, whose records are others each time."""
     kept = Rollups(made.output, made.former, "rollups")
-    kept.keep({HOUR: name})
+    kept.keep({HOUR: [(name, "b", 0, 1, 1, 1)]})
     folder = Path(made.output.path(made.rollup), "traffic", "date=2026-01-05", "hour=03")
     folder.mkdir(parents=True)
     (folder / part(name)).write_text(name)

@@ -15,6 +15,7 @@ from proton import Message, int32, symbol
 from pipeline.flow_log.survey import survey
 from shm.memory.segment import attach, segment_prefix
 from shm.statistics.stats import COUNTERS
+from tests.support.beds.logs import lost
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from tests.support.running import Configuration, RunningRouter, until
 
@@ -193,8 +194,8 @@ def test_a_killed_recorder_costs_nothing(logged: Logged) -> None:
     until(lambda: logged.numbered() == len(logged.all_rows()), "every number")
     numbers = Counter((row["boot_id"], row["worker_id"], row["seq"]) for row in logged.all_rows())
     assert set(numbers.values()) == {1}
-    assert (found := survey(str(logged.directory))).lost() == 0
-    assert found.rows == logged.router.core["flow_records"]
+    assert lost(logged.directory) == 0
+    assert survey(str(logged.directory)).rows == logged.router.core["flow_records"]
     assert not list(logged.directory.rglob(".*.spool")) or logged.recorded("flow_recovered") > 0
 
 

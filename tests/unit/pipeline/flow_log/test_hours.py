@@ -14,6 +14,7 @@ from pipeline.flow_log.hours import Period, hours_of, number, text, within
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
+from pipeline.record_sets import Records
 from tests.support.beds.logs import Written, cut, file, written
 
 PLACES = st.lists(st.integers(0, 10_000), max_size=6)
@@ -30,9 +31,9 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
     return written(directory)
 
 
-def sums(directory: Path) -> dict[str, str]:
+def sums(directory: Path) -> dict[str, Records]:
     found, _ = hours_of(survey(str(directory)), {}, {})
-    return {text(at): one.sums for at, one in found.items()}
+    return {text(at): one.numbers for at, one in found.items()}
 
 
 def lay(writers: list[Written], places: list[int], directory: Path) -> list[Path]:
@@ -94,7 +95,7 @@ def test_what_was_read_once_is_not_read_again(
     monkeypatch.setattr(module, "_split", split)
     again, _ = hours_of(found, {}, known)
     assert not read
-    assert {at: one.sums for at, one in again.items()} == {at: one.sums for at, one in first.items()}
+    assert {at: one.numbers for at, one in again.items()} == {at: one.numbers for at, one in first.items()}
     file(writers[0], writers[0].records[:-1], path)
     hours_of(survey(str(tmp_path / "log")), {}, known)
     assert read == [str(path)]

@@ -1,0 +1,20 @@
+"""Sets of records by their numbers."""
+
+from pipeline.record_sets import covers, missing, united
+
+
+def test_numbers_are_covered_as_sets() -> None:
+    """By writer; ranges of which not all are there cover none but themselves."""
+    one, other = ("R1", "b", 0), ("R1", "b", 1)
+    whole = united([(*one, 5, 9, 5), (*one, 10, 12, 3), (*other, 1, 1, 1)])
+    assert whole == [(*one, 5, 12, 8), (*other, 1, 1, 1)]
+    assert covers(whole, [(*one, 6, 12, 7)])
+    assert covers(whole, [])
+    assert not covers(whole, [(*one, 4, 6, 3)])
+    assert not covers(whole, [(*one, 12, 13, 2)])
+    assert not covers(whole, [("R2", "b", 0, 5, 5, 1)])
+    assert not covers([], whole)
+    torn = [(*one, 1, 9, 4)]
+    assert covers(torn, torn)
+    assert not covers(torn, [(*one, 2, 3, 2)])
+    assert missing([(*one, 5, 9, 5), (*one, 12, 15, 4), (*other, 1, 10, 9)]) == 3
