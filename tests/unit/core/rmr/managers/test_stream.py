@@ -1,12 +1,11 @@
 """Tables that come in messages: what is installed, what is acknowledged and how, rule by rule."""
 
-import time
-
 import pytest
 
 from core.rmr.managers.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
 from core.rmr.managers.messages import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from core.rmr.managers.stream import CUT, NO_BASE, SLICE
+from tests.support.beds.effort import Effort
 from tests.support.beds.stream import Bed
 
 S = 1_000_000_000
@@ -194,13 +193,13 @@ def test_long_messages_are_read_slice_by_slice() -> None:
 
 
 def test_ten_thousand_entries_are_acknowledged_fast() -> None:
-    """In a few milliseconds of CPU time; the bound leaves room for busy machines."""
+    """Native code reads them: Python runs fewer than two lines for each."""
     bed = Bed()
     lines = (f"mse|{number}|-1|host{number % 100}.example.org:4560" for number in range(10_000))
     payload = "\n".join(["newrt|start|t", *lines, "newrt|end|10000", ""])
-    start = time.process_time()
-    assert bed.send(payload) == ["OK t \n\0"]
-    assert time.process_time() - start < 0.1
+    with Effort() as effort:
+        assert bed.send(payload) == ["OK t \n\0"]
+    assert effort.lines < 2 * 10_000
 
 
 def test_the_id_of_a_table_that_nobody_read() -> None:
