@@ -153,9 +153,10 @@ class AutoLinks(Plane):
 
     def _begin(self, worker: int, opened: ConnectionOpened, autos: list[AutoLink]) -> None:
         """Let the coming steps attach auto links to a connection, those that match it."""
-        _, waiting = self._new.get((worker, opened.connection), (opened, []))
         if autos:
-            self._new[worker, opened.connection] = opened, autos[::-1] + waiting
+            autos.reverse()
+            autos += self._new.get((worker, opened.connection), (opened, []))[1]
+            self._new[worker, opened.connection] = opened, autos
 
     def closed(self, worker: int, connection: int) -> None:
         """Forget the legs of a connection that is gone. Their links went before it."""

@@ -30,7 +30,10 @@ class ByBroker(Generic[Wanted]):
     def of(self, opened: ConnectionOpened) -> list[Wanted]:
         """Return those that name this connection, in the order of `add`."""
         keys = {(True, opened.container), (False, opened.connector), (False, opened.listener)}
-        found = chain.from_iterable(self._named.get(key, {}).values() for key in keys)
+        tables = [table for key in keys if (table := self._named.get(key))]
+        if len(tables) == 1:  # each is in that order
+            return [one for _, one in tables[0].values()]
+        found = chain.from_iterable(table.values() for table in tables)
         return [one for _, one in sorted(found, key=lambda each: each[0])]
 
 
