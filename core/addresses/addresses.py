@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.addresses.agent_address import is_agent
-from core.addresses.patterns import WILD, Patterns
+from core.addresses.patterns import WILD, Patterns, SearchTooLongError
 from core.forwarder.forward import PHASES, Forwarder
 from shm.contract.control import AddressSetup
 from shm.contract.sparse import thinned
@@ -28,7 +28,8 @@ BEYOND: Final = "L_edge"  # on an edge router: the address of everything beyond 
 _MANAGEMENT: Final = ("M0$management", "L$management")
 # Work per call of `settle`, in units of one address checked: less than half a millisecond.
 EFFORT: Final = 400
-_SEARCH_EFFORT: Final = 20  # of looking up the rule of one address
+_SEARCH_EFFORT: Final = 20  # of looking up the rule of one address, at least
+_STEPS: Final = 2  # of a search, for one unit of effort
 # Generated names come and go with their clients, and each would be a new time series in the metrics.
 _TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
 FALLBACK: Final = "F"  # the phase of fallback destinations
@@ -143,6 +144,9 @@ class Rule(msgspec.Struct, frozen=True):
         return TREATMENTS.index(self.distribution)
 
 
+UNSEARCHABLE: Final = Rule("unavailable")  # of an address whose search takes too many steps
+
+
 class Rules:
     """The configured prefixes and patterns of addresses."""
 
@@ -161,8 +165,22 @@ class Rules:
         self._patterns.remove(tokens(_pattern(setup)))
 
     def find(self, text: str) -> Rule:
-        """Return the rule of a mobile address."""
-        return self._patterns.find(tokens(text)) or self.default
+        """Return the rule of a mobile address; UNSEARCHABLE if it takes too many steps to find."""
+        try:
+            return self._patterns.find(tokens(text)) or self.default
+        except SearchTooLongError as error:
+            LOGGER.debug("an address is unavailable: %s", error)
+            return UNSEARCHABLE
+
+    def matches(self, text: str) -> bool:
+        """Whether a prefix or pattern matches an address. Not if that takes too many steps to find."""
+        found = self.find(text)
+        return found is not self.default and found is not UNSEARCHABLE
+
+    @property
+    def effort(self) -> int:
+        """The effort of the last search."""
+        return max(_SEARCH_EFFORT, self._patterns.steps // _STEPS)
 
 
 def _pattern(setup: AddressSetup) -> str:
@@ -274,8 +292,8 @@ class Addresses:
             address = self._unsure.pop()
             effort -= 1
             if _begins(address.key, self._heads) and self._by_key.get(address.key) is address:
-                effort -= _SEARCH_EFFORT
                 self._follow_rules(address)
+                effort -= self._rules.effort
 
     def _follow_rules(self, address: Address) -> None:
         rule = self.rule(address.key)

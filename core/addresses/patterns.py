@@ -4,8 +4,20 @@ from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 WILD: Final = ("*", "#")
+MOST_STEPS: Final = 4_000  # of one search: about 2 ms
+SEARCH_TOO_LONG: Final = (
+    f"Finding the pattern of this address takes more than {MOST_STEPS} steps; use fewer tokens in it, or fewer "
+    "patterns with `#`"
+)
 
 T = TypeVar("T")
+
+
+class SearchTooLongError(Exception):
+    """An address needs more steps than one search may take."""
+
+    def __init__(self) -> None:
+        super().__init__(SEARCH_TOO_LONG)
 
 
 def covers(pattern: Sequence[str], other: Sequence[str]) -> bool:
@@ -54,6 +66,7 @@ class Patterns(Generic[T]):
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
+        self.steps = 0  # of the last search
 
     def insert(self, tokens: Sequence[str], value: T) -> None:
         """Set the value of a pattern."""
@@ -77,30 +90,36 @@ class Patterns(Generic[T]):
             del parent.children[token]
 
     def find(self, tokens: Sequence[str]) -> T | None:
-        """Return the value of the most specific pattern that matches an address, or None."""
-        return _search(self._root, tokens, 0, set())
+        """Return the value of the most specific pattern that matches an address, or None.
 
-
-def _search(node: _Node[T], tokens: Sequence[str], at: int, tried: set[tuple[int, int]]) -> T | None:
-    """Search below a node.
-
-    ``tried`` keeps several ``#`` from multiplying the work; the configuration bounds the depth.
-    """
-    if (id(node), at) in tried:
+        A `#` that was reached once takes all tokens from there on, so reaching it again at a later token finds
+        nothing new. Each token therefore meets each place of the tree at most once, whatever the patterns are.
+        ``steps`` is the number of such meetings. Raises SearchTooLongError after MOST_STEPS of them.
+        """
+        end = len(tokens)
+        pending: list[tuple[_Node[T], int, int]] = [(self._root, 0, 0)]  # the next one last
+        reached: dict[_Node[T], int] = {}  # where each `#` began to take tokens
+        self.steps = 0
+        while pending:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise SearchTooLongError
+            node, at, limit = pending.pop()
+            if limit:  # a `#`, which takes tokens up to where it was reached before
+                if not node.children:
+                    return node.value
+                if at + 1 < limit:
+                    pending.append((node, at + 1, limit))
+            rest = node.children.get("#")
+            if rest is not None and at < (limit := reached.get(rest, end + 1)):
+                reached[rest] = at
+                pending.append((rest, at, limit))
+            if at == end:
+                if node.value is not None:
+                    return node.value
+                continue
+            if (child := node.children.get("*")) is not None:
+                pending.append((child, at + 1, 0))
+            if tokens[at] not in WILD and (child := node.children.get(tokens[at])) is not None:
+                pending.append((child, at + 1, 0))
         return None
-    tried.add((id(node), at))
-    if at == len(tokens):
-        if node.value is not None:
-            return node.value
-    else:
-        literal = node.children.get(tokens[at]) if tokens[at] not in WILD else None
-        for child in (literal, node.children.get("*")):
-            if child is not None and (found := _search(child, tokens, at + 1, tried)) is not None:
-                return found
-    rest = node.children.get("#")
-    if rest is None:
-        return None
-    for after in range(at, len(tokens) + 1):
-        if (found := _search(rest, tokens, after, tried)) is not None:
-            return found
-    return None

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import strip_spelling
+from core.addresses.patterns import SearchTooLongError
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key
 from core.interior.inter_router import is_skupper
@@ -253,7 +254,10 @@ class Downlinks(Edges):
             what = f"sent an unreadable question about an address: {error}"
             self._base.complain(who, what)
             raise RefusedError(what) from error
-        route = self._link_routes.find(question.address, question.receives)
+        try:
+            route = self._link_routes.find(question.address, question.receives)
+        except SearchTooLongError:  # the edge router decides, and its link to here is refused
+            route = None
         reached = route is not None and bool(route.hosts or route.remotes)
         self._local.send(question.reply_to, words.answer(question, route is not None, reached))
 

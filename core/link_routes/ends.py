@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from core.addresses.patterns import SearchTooLongError
 from core.forwarder.forward import LinkRoutePairs
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
@@ -21,7 +22,7 @@ from core.links.connections import Hop
 from core.links.link import Link
 from core.links.plane import Plane
 from core.links.termini import COORDINATOR, address_of, changed, node_address, placed, unplaced
-from core.links.terminus import INTER_ROUTER, NO_ROOM
+from core.links.terminus import INTER_ROUTER, LONG_SEARCH, NO_ROOM
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 
 NEVER: Final = 3  # pn_expiry_policy_t of the engine
@@ -72,15 +73,22 @@ class Ends(Plane):
 
     # ---- attaches ----
 
-    def route(self, attach: Attach, tenant: str) -> Route | None:
-        """Return the link route for an attach, or None."""
+    def route(self, attach: Attach, tenant: str) -> Route | Error | None:
+        """Return the link route for an attach, an error if it takes too long to find, or None."""
         text = address_of(attach, tenant)
-        return self.routes.find(text, attach.outgoing) if text else None
+        try:
+            return self.routes.find(text, attach.outgoing) if text else None
+        except SearchTooLongError:
+            return LONG_SEARCH
 
     def wanted(self, attach: Attach, tenant: str) -> str:
-        """Return the address of an attach that no broker here serves, or an empty text if one does."""
+        """Return the address of an attach that no broker here serves, or an empty text.
+
+        It is empty if one does, or if that takes too long to find.
+        """
         route = self.route(attach, tenant)
-        return "" if route is not None and route.hosts else address_of(attach, tenant)
+        here = isinstance(route, Error) or (route is not None and bool(route.hosts))
+        return "" if here else address_of(attach, tenant)
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
         """Send an attach on. Return an error if that is impossible."""

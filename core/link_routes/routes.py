@@ -117,7 +117,10 @@ class Routes(Plane):
         return self._routes.get(key)
 
     def find(self, address: str, outgoing: bool) -> Route | None:
-        """Return the link route of an address, or None. A router's own addresses never have one."""
+        """Return the link route of an address, or None. A router's own addresses never have one.
+
+        Raises SearchTooLongError for an address that takes too many steps to find.
+        """
         if is_own(address):
             return None
         return self._patterns[outgoing].find(tokens(address))

@@ -46,11 +46,7 @@ class AddressRights:
     def allow(self, address: str) -> bool:
         """Whether an address, as a client spells it, is allowed."""
         text = strip_spelling(address)
-        return (
-            text in self._exact
-            or text.startswith(self._beginnings)
-            or self._patterns.find(text) is not self._patterns.default
-        )
+        return text in self._exact or text.startswith(self._beginnings) or self._patterns.matches(text)
 
     def covers(self, pattern: str) -> bool:
         """Whether one entry of the lists, token by token, covers all addresses of a pattern.
@@ -66,7 +62,7 @@ class AddressRights:
         """Whether an entry made for routers' addresses allows one of them; the entry `*` is not."""
         text = strip_spelling(address)
         heads = tuple(one for one in self._beginnings if one.startswith(HEADS))
-        return text in self._exact or text.startswith(heads) or self._routers.find(text) is not self._routers.default
+        return text in self._exact or text.startswith(heads) or self._routers.matches(text)
 
 
 class Rights:

@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import BEYOND, Address, Identity
+from core.addresses.addresses import BEYOND, UNSEARCHABLE, Address, Identity
 from core.addresses.names import Names
+from core.addresses.patterns import SEARCH_TOO_LONG
 from shm.contract.payloads import Attach, Error
 from shm.native import LINK_CREDIT, LINK_CREDIT_MOST
 
@@ -18,6 +19,7 @@ NO_COORDINATOR: Final = Error(
     "to use transactions.",
 )
 NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
+LONG_SEARCH: Final = Error("amqp:resource-limit-exceeded", SEARCH_TOO_LONG)
 NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core's table of links is full")
@@ -99,7 +101,7 @@ def denied(address: Address, attach: Attach, tables: Container[str], role: str, 
     if outgoing and address.to_core and (role != EDGE or not shared(address.key)):
         return OURS
     if address.rule.distribution == "unavailable":
-        return NOT_FOUND
+        return LONG_SEARCH if address.rule is UNSEARCHABLE else NOT_FOUND
     table, dollar, rest = address.key.partition("/$")
     answer = not outgoing and rest.startswith("conn/")  # its worker lets no tables through
     if role != RMR and dollar and table in tables and not answer:

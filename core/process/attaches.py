@@ -171,7 +171,8 @@ class Attaches:
         route = self._ends.route(attach, connection.tenant)
         if route is None:
             return False
-        if (error := self._ends.attach(worker, attach, connection, route)) is not None:
+        error = route if isinstance(route, Error) else self._ends.attach(worker, attach, connection, route)
+        if error is not None:
             self._refuse(worker, attach, error)
         return True
 
