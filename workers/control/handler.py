@@ -52,6 +52,8 @@ POLICY = logging.getLogger("POLICY")
 ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
 TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
+FATAL = ("amqp:internal-error", "The router core died twice before it answered this ATTACH")
+FATAL_ATTACH = "[C%d] ATTACH of link %r refused: the core died twice before it answered; it may be the cause"
 TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by local policy")
 
 
@@ -275,6 +277,12 @@ class Handler:
             self._pump.link_refuse(message.link, message.generation, *DENIED)
             return
         self._registry.post(message, link=message.link, link_generation=message.generation)
+
+    def attach_fatal(self, link: int, generation: int, connection: int, name: str) -> None:
+        """Refuse an attach that has met two cores which died: it may be what they died of."""
+        number = self._registry.number(connection)
+        self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, FATAL_ATTACH, number, name)
+        self._pump.link_refuse(link, generation, *FATAL)
 
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False

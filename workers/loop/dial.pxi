@@ -1,6 +1,10 @@
 """Connections and links that the router initiates (dial.c), and the presentation to a new core."""
 
 
+cdef enum:
+    MOST_OUTLIVED = 2         # cores that an unanswered ATTACH may have met: it may be what they died of
+
+
 cdef bint present_all(Pump pump) except -1:
     """Present connections, then links, to a new core; return False if blocks run out."""
     cdef uint32_t i
@@ -26,6 +30,9 @@ cdef bint present_all(Pump pump) except -1:
         if k.framed:
             k.known = True
             pump.framed[k.conn.framed.speaks.number].link_present(i)
+            continue
+        if k.outlived >= MOST_OUTLIVED:
+            pump.handler.attach_fatal(i, k.slot.generation, pool_index(&pump.p.conns, k.conn), text(pn_link_name(k.engine)))
             continue
         pump.tell(k)
         resync_link(&pump.p, k)

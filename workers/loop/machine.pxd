@@ -117,6 +117,7 @@ cdef extern from "workers/loop/api.h" nogil:
         worker_connection *conn
         uint32_t capacity
         bint outgoing, open, known, router_initiated, routed, to_table, anonymous, framed
+        uint8_t outlived
         int32_t credit
         uint32_t asked
         uint64_t order

@@ -52,6 +52,7 @@ static void detach_outgoing(pump *p, worker_link *k)
 
 static void detach_link(pump *p, worker_link *k)
 {
+    if (k->known && !k->open && !k->router_initiated && k->outlived < UINT8_MAX) k->outlived++;
     k->known = false;
     mark_dirty(p, k->conn);
     if (k->outgoing) {

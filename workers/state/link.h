@@ -17,6 +17,7 @@ struct worker_link {
     bool grows;                    /* no linkCapacity is configured: the core gives a fast sender more */
     bool outgoing, open;
     bool known;                    /* the core has been told of it */
+    uint8_t outlived;              /* cores that died before they had answered its ATTACH */
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool starving;                 /* out: it is among the pump's `starving` */
     bool waits_due;                /* out: the core is to hear of deliveries that wait, in one of the next turns */

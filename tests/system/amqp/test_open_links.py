@@ -7,9 +7,9 @@ import pytest
 from proton import Condition, Endpoint, Link, int32
 
 from bench import contract as n
-from bench.contract import C_DETACH, C_OPEN_LINK, C_PRESENTED
+from bench.contract import C_ATTACHED, C_DETACH, C_OPEN_LINK, C_PRESENTED
 from shm.contract.failures import failures
-from shm.contract.payloads import Attach, ConnectionOpened, Cost, Detach, LinkRefused, OpenLink, Presented
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, Cost, Detach, LinkRefused, OpenLink, Presented
 from shm.statistics import stats
 from tests.support.beds.stand import Stand
 from tests.support.peer import error_of, is_closed
@@ -269,3 +269,27 @@ def test_a_new_core_is_told_which_links_the_router_began(stand: Stand, acceptor:
     stand.until(lambda: peer.attached["asked"].remote_condition is None, "nothing")
     stand.until(lambda: peer.attached["asked"].state & 32, "detach of what the dead core had asked for")
     assert not [one for one in stand.heard if isinstance(one, Attach)]
+
+
+def test_an_attach_that_two_cores_died_of_is_refused(
+    stand: Stand, acceptor: Acceptor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A third core does not meet it, but those that others have answered."""
+    peer, connection = opened(stand, acceptor)
+    session = peer.session()
+    answered, fatal = peer.begin_sender("a", session), peer.begin_sender("b", session)
+    for one in stand.hear(Attach, 2):
+        if one.name != fatal.name:
+            stand.tell(C_ATTACHED, Attached(one.link, one.generation))
+    stand.until(lambda: answered.state & Endpoint.REMOTE_ACTIVE, "ATTACH")
+    stand.core_dies()
+    assert {one.name for one in stand.hear(Attach, 2)} == {answered.name, fatal.name}
+    assert not fatal.state & Endpoint.REMOTE_CLOSED
+    stand.core_dies()
+    assert [one.name for one in stand.hear(Attach)] == [answered.name]
+    stand.until(lambda: is_closed(fatal), "DETACH")
+    assert error_of(fatal)[0] == "amqp:internal-error"
+    assert f"[C{connection.number}] ATTACH of link {fatal.name!r} refused" in caplog.text
+    stand.core_dies()
+    assert [one.name for one in stand.hear(Attach)] == [answered.name]
+    assert not any(isinstance(one, Attach) for one in stand.heard)
