@@ -1,10 +1,10 @@
 """The compiled table of route workers: the bytes from which the pump loads it (table.c)."""
 
-import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from shm.contract.scope_pattern import compile_scope_pattern
 from shm.contract.source_routes import KINDS, RouteWorkerSetup, SourceRoutesSetup, Stop
 
 FORMS: Final = ("amqp", "bare")
@@ -45,12 +45,12 @@ class Scopes:
     """The scopes of addresses for route workers that have a pattern."""
 
     def __init__(self, workers: Iterable[RouteWorkerSetup]) -> None:
-        self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(workers) if one.pattern}
+        self._patterns = {i: compile_scope_pattern(one.pattern) for i, one in enumerate(workers) if one.pattern}
 
     def __call__(self, worker: int, name: bytes) -> bytes | None:
         """Return the scope that a route worker's pattern finds in an address; ``worker`` is its number."""
-        match = self._patterns[worker].search(name.decode("utf-8", "replace"))
-        return None if match is None or match[1] is None else match[1].encode()
+        match = self._patterns[worker].search(name)
+        return None if match is None else match[1]
 
 
 def _named(worker: RouteWorkerSetup) -> list[str]:

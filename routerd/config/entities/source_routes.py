@@ -35,7 +35,7 @@ class RouteWorker(Entity, frozen=True, kw_only=True, tag="router.config.routeWor
         Annotated[str, about("Scopes whose addresses are kept, separated by commas; others are cut off.")] | None
     ) = None
     scope_pattern: Annotated[str, about(
-        "Regular expression whose group is the scope of an address.", default="the digits at its end"
+        "Regular expression of RE2 whose group is the scope of an address.", default="the digits at its end"
     )] | None = None  # fmt: skip
     marker: Annotated[
         bool, about("Whether the route worker marks where other scopes begin, or cuts off up to the mark.")

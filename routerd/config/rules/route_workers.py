@@ -11,6 +11,7 @@ from routerd.config.formats.source import Mistake, closest, listed, shown
 from routerd.config.rules.check import Checked
 from routerd.source_routes.access import KINDS, LOCAL
 from routerd.source_routes.address import Address, Route, parse_address, parse_route
+from shm.contract.scope_pattern import compile_scope_pattern
 
 
 class _Takes(NamedTuple):
@@ -153,26 +154,16 @@ def _function(text: str) -> str:
     return text
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        pattern = re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{shown(text)} is not a regular expression: {error}") from None
-    if pattern.groups != 1:
-        raise ValueError(f"{shown(text)} has {pattern.groups} groups")
-    return pattern
-
-
 _READ: dict[str, Callable[[str], Any]] = {
     "address": parse_address, "inner": parse_address, "traceAs": parse_address, "route": _some_route,
-    "returnRoute": parse_route, "scopePattern": _pattern, "use": _function, "allow": _sources,
+    "returnRoute": parse_route, "scopePattern": compile_scope_pattern, "use": _function, "allow": _sources,
     "innerAllow": _sources, "sendTo": _addresses,
 }  # fmt: skip
 _INSTEAD: dict[Callable[[str], Any], str] = {
     parse_address: "give a name or TYPE#NAME, such as D1 or 64#D1",
     _some_route: "give addresses such as T13=>F3",
     parse_route: "give addresses such as T13=>F3",
-    _pattern: "give one with one group, such as ([0-9]+)$",
+    compile_scope_pattern: "give one with one group, such as ([0-9]+)$, and without lookaround and backreferences",
     _function: "give module:function",
     _sources: f"give {LOCAL}, or one of {', '.join(KINDS)} with a colon and a name",
     _addresses: "give addresses separated by commas",
