@@ -198,6 +198,32 @@ static void outgoing(uint32_t n, bool of_one_link, const char *const names[4])
     client_goes(&from, false);
 }
 
+enum { REPEATS = 3000 };               /* DISPOSITIONs */
+
+/* A receiver repeats a state of n deliveries, also of some of them; then it alternates between two, and goes. */
+static void repeated(uint32_t n)
+{
+    client from, k;
+    const routerd_record m = message(&from);
+    k = client_with(1, true);
+    say_flow(&k, 0, 0, n, WIDE);
+    utter(&k, false);
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1); turns(false); forget_answers(&k); }
+    for (uint32_t i = 0; i < 2; i++) { say_state(&k, 0, n - 1, LANE_ACCEPTED); utter(&k, false); }
+    for (uint32_t i = 0; i < REPEATS; i++) { say_state(&k, i % 3, WIDE, LANE_ACCEPTED); utter(&k, true); }
+    report("receiver_repeats_a_state", REPEATS);
+    for (uint32_t i = 0; i < REPEATS; i++) say_state(&k, 0, n - 1, i & 1 ? LANE_ACCEPTED : LANE_RELEASED);
+    CHECK(write_said(&k), "the socket takes less");
+    const uint32_t before = world.heard;
+    shutdown(k.fd, SHUT_WR);
+    turns(true);
+    report("receiver_repeats_two_states_and_goes", REPEATS);
+    CHECK(!world.p.outs.used, "%u deliveries are left", world.p.outs.used);
+    CHECK(world.heard - before >= n, "%u actions", world.heard - before);
+    client_goes(&k, false);
+    client_goes(&from, false);
+}
+
 /* n messages for receivers without credit, which then have it. */
 static void waiting(uint32_t n, bool of_one_link, const char *const names[2])
 {
@@ -404,6 +430,7 @@ int main(int argc, char **argv)
     waiting(n, false, (const char *const[2]) { "receiver_waits", "receiver_has_credit" });
     windows(n, true, (const char *const[2]) { "message_waits_for_window", "message_has_window" });
     windows(n, false, (const char *const[2]) { "receiver_waits_for_window", "receiver_has_window" });
+    repeated(n);
     stalled(n);
     paused(n);
     starving(n);

@@ -81,9 +81,11 @@ static void core_hears(void)
 {
     for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) {
         if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
+        if (r->type == A_UPDATE && r->extra & D_PAYLOAD) to_worker(W_RELEASE, (name) { ROUTERD_NIL, 0 })->block = r->block;
         world.heard++;
     }
     ring_return(&world.core.actions);
+    ring_publish(&world.core.work);
 }
 
 static void turn(bool counted)
@@ -233,6 +235,15 @@ static void say_disposition(client *k, uint32_t first, uint32_t last, bool recei
     uint8_t frame[LANE_DISPOSITION_MAX + sizeof accepted];
     lane_disposition d = { .first = first, .last = last, .receiver = receiver, .settled = true,
                            .state = { accepted, sizeof accepted } };
+    say(k, frame, lane_put_disposition(frame, 0, &d));
+}
+
+/* A state that settles nothing. */
+static void say_state(client *k, uint32_t first, uint32_t last, uint8_t code)
+{
+    const uint8_t state[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, code, AMQP_LIST0 };
+    uint8_t frame[LANE_DISPOSITION_MAX + sizeof state];
+    lane_disposition d = { .first = first, .last = last, .receiver = true, .state = { state, sizeof state } };
     say(k, frame, lane_put_disposition(frame, 0, &d));
 }
 

@@ -197,6 +197,8 @@ typedef struct {
     bool id_known;                     /* the peer's first delivery has said id_in */
     bool tell;                         /* a FLOW is due */
     lane_range range;
+    lane_range heard;                  /* deliveries of ours that all had this state when the peer last said it */
+    uint32_t heard_at;                 /* id_out then: if it is another now, some may have none */
     lane_map in, out;                  /* unsettled deliveries by delivery-id */
 } lane_session;
 
@@ -234,5 +236,7 @@ PRIVATE void lane_drained(lane_link *k);
 PRIVATE void lane_say(lane_session *s, lane_link *k, lane_flow *flow);
 PRIVATE bool lane_range_add(lane_range *r, bool receiver, bool settled, uint32_t id, amqp_value state);
 PRIVATE bool lane_range_take(lane_range *r, lane_disposition *d);
+PRIVATE void lane_range_hear(lane_range *r, const lane_disposition *d);
+PRIVATE bool lane_range_heard(const lane_range *r, const lane_disposition *d);
 
 #endif

@@ -220,3 +220,21 @@ PRIVATE inline bool lane_range_take(lane_range *r, lane_disposition *d)
                               .state = { r->size ? r->state : NULL, r->size } };
     return true;
 }
+
+/* Notes that each delivery that a DISPOSITION names has its state. */
+PRIVATE void lane_range_hear(lane_range *r, const lane_disposition *d)
+{
+    r->open = d->state.size <= sizeof r->state;
+    if (!r->open) return;
+    r->first = d->first;
+    r->last = d->last;
+    r->size = (uint8_t) d->state.size;
+    memcpy(r->state, d->state.at, d->state.size);
+}
+
+/* Whether that is known already of a DISPOSITION, so that it says nothing new. */
+PRIVATE bool lane_range_heard(const lane_range *r, const lane_disposition *d)
+{
+    return r->open && d->first - r->first <= d->last - r->first && d->last - r->first <= r->last - r->first
+        && d->state.size == r->size && !memcmp(d->state.at, r->state, r->size);
+}

@@ -1,10 +1,12 @@
 /* TRANSFER, FLOW and DISPOSITION that come. */
+#include <poll.h>
 #include <string.h>
 
 #include "workers/session/session.h"
 
 enum {
     SAID_AT_ONCE = 64,                 /* deliveries of a DISPOSITION between two looks at the clock */
+    REPEATS_MOST = 1 << 18,            /* deliveries with a state that get another, between two looks at the socket */
     PASSED_MOST = 1024, PASSED_NS = 20     /* pages of a map that are passed between two counts; nanoseconds of each */
 };
 
@@ -115,40 +117,77 @@ PRIVATE inline void flow_arrives(lane_connection *l, worker_session *s, const la
     else intake_flow(l->p, k);
 }
 
-/* A DISPOSITION goes on at this delivery-id, in another turn.  It concerns no delivery that begins meanwhile. */
-static void disposition_stop(lane_connection *l, const worker_session *s, const lane_disposition *said, uint32_t id)
+/* Whether it is known that a receiver's DISPOSITION repeats what it has said of each delivery. */
+static bool disposition_repeats(const worker_session *s, const lane_disposition *said)
 {
-    uint32_t newest = (said->receiver ? s->lane.id_out : s->lane.id_in) - 1;
-    l->behind = l->halfway = true;
-    l->halfway_first = id;
-    l->halfway_last = (int32_t) (said->last - newest) > 0 ? newest : said->last;
+    if (!said->receiver) return false;
+    return !said->state.at || (s->lane.heard_at == s->lane.id_out && lane_range_heard(&s->lane.heard, said));
 }
 
-/* A DISPOSITION that settles nothing may come again and again, so it takes of its connection's share of the turn. */
+/* Notes whether a receiver's DISPOSITION, whose state has been new to a delivery or not, will repeat itself. */
+static void disposition_over(worker_session *s, const lane_disposition *said, bool news)
+{
+    if (news) { s->lane.heard.open = false; return; }
+    lane_range_hear(&s->lane.heard, said);
+    s->lane.heard_at = s->lane.id_out;
+}
+
+/* A DISPOSITION goes on at this delivery-id, in another turn. */
+static void disposition_stop(lane_connection *l, uint32_t id, uint32_t last, bool news)
+{
+    l->behind = l->halfway = true;
+    l->halfway_first = id;
+    l->halfway_last = last;
+    l->halfway_news = news;
+}
+
+/* Whether nobody waits for what a connection's states would change: its peer has closed its socket, and what is left of
+ * its input visits the same deliveries again and again.  A first state is heard in any case until then. */
+static bool repeats_of_one_gone(lane_connection *l)
+{
+    if (l->repeats < REPEATS_MOST) return l->gone;
+    struct pollfd end = { .fd = l->c->fd, .events = POLLRDHUP };
+    l->repeats = 0;
+    return l->gone = poll(&end, 1, 0) > 0 && end.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* A DISPOSITION that settles nothing may come again and again, so it takes of its connection's share of the turn.  If
+ * it says nothing new, it is over at once. */
 __attribute__((noinline)) static void disposition_says(lane_connection *l, worker_session *s, lane_map *m,
                                                        lane_disposition *said)
 {
+    uint32_t newest = (said->receiver ? s->lane.id_out : s->lane.id_in) - 1;   /* it concerns none that begins later */
+    if ((int32_t) (said->last - newest) > 0) said->last = newest;
+    if ((int32_t) (said->last - said->first) < 0) return;
+    if (!l->halfway && disposition_repeats(s, said)) return;
+    if (repeats_of_one_gone(l)) { l->halfway = false; return; }
     if (!turn_work(l, 0)) return;
     uint64_t began = turn_begin(l);
+    uint32_t id = said->first, last = said->last, n = 0;
+    bool news = false, stopped = false;
     if (l->halfway) {
         l->halfway = false;
-        said->first = l->halfway_first;
-        said->last = l->halfway_last;
+        id = l->halfway_first;
+        last = said->last = l->halfway_last;
+        news = l->halfway_news;
     }
-    uint32_t id = said->first, n = 0;
-    for (uint64_t there; (there = lane_map_next(m, &id, said->last)); id++) {
+    for (uint64_t there; (there = lane_map_next(m, &id, last)); id++) {
         delivery *d = (delivery *) (uintptr_t) there;
         bool full = said->receiver && said_full(l);
         if (full) turn_fill(l);
-        if (full || (++n % SAID_AT_ONCE == 0 && !turn_lasts(l, began))) { disposition_stop(l, s, said, id); break; }
+        stopped = full || (++n % SAID_AT_ONCE == 0 && !turn_lasts(l, began));
+        if (stopped) { disposition_stop(l, id, last, news); break; }
+        l->repeats += d->state != NULL;
         if (!said->receiver || !state_same(d, said->state)) {
+            news = true;
             state_note(d, said->state);
             d->updated = true;
             if (d->link->outgoing) egress_updated(l->p, d->link, d);
             else intake_event(l->p, d->link, d);
         }
-        if (id == said->last) break;
+        if (id == last) break;
     }
+    if (said->receiver && (news || !stopped)) disposition_over(s, said, news);
     turn_count(l, began);
     mark_dirty(l->p, l->c);
 }

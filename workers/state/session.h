@@ -103,6 +103,9 @@ typedef struct lane_connection {
     bool shown;                    /* the trace has the first frame of `rest` */
     bool halfway;                  /* the first frame of `rest` is a DISPOSITION that goes on at these delivery-ids */
     uint32_t halfway_first, halfway_last;
+    bool halfway_news;             /* its state was new to a delivery before these */
+    bool gone;                     /* its peer writes no more, and has repeated too much: it is not heard */
+    uint32_t repeats;              /* deliveries that had a state when another came, since the last look at that */
     uint32_t session_faults;       /* sessions that were ended for their peer's violation */
     uint32_t said;                 /* states of its deliveries that are on their way, and say no outcome */
     bool over;                     /* the engine has nothing more to write */
