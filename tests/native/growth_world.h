@@ -81,7 +81,8 @@ static void core_hears(void)
 {
     for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) {
         if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
-        if (r->type == A_UPDATE && r->extra & D_PAYLOAD) to_worker(W_RELEASE, (name) { ROUTERD_NIL, 0 })->block = r->block;
+        if (r->type == A_UPDATE && r->extra & D_PAYLOAD)
+            to_worker(W_RELEASE, (name) { ROUTERD_NIL, 0 })->block = r->block;
         world.heard++;
     }
     ring_return(&world.core.actions);

@@ -18,6 +18,8 @@ FIRST_SECONDS: Final = 1.0  # delay of the second attempt; it doubles each time
 LONGEST_SECONDS: Final = 30.0
 PORTION: Final = 32  # attempts that begin before messages have their turn: about three milliseconds
 LOOKUPS_MOST: Final = 32  # names that are looked up at a time, by a thread each
+ALL_SECONDS: Final = 10.0  # between lines about failures of all endpoints, after ALL_BURST of them
+ALL_BURST: Final = 50
 
 Connect = Callable[[Endpoint, int], Name | None]
 
@@ -73,6 +75,7 @@ class Endpoints:
         self._attempts = 0
         self._looking: dict[_Wanted, None] = {}  # those whose names are being looked up
         self._stopped = False
+        self._lines = Complaints(ALL_SECONDS, ALL_BURST)  # about all of them
 
     def take(self, wanted: Endpoint) -> None:
         """Take the core's order to keep a connection or to end it."""
@@ -189,6 +192,8 @@ class Endpoints:
             one.reported = True
             self._tell_failed(one.endpoint)
         self._try(one, now + one.delay)
-        text = "endpoint %s: %s; next attempt in %g s"
-        one.failures.tell(now, SERVER, logging.WARNING, text, one.address, why, one.delay, key=why)
+        text = "endpoint %s: %s; next attempt in %g s%s"
+        if (left_out := one.failures.due(now, why)) is not None:
+            more = f" (and {left_out} more of it since the last such line)" if left_out else ""
+            self._lines.tell(now, SERVER, logging.WARNING, text, one.address, why, one.delay, more)
         one.delay = min(LONGEST_SECONDS, one.delay * 2)

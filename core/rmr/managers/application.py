@@ -50,6 +50,7 @@ class Application:
         self.host = host_of(dial)  # of its last request, or of `dial`
         self.fixed = fixed  # a configured application, which is never forgotten
         self.connection = ""
+        self.proven = False  # it has acknowledged something to this core
         self.dialled = False  # whether this router requested the connection
         self.table = Track()
         self.map = Track()

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 from core.rmr.managers.application import Application
 
-_PLACE, _CONNECTION, _DIAL, _GUEST = "place", "connection", "dial", "guest"
+_PLACE, _CONNECTION, _DIAL, _GUEST, _IDLE = "place", "connection", "dial", "guest", "idle"
 _EVERYWHERE = ""  # as a guest's host
 
 
 class Applications:
-    """The applications. Guests are those that are not configured."""
+    """The applications.
+
+    Guests are those that are not configured, idle ones guests without a connection that have not acknowledged
+    anything.
+    """
 
     def __init__(self) -> None:
         self._all: dict[tuple[str, str], Application] = {}  # by endpoint and control port
@@ -41,6 +45,10 @@ class Applications:
         """Return the number of guests, or of those of one host."""
         return len(self._named.get((_GUEST, host), ()))
 
+    def idle(self, host: str = _EVERYWHERE) -> Application | None:
+        """Return the guest that has been idle for longest, of all or of one host, or None."""
+        return next(iter(self._named.get((_IDLE, host), ())), None)
+
     def add(self, one: Application) -> None:
         """Add an application."""
         self._all[one.endpoint, one.control] = one
@@ -57,6 +65,12 @@ class Applications:
         self.remove(one)
         one.endpoint = endpoint
         self.add(one)
+
+    def prove(self, one: Application) -> None:
+        """Note that an application has acknowledged something."""
+        before = _names(one)
+        one.proven = True
+        self._forget(one, before - _names(one))
 
     def move(
         self, one: Application, *, connection: str | None = None, dial: str | None = None, host: str | None = None
@@ -84,5 +98,5 @@ class Applications:
 def _names(one: Application) -> set[tuple[str, str]]:
     """Return the names that an application has now, each with its kind."""
     places = {(_PLACE, one.control), (_PLACE, one.endpoint), (_CONNECTION, one.connection), (_DIAL, one.dial)}
-    guest = set() if one.fixed else {(_GUEST, one.host), (_GUEST, _EVERYWHERE)}
-    return {name for name in places if name[1]} | guest
+    kinds = () if one.fixed else (_GUEST,) if one.connection or one.proven else (_GUEST, _IDLE)
+    return {name for name in places if name[1]} | {(kind, host) for kind in kinds for host in (one.host, _EVERYWHERE)}

@@ -31,6 +31,8 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 MOST_ON_THEIR_WAY: Final = 4  # messages on their way to one connection
 POLL: Final = a.SECOND // 10  # interval between checks whether connections can be sent to
 NOT_SERVED: Final = "serveTo of the route table does not include its address"
+OURS: Final = "this router listens there itself"
+OUR_TABLE: Final = "it is made of a table that this router has sent"
 NOT_ALLOWED: Final = "this sender may not send tables to this router"
 
 
@@ -149,7 +151,10 @@ class ManagerSession:
                 self._world.count("table_requests")
                 host = host_of(peer.host)
                 dial = _dial(self.setup.dial_back, host, heard.source)
-                why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
+                if not self._may_ask(host):
+                    why = NOT_SERVED
+                else:
+                    why = OURS if self._is_own(heard.source, host) else self.server.requested(heard, dial, now)
                 if why:
                     who = f"Route table {self.table}: {host}"  # not the name that it gives itself
                     text = "%s requested a table and gets none: %s; it is %s"
@@ -194,6 +199,14 @@ class ManagerSession:
             return False
         return any(address in one for one in self._served) if self._served else not address.is_global
 
+    def _is_own(self, place: str, host: str) -> bool:
+        """Whether a client at ``host`` names the place where this router itself listens."""
+        own, address = self.setup.source, address_of(host)
+        if place in (own, self.setup.served_as):
+            return True
+        near = address is not None and address.is_loopback
+        return near and bool(own) and place.rpartition(":")[2] == own.rpartition(":")[2]
+
     # ---- tables from others ----
 
     def _use(self, peer: Peer) -> None:
@@ -236,6 +249,9 @@ class ManagerSession:
 
         def install(value: Table | MeidMap, done: Callable[[str], None]) -> None:
             nonlocal whole, said
+            if isinstance(value, Table) and self.server is not None and self.server.wrote(value.table_id):
+                done(OUR_TABLE)
+                return
             whole, said = isinstance(value, Table) and value.complete, True
             self._world.install(value, origin, done)
 

@@ -163,12 +163,26 @@ class Server:
         return ""
 
     def _full(self, peer: str) -> str:
-        """Return why a host's new application exceeds a limit, or an empty text."""
-        if self._applications.guests() >= self._limits.all:
-            return f"the router knows {self._limits.all} applications already (maxApplications)"
-        if self._applications.guests(host_of(peer)) >= self._limits.of_a_host:
+        """Return why a host's new application exceeds a limit, or an empty text.
+
+        An idle application makes room: whoever has never acknowledged anything may not be one at all.
+        """
+        host, known = host_of(peer), self._applications
+        if known.guests(host) >= self._limits.of_a_host and not self._make_room(known.idle(host)):
             return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
+        if known.guests() >= self._limits.all and not self._make_room(known.idle()):
+            return f"the router knows {self._limits.all} applications already (maxApplications)"
         return ""
+
+    def _make_room(self, idle: Application | None) -> bool:
+        if idle is not None:
+            self._remove(idle)
+        return idle is not None
+
+    def _remove(self, one: Application) -> None:
+        self._applications.remove(one)
+        self._reach(one, False)
+        self.changed = True
 
     def _asked(self, one: Application, heard: messages.Heard, endpoint: str, now: int) -> None:
         one.requests += 1
@@ -214,6 +228,7 @@ class Server:
                 return
             self._report(Event("ok", one, track.text.table_id))
             one.acknowledge(track, now)
+            self._applications.prove(one)
             if track is one.map and track.sent == self._map:
                 one.owned = set(self._use.owners)
             self._go_on(one, now)
@@ -221,7 +236,11 @@ class Server:
 
     def _sent(self, state: messages.State) -> bool:
         """Whether a state message is about a table of this run."""
-        return f"@{self._instance}." in state.about
+        return self.wrote(state.about)
+
+    def wrote(self, text: str) -> bool:
+        """Whether a text names a table or map that this server has written, or one made of it elsewhere."""
+        return f"@{self._instance}." in text
 
     def reached(self, place: str, connection: str, now: int) -> None:
         """Send everything to the application behind a control connection that this router requested."""
@@ -250,15 +269,14 @@ class Server:
             self._poll = now + POLL
             self._unchecked = list(self)
         for one in self._unchecked[-CHECKED:]:
-            self._attend(one, now)
+            if self._applications.find(one.endpoint, one.control) is one:  # it may have made room meanwhile
+                self._attend(one, now)
         del self._unchecked[-CHECKED:]
 
     def _attend(self, one: Application, now: int) -> None:
         if not one.connection:
             if now - one.gone > FORGOTTEN and not one.fixed:
-                self._applications.remove(one)
-                self._reach(one, False)
-                self.changed = True
+                self._remove(one)
         elif one.sending is None:
             self._go_on(one, now)
         elif one.deadline and now >= one.deadline:

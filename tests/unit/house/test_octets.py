@@ -305,6 +305,7 @@ ELSEWHERE = {
     "shm/native.pyx": "texts of its own C code",
     "shm/native_flow.pxi": "texts of its own C code",
     "shm/memory/journal.py": "JSON of its own writer",
+    "shm/contract/scope_pattern.py": "what RE2 says of a pattern of the configuration (workers/test_scopes)",
     "shm/contract/text.py": "encodes what may be anything, with escapes (test_text)",
     "shm/memory/observer.py": "msgpack of the core's own board",
     "shm/contract/sections.py": "a number that the engine has decoded",

@@ -307,3 +307,17 @@ def test_a_host_that_is_not_known(monkeypatch):
     world.rmr.endpoints.step()
     assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.POLL_SECONDS)
     assert [one.host for one in failed] == ["nowhere"]
+
+
+def test_lines_about_many_endpoints_have_one_bound(caplog):
+    """Whoever names hundreds of ports does not fill the log."""
+    world = World()
+    world.room = False
+    for number in range(300):
+        world.rmr.take(wanted(world, address=f"rt/app:{number}"))
+    for _ in range(120):
+        world.rmr.endpoints.step()
+        world.now += 1.0
+    lines = [one for one in caplog.records if "next attempt" in one.getMessage() and one.levelname == "WARNING"]
+    assert 0 < len(lines) <= endpoints.ALL_BURST + 120 / endpoints.ALL_SECONDS + 1
+    assert any("more since the last such line" in one.getMessage() for one in lines)

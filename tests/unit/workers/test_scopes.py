@@ -18,6 +18,10 @@ CATASTROPHIC = [r"(a+)+$", r"(?:a|a)*(b)$", r"(?:a?){30}(a{30})$", r"(?:.*a){12}
 MOST = 65_535  # octets: the largest addressOctets
 
 
+def limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
+
+
 def scope(pattern: str, name: bytes) -> bytes | None:
     stop = Stop(0, b"W", "W")
     return Scopes([RouteWorkerSetup("w", "collapse", stop, strip="scopes", pattern=pattern)])(0, name)
@@ -45,7 +49,6 @@ def test_no_pattern_goes_back(pattern: str) -> None:
         "from tests.unit.workers.test_scopes import MOST, scope\n"
         f"assert scope({pattern!r}, b'a' * (MOST - 1) + b'!') is None"
     )
-    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))  # noqa: E731
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, preexec_fn=limit, check=False)
     assert done.returncode == 0
 

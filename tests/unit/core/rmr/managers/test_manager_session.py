@@ -245,3 +245,37 @@ def test_accepted_connections_cost_the_core_no_search(monkeypatch: pytest.Monkey
     assert not asked
     world.connect(100, "192.0.2.100:4561", "rm:4561")
     assert asked == ["$conn/100"]
+
+
+@pytest.mark.parametrize(
+    ("host", "source", "own"),
+    [
+        ("127.0.0.1", "127.0.0.1:4560", True),
+        ("[::1]", "[::1]:4560", True),
+        ("10.0.0.3", "router:4560", True),
+        ("10.0.0.3", "me:4560", True),
+        ("127.0.0.1", "127.0.0.1:4561", False),
+        ("10.0.0.3", "10.0.0.3:4560", False),
+    ],
+)
+def test_the_router_is_no_application_of_its_own(
+    host: str, source: str, own: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would connect to itself, and give itself its table."""
+    world = World(serve=True, served_as="router:4560")
+    world.connect(1, f"{host}:40000")
+    world.say(1, REQUEST, f"{source} ts=5\n\0".encode(), source=source)
+    assert world.session.server is not None
+    assert len(list(world.session.server)) == (not own)
+    assert ("this router listens there itself" in caplog.text) is own
+
+
+def test_a_table_made_of_our_own_is_refused() -> None:
+    """Whichever way it has come back; with each round its id would grow."""
+    world = World(serve=True, push_from=("10.1.0.0/16",))
+    world.connect(1, "10.1.2.3:1")
+    ((_, told),) = world.say(1, TABLE, GOOD.replace(b"t1", b"t1@i.4@other.7"))
+    assert told.payload.startswith(b"ERR")
+    assert b"it is made of a table that this router has sent" in told.payload
+    ((_, told),) = world.say(1, TABLE, GOOD.replace(b"t1", b"t1@other.7"))
+    assert told.payload.startswith(b"OK")
