@@ -15,6 +15,8 @@ __all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type", "plain
 
 NO_TYPE = "No such entity type"  # what routers say that are no routerd
 PAGE = 500  # entities per QUERY request
+CHANGES = ("CREATE", "UPDATE", "DELETE", "PUSH")
+IN_DOUBT = "the router may have made the change, or may still make it: look before you repeat it"
 NODE = {"type": "org.amqp.management", "name": "self"}
 
 
@@ -72,10 +74,11 @@ class Client:
             )
             raise ClientError(
                 f"no answer from {self._place.address} at {self._place.shown} within "
-                f"{self._place.timeout:g} s; {advice}"
+                f"{self._place.timeout:g} s; {IN_DOUBT if operation in CHANGES else advice}"
             ) from error
         except ProtonException as error:
-            text = f"the connection to {self._place.shown} is lost ({words(error)}); try again"
+            advice = IN_DOUBT if operation in CHANGES else "try again"
+            text = f"the connection to {self._place.shown} is lost ({words(error)}); {advice}"
             raise ClientError(text) from error
         found: dict[Any, Any] = reply.properties or {}
         status = int(found.get("statusCode", 0))

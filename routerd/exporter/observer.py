@@ -148,9 +148,7 @@ class Observer:
             pulse.lived = now
         if pulse.heartbeat != page.heartbeat or pulse.pid != page.pid or not alive:
             pulse.heartbeat, pulse.pid, pulse.moved = page.heartbeat, page.pid, now
-        # The supervisor's loop turns only when something happens, and the exporter ends with the supervisor.
-        stalled = 0.0 if page.process == Role.SUPERVISOR else now - pulse.moved
-        return State(page, alive, now - pulse.lived, stalled)
+        return State(page, alive, now - pulse.lived, now - pulse.moved)
 
     def figures(self, pid: int) -> Figures | None:
         """Return the operating system's figures of a process; None if it is gone."""

@@ -4,7 +4,6 @@ The kernel's own documents describe the files: proc_sys_fs(5), proc_sys_vm(5), D
 Documentation/ABI/testing/sysfs-devices-system-cpu, sysfs-devices-node and clocksource.
 """
 
-import os
 import re
 import resource
 from collections import defaultdict
@@ -20,7 +19,7 @@ from routerd.machine.allowance import MIB, cpu_limit, memory_limit, too_little
 from routerd.machine.descriptors import LEAST
 from routerd.machine.pinning import ranges
 from shm.contract.numbers import counted, whole
-from shm.memory.space import DIRECTORY, SegmentError, check_space
+from shm.memory.space import SegmentError, check_space, free_mib
 
 MANY_DESCRIPTORS: Final = 65_536  # what a worker can have connections (docs/operations.md, Limits)
 BACKLOG: Final = 1_024  # connections that may wait to be accepted; fewer are lost when clients come back at once
@@ -195,11 +194,9 @@ def _shared_memory(router: Router) -> Finding:
     except SegmentError as error:
         found, _, remedy = str(error).partition("; ")
         return Finding("shared memory", Verdict.ERROR, found, remedy)
-    status = os.statvfs(DIRECTORY)
-    free = status.f_bavail * status.f_frsize // MIB
-    return Finding(
-        "shared memory", Verdict.OK, f"{free} MiB are free, {router.workers} arenas need {router.arena_size} each"
-    )
+    free = free_mib()
+    room = "there is no limit" if free is None else f"{free} MiB are free"
+    return Finding("shared memory", Verdict.OK, f"{room}, {router.workers} arenas need {router.arena_size} each")
 
 
 def _allowance(router: Router) -> Finding:

@@ -24,10 +24,12 @@ from routerd.supervise.restart_policy import (
 from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections, Exit, Fatal, FromChild, Setup
 from shm.contract.roles import Role
+from shm.memory.space import DIRECTORY, free_mib
 
 READY_SECONDS = 20.0  # a slow machine that starts many workers needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # from the moment a child closes its control socket until its exit
 MANY = 3  # deaths in a row
+HUGE_PAGE_MIB = 2  # a process may ask for as much at once, with `hugePages`
 LAST_FILE_SECONDS = 30.0  # in which a recorder ends its file when only it is told to exit
 
 Command = Callable[[Role, int], list[str]]
@@ -57,11 +59,24 @@ def guess(how: str) -> str:
     """Return a likely reason of an end that no process has explained."""
     if how == "SIGKILL":
         return "killed from outside: by a user, or by the kernel for lack of memory, which dmesg shows"
+    if how == "SIGBUS" and (why := _no_memory()):
+        return why
     if how in CRASHES:
         return "it crashed; coredumpctl shows it, if core dumps are kept"
     if how.startswith("SIG"):
         return "killed from outside"
     return "it ended by itself; its last log lines say why"
+
+
+def _no_memory() -> str:
+    """Return that shared memory is full, where the kernel allocates each page at its first use; empty if it is not."""
+    try:
+        free = free_mib()
+    except OSError:
+        return ""
+    if free is None or free >= HUGE_PAGE_MIB:
+        return ""
+    return f"{DIRECTORY} is full ({free} MiB free): make room there, enlarge it, or lower arenaSize"
 
 
 class Child:

@@ -216,9 +216,10 @@ class Children:
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
         place.child = None
+        why = death.why or ("told to" if wanted else guess(death.how))
         (self.spares.later if wanted else self.spares.needed)(now)
         if not wanted:
-            place.died(Life(child.born, child.ready, now), death.why or death.how)
+            place.died(Life(child.born, child.ready, now), death.why or f"{death.how}: {why}")
             if not self.operational and child.ready is None:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
@@ -231,7 +232,7 @@ class Children:
             pid=death.pid,
             generation=death.generation,
             how=death.how,
-            why=death.why or ("told to" if wanted else guess(death.how)),
+            why=why,
             next=self._next(place, now),
         )
         if place.role == Role.WORKER:

@@ -43,6 +43,10 @@ class SharedMemory:
         for index in range(*self._segments.counts()):
             self._segments.give_back(index)
 
+    def beat(self) -> None:
+        """Publish that the supervisor's loop has made a turn."""
+        self._segments.supervisor_stats().beat()
+
     def wake_core(self) -> None:
         """Make the core read its control socket: it may sleep on its semaphore, which no poll can watch."""
         self._segments.semaphore.release()

@@ -193,6 +193,7 @@ class Supervisor:
         source = self._config.file or "built-in configuration"
         event(LOGGER, logging.INFO, "Starting", router=self._config.router.id, pid=os.getpid(), config=source)
         while True:
+            self._memory.beat()
             if children.failure and children.stopping is None:
                 self._stop()
             children.step(self._clock())
@@ -256,12 +257,14 @@ class Supervisor:
         connections = self._memory.connections()
         return condition(self._children, self._blueprint, connections, self._note, self._clock())
 
-    def _timeout(self) -> float | None:
+    def _timeout(self) -> float:
         now = self._clock()
-        due = self._children.next_step(now)
+        due = now + POLL_SECONDS  # the exporter takes a loop that does not turn for one that hangs
+        if (step := self._children.next_step(now)) is not None:
+            due = min(due, step)
         if self._children.stopping is None:
-            due = min(self._watch.due(now), now + POLL_SECONDS if due is None else due)
-        return None if due is None else max(0.0, due - now) * 1000 + 1
+            due = min(due, self._watch.due(now))
+        return max(0.0, due - now) * 1000 + 1
 
     def _take_reports(self, place: Place) -> None:
         while place.child is not None:

@@ -22,6 +22,15 @@ def segments() -> list[str]:
         return []
 
 
+def free_mib() -> int | None:
+    """Return how many MiB are free for shared memory; None if there is no limit, or nobody knows.
+
+    Raises OSError if there is no such file system.
+    """
+    status = os.statvfs(DIRECTORY)
+    return status.f_bavail * status.f_frsize // MIB if status.f_blocks else None  # a tmpfs without a limit has 0 blocks
+
+
 def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
     """Raise SegmentError unless there is room for ``workers`` workers, of which ``has`` exist already.
 
@@ -36,15 +45,14 @@ def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
     if not has:
         need += native.control_bytes(workers) + native.rings_bytes(workers) + native.CORE_ARENA_BYTES
     try:
-        status = os.statvfs(DIRECTORY)
+        free = free_mib()
     except OSError as e:
         raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
     more = " more" if has else ""
-    free = status.f_bavail * status.f_frsize
-    if status.f_blocks and need > free:  # a tmpfs without a limit has 0 blocks
+    if free is not None and need > free * MIB:
         raise SegmentError(
             f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB{more} in "
-            f"{DIRECTORY}, but only {free // MIB} MiB are free; lower `workers` or `arenaSize`, or enlarge "
+            f"{DIRECTORY}, but only {free} MiB are free; lower `workers` or `arenaSize`, or enlarge "
             f"{DIRECTORY} "
             f"(mount -o remount,size=..., in a container --shm-size)"
         )

@@ -22,6 +22,7 @@ from shm.statistics.board import AddressRow, Board, ConnectionRow, ConnectorRow,
 
 ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")
+EVERYBODY = (*WORKING, "supervisor")
 
 
 class Bed:
@@ -52,7 +53,7 @@ class Bed:
         for name, number in numbers.items():
             self.page(process).set(stats.COUNTERS[name].place, number)
 
-    def tick(self, beating: tuple[str, ...] = WORKING, seconds: int = 1) -> None:
+    def tick(self, beating: tuple[str, ...] = EVERYBODY, seconds: int = 1) -> None:
         for _ in range(seconds):
             self.now += 1
             for process in beating:
@@ -81,10 +82,10 @@ def test_a_router_that_works_is_live_and_ready(bed: Bed) -> None:
     assert bed.alarms == ""
 
 
-@pytest.mark.parametrize("hung", WORKING)
+@pytest.mark.parametrize("hung", EVERYBODY)
 def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
     """After 5 s, not before; a beat makes it well again."""
-    others = tuple(process for process in WORKING if process != hung)
+    others = tuple(process for process in EVERYBODY if process != hung)
     bed.tick(others, int(HUNG_SECONDS) - 1)
     assert bed.asked("/healthz").status == 200
     bed.tick(others, 2)
@@ -92,7 +93,7 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
     assert answer.status == 503
     assert hung in answer.body.decode()
     assert not any(other in answer.body.decode() for other in others)
-    assert bed.asked("/readyz").status == (503 if hung == "core" else 200)  # the other worker serves
+    assert bed.asked("/readyz").status == (503 if hung == "core" else 200)  # messages flow
     assert f"{hung}: its loop has not turned for" in bed.alarms
     assert b'routerd_process_up{process="%b"} 0.0' % hung.encode() in bed.asked("/metrics").body
     bed.tick()
@@ -102,9 +103,10 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
 def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
     """Not healthy after 5 s, though ready: the other serves. Its successor is well; one restart is no alarm."""
     bed.page("worker-1").own(0, 1)
-    bed.tick(("worker-0", "core"))
+    others = ("worker-0", "core", "supervisor")
+    bed.tick(others)
     assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)
-    bed.tick(("worker-0", "core"), int(MISSING_SECONDS))
+    bed.tick(others, int(MISSING_SECONDS))
     assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (503, 200)
     assert "worker-1: missing for" in bed.alarms
     bed.page("worker-1").own(os.getpid(), 2)
@@ -152,9 +154,9 @@ def test_a_process_whose_number_is_nobodys_is_missing(bed: Bed) -> None:
 def test_a_router_without_its_core_is_not_ready_for_long(bed: Bed) -> None:
     """The next one is there in a moment, and connections stay up; if it is not, nothing is routed."""
     bed.page("core").own(0, 1)
-    bed.tick(("worker-0", "worker-1"), int(MISSING_SECONDS) - 1)
+    bed.tick(("worker-0", "worker-1", "supervisor"), int(MISSING_SECONDS) - 1)
     assert bed.asked("/readyz").status == 200
-    bed.tick(("worker-0", "worker-1"), 1)
+    bed.tick(("worker-0", "worker-1", "supervisor"), 1)
     assert bed.asked("/readyz").body.startswith(b"not ready\ncore: missing")
 
 

@@ -1,7 +1,9 @@
 """Births and deaths of children, with fake children and the clock in the test's hand."""
 
+import os
 import re
 import socket
+from types import SimpleNamespace
 
 import pytest
 
@@ -287,6 +289,30 @@ def test_a_death_without_a_word_has_a_reason_all_the_same(
     home.children.died(home.workers[0], 40.0)
     (line,) = [record.getMessage() for record in caplog.records if "worker 0 died" in record.getMessage()]
     assert all(part in line for part in (how, why, "restart at once")), line
+
+
+@pytest.mark.parametrize(
+    ("blocks", "free", "why"),
+    [
+        (1000, 255, "/dev/shm is full (0 MiB free): make room there, enlarge it, or lower arenaSize"),
+        (1000, 300, "/dev/shm is full (1 MiB free)"),
+        (1000, 512, "it crashed"),
+        (0, 0, "it crashed"),  # a tmpfs without a limit
+    ],
+)
+def test_a_death_by_sigbus_is_told_with_its_cause(
+    home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, blocks: int, free: int, why: str
+) -> None:
+    """Somebody else has filled shared memory; the status of the service says so, too."""
+    home.up()
+    worker = home.workers[0]
+    child = home.child(worker)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_frsize=4096, f_blocks=blocks))
+    monkeypatch.setattr(child, "reap", lambda: Death(child.pid, 1, "SIGBUS", ""))
+    home.children.died(worker, 40.0)
+    (line,) = [record.getMessage() for record in caplog.records if "worker 0 died" in record.getMessage()]
+    assert why in line
+    assert worker.cause.startswith(f"SIGBUS: {why}")
 
 
 def test_who_hangs_up_is_killed_if_it_does_not_exit_and_in_a_stop_with_the_others(home: Home) -> None:

@@ -21,6 +21,7 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(caps
         failure="", stopping=object(), operational=True, empty=True, places=[], step=lambda now: None
     )
     memory: Any = SimpleNamespace(
+        beat=lambda: None,
         heartbeat=lambda slot: 0,
         recorder_heartbeat=lambda: 0,
         connections=lambda: 0,
@@ -33,6 +34,36 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(caps
     )  # fmt: skip
     assert supervisor.run() == 0
     assert "connect to" not in capsys.readouterr().out
+
+
+def test_the_loop_turns_each_second_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a stop that waits without a deadline: the exporter takes a beat that stands still for a hang."""
+    told: list[str] = []
+    waits: list[float] = []
+    children: Any = SimpleNamespace(
+        failure="", stopping=object(), operational=True, empty=False, places=[], everybody=[],
+        step=lambda now: None, next_step=lambda now: None,
+    )  # fmt: skip
+    memory: Any = SimpleNamespace(beat=lambda: told.append("beat"), set_certificate_expiry=lambda seconds: None)
+
+    class Poll:
+        def register(self, *_: object) -> None: ...
+
+        def poll(self, timeout: float) -> list[tuple[int, int]]:
+            waits.append(timeout)
+            children.empty = len(waits) == 3
+            return []
+
+    monkeypatch.setattr(supervisor_module.select, "poll", Poll)
+    nothing: Any = None
+    signals: Any = SimpleNamespace(fileno=lambda: 0)
+    supervisor = Supervisor(
+        default_config(), nothing, children, memory, Manager({}, 1),
+        listening=[], signals=signals, clock=lambda: 0.0,
+    )  # fmt: skip
+    assert supervisor.run() == 0
+    assert told == ["beat"] * 4
+    assert all(0 < wait <= 1001 for wait in waits)
 
 
 def test_an_end_by_an_exception_is_told_in_the_log(
