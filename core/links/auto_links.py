@@ -90,6 +90,11 @@ class AutoLink(msgspec.Struct):
         return self.setup.external or self.setup.address
 
     @property
+    def broker(self) -> str:
+        """The container or connection of its entity."""
+        return self.setup.container or self.setup.connection
+
+    @property
     def label(self) -> str:
         """The link's description for the log."""
         return f"auto link {self.setup.name or self.setup.address} {'in' if self.setup.incoming else 'out'}"
@@ -248,7 +253,7 @@ class AutoLinks(Plane):
         leg = self._by_request.pop(refused.request, None)
         if leg is not None:
             leg.request = 0
-            self._fail(leg, refused.error)
+            self._fail(leg, refused.error, "the peer refused the link, or its connection is gone")
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         """Mark the leg of a detached link failed. ``detach`` is None for a dead worker."""
@@ -256,20 +261,21 @@ class AutoLinks(Plane):
         if leg is not None:
             leg.link = None
             if detach is not None:
-                self._fail(leg, detach.error)
+                why = "the connection or session of the link is gone" if detach.lost else "the peer detached the link"
+                self._fail(leg, detach.error, why)
 
-    def _fail(self, leg: Leg, error: Error | None) -> None:
+    def _fail(self, leg: Leg, error: Error | None, why: str) -> None:
+        """Mark a leg failed, by ``why`` if the peer gave no error."""
         leg.state = "failed"
-        leg.error = "" if error is None else error.description or error.condition
+        leg.error = why if error is None else error.description or error.condition
         self._pause(leg, RETRY_NS if leg.tries else FIRST_RETRY_NS)
         leg.tries += 1
-        why = leg.error or "the peer detached the link"
-        self._say(logging.WARNING, "%s to %s failed: %s; the router retries", leg, why)
+        self._say(logging.WARNING, "%s to %s failed: %s; the router retries", leg, leg.error)
 
     def _say(self, level: int, text: str, leg: Leg, *what: str) -> None:
         """Log a line about a leg, within the limit of its auto link."""
         label = leg.auto.label
-        self._lines.tell(time.monotonic(), LOGGER, level, text, label, leg.opened.container, *what, key=(text, label))
+        self._lines.tell(time.monotonic(), LOGGER, level, text, label, leg.auto.broker, *what, key=(text, label))
 
     @property
     def restless(self) -> bool:

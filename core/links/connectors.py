@@ -37,15 +37,15 @@ class Connectors(Plane):
         """Return the last reported state of a connector, or None."""
         return self._states[name][1] if name in self._states else None
 
+    def trouble(self, name: str) -> str:
+        """Return the last error of a connector that is not connected, or an empty text."""
+        state = self.find(name)
+        return _NUMBER.sub("", state.message) if state is not None and _has_failed(state) else ""
+
     def show(self, board: Board) -> None:
         """Write the connectors onto the board."""
         board.connectors = [
-            ConnectorRow(
-                short(name),
-                state.status == UP,
-                self._failures[name],
-                short(_NUMBER.sub("", state.message), ERROR) if _has_failed(state) else "",
-            )
+            ConnectorRow(short(name), state.status == UP, self._failures[name], short(self.trouble(name), ERROR))
             for name, (_, state) in islice(self._states.items(), CONNECTORS)
         ]
 

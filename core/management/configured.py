@@ -5,6 +5,7 @@ from typing import Any
 
 from core.exchanges import exchanges
 from core.links import auto_links, connectors
+from core.links.terminus import ROUTE_CONTAINER
 from core.management.entities import Entities
 from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
@@ -145,6 +146,19 @@ def _phase(name: str, with_waypoint: int) -> Callable[[dict[str, Any]], Any]:
     return read
 
 
+def unserved(view: View, entity: dict[str, Any]) -> str:
+    """Return why no connection is there for an inactive auto link or link route."""
+    if container := entity.get("containerId"):
+        return f"no connection with the role {ROUTE_CONTAINER} has the container id {container}"
+    name = str(entity.get("connection"))
+    if view.entities("connector").find(name, None):
+        why = view.core.plane(connectors.Connectors).trouble(name)
+        return f"connector {name}: {why or f'no connection with the role {ROUTE_CONTAINER} yet'}"
+    if view.entities("listener").find(name, None):
+        return f"nobody is connected to the listener {name}"
+    return f"there is no connector or listener with the name {name}"
+
+
 Columns = dict[str, Callable[[dict[str, Any]], Any]]
 
 _ADDRESS: Columns = {
@@ -212,7 +226,8 @@ class AutoLinks(Routing):
         if auto is None:
             return entity
         reference = None if auto.reference is None else str(auto.reference)
-        return entity | {"operStatus": auto.state, "lastError": auto.error or None, "linkRef": reference}
+        error = auto.error or (unserved(self._view, entity) if auto.state == "inactive" else "")
+        return entity | {"operStatus": auto.state, "lastError": error or None, "linkRef": reference}
 
 
 class Exchanges(Routing):

@@ -4,7 +4,7 @@ from typing import Any
 
 from core.addresses.agent_address import is_own
 from core.link_routes.routes import Offer, Routes
-from core.management.configured import Routing
+from core.management.configured import Routing, column, unserved
 from core.management.entity_type import Column, Table, type_column
 from core.management.request import (
     BAD_REQUEST,
@@ -16,7 +16,9 @@ from core.management.request import (
     Requester,
     Response,
 )
+from core.management.view import View
 from shm.contract.control import LinkRouteSetup
+from shm.contract.management import TypeSchema
 
 DIRECTIONS = ("in", "out")
 MOST = 10_000  # link routes of one connection
@@ -26,9 +28,14 @@ LONGEST = 1000  # characters of a pattern, because routes are searched token by 
 class LinkRoutes(Routing):
     """The entity type `router.config.linkRoute`."""
 
+    def __init__(self, view: View, schema: TypeSchema) -> None:
+        super().__init__(view, schema)
+        self.columns["lastError"] = column("lastError")  # of routerd alone, only if asked for
+
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
-        active = self._view.core.plane(Routes).active(_setup(entity))
-        return entity | {"operStatus": "active" if active else "inactive"}
+        if self._view.core.plane(Routes).active(_setup(entity)):
+            return entity | {"operStatus": "active"}
+        return entity | {"operStatus": "inactive", "lastError": unserved(self._view, entity)}
 
 
 def _setup(row: dict[str, Any]) -> LinkRouteSetup:

@@ -33,6 +33,7 @@ _COLUMNS = (
     "deliveriesEgressRouteContainer", "deliveriesRedirectedToFallback", "linksBlocked", "uptimeSeconds",
     "memoryUsage", "workerThreads",
 )  # fmt: skip
+_OWN = ("coreUptimeSeconds", "coreRestarts")  # of routerd alone, only if asked for
 
 
 class Router(Configured):
@@ -41,7 +42,7 @@ class Router(Configured):
     lenient = True
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
-        names = [*_COLUMNS, *(a.name for a in schema.attributes if a.name not in _COLUMNS)]
+        names = [*_COLUMNS, *_OWN, *(a.name for a in schema.attributes if a.name not in _COLUMNS)]
         super().__init__(view, schema)
         self.columns = {name: column(name) for name in names}
         self.standard = list(_COLUMNS)
@@ -79,6 +80,8 @@ class Router(Configured):
             "autoLinkCount": len(view.entities("router.config.autoLink").rows),
             "nodeCount": 0 if network_adapter is None else len(network_adapter),
             "uptimeSeconds": view.seconds_since(view.started),
+            "coreUptimeSeconds": view.seconds_since(view.core_started),
+            "coreRestarts": max(0, setup.generation - 1),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
             "droppedPresettledDeliveries": sum(page[name] for name in DROPPED_PRESETTLED),

@@ -42,7 +42,8 @@ class View:
         self.types = management.types
         self.configure(management)
         self.requester = Requester()  # of the current request
-        self.started = time.monotonic_ns()
+        self.core_started = time.monotonic_ns()
+        self.started = core.setup.started or self.core_started
 
     def configure(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""

@@ -218,6 +218,10 @@ def _rows(client: Client, view: View, limit: int | None) -> Rows:
     """Return one router's rows; of a sampled view with what happened between two looks."""
     began = time.monotonic()
     rows = list(client.query(view.entity, limit=limit))
+    if view.more:
+        with suppress(RefusedError):  # a router of another kind has no such attributes
+            for row, more in zip(rows, client.query(view.entity, list(view.more), limit), strict=False):
+                row.update(more)
     if view.traffic:
         before = list(client.query(LINK, LINK_COUNTS))
         time.sleep(SAMPLE_SECONDS)

@@ -43,9 +43,9 @@ class View(msgspec.Struct, frozen=True):
     """One view of an entity type.
 
     A ``sampled`` view queries twice, for rates, a view of ``traffic`` also all links; a ``single`` view shows one
-    entity as pairs; ``note`` writes the lines below the table, and the view ``below`` follows. ``address``,
-    ``connection`` and ``stuck`` return what the options of these names choose rows by; without one, the view has no
-    such rows.
+    entity as pairs; ``more`` are attributes that a QUERY does not return unless it names them; ``note`` writes the
+    lines below the table, and the view ``below`` follows. ``address``, ``connection`` and ``stuck`` return what the
+    options of these names choose rows by; without one, the view has no such rows.
     """
 
     entity: str
@@ -59,6 +59,7 @@ class View(msgspec.Struct, frozen=True):
     connection: Callable[[Row], str] | None = None
     stuck: Callable[[Row], bool] | None = None
     below: str = ""
+    more: tuple[str, ...] = ()
 
     def cell(self, header: str) -> Cell:
         """Return the column with a header, to sort by. Raises click.UsageError."""
@@ -105,6 +106,17 @@ def _last_errors(rows: list[Row]) -> str:
     """Return a line for each connector that is not up, with the error of its last attempt."""
     failed = [row for row in rows if row.get("connectionStatus") != UP and row.get("connectionMsg")]
     return "\n".join(f"{row.get('name')}: {_ATTEMPT.sub('', str(row['connectionMsg']))}" for row in failed)
+
+
+def _why_inactive(rows: list[Row]) -> str:
+    """Return a line for each link route or auto link that is not active, with its error."""
+    failed = [row for row in rows if row.get("lastError")]
+    return "\n".join(f"{_label(row)}: {row['lastError']}" for row in failed)
+
+
+def _label(row: Row) -> str:
+    named = row.get("name") or row.get("address") or row.get("pattern") or f"{row.get('prefix')}.#"
+    return f"{named} {row.get('direction')}"
 
 
 _CLASSES = {"M": "mobile", "L": "local", "T": "topo", "R": "router", "A": "area", "H": "edge"}
@@ -214,7 +226,7 @@ def _stall(nanoseconds: int) -> str:
 ROUTER = Cell("router", _of("router"), least=6, optional=True)  # before the columns of a view, with --router all
 
 VIEWS: dict[str, View] = {
-    "router": View("router", single=True),
+    "router": View("router", single=True, more=("coreUptimeSeconds", "coreRestarts")),
     "connections": View(
         "connection",
         (
@@ -314,6 +326,8 @@ VIEWS: dict[str, View] = {
             Cell("state", _of("operStatus")),
         ),
         "no link routes",
+        more=("lastError",),
+        note=_why_inactive,
         address=lambda row: row.get("pattern") or row.get("prefix"),
     ),
     "auto_links": View(
@@ -324,9 +338,9 @@ VIEWS: dict[str, View] = {
             Cell("dir", _of("direction")),
             Cell("connection", lambda r: r.get("connection") or r.get("containerId"), least=10),
             Cell("state", _of("operStatus")),
-            Cell("last error", _of("lastError"), least=10, optional=True),
         ),
         "no auto links",
+        note=_why_inactive,
         address=_of("address"),
     ),
     "nodes": View(
@@ -380,6 +394,14 @@ VIEWS: dict[str, View] = {
 }
 
 
+def _core_restarted(row: Row) -> list[tuple[str, str]]:
+    """Return when the core's last successor started and how many it has had; nothing if it has had none."""
+    if not (restarts := row.get("coreRestarts")):
+        return []
+    ago = duration(row.get("coreUptimeSeconds", 0))
+    return [("Core restarted", f"{ago} ago" + (f", {restarts} times in all" if restarts > 1 else ""))]
+
+
 def router_rows(row: Row) -> list[tuple[str, str]]:
     """Return the router's figures as pairs of label and text."""
     counts = (
@@ -406,6 +428,7 @@ def router_rows(row: Row) -> list[tuple[str, str]]:
         ("Version", str(row.get("version"))),
         ("Workers", str(row.get("workerThreads"))),
         ("Up", duration(row.get("uptimeSeconds", 0))),
+        *_core_restarted(row),
         ("Memory", short_bytes(row.get("memoryUsage", 0))),
         *((label, f"{row.get(name, 0):,}") for label, name in counts),
     ]

@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -57,6 +58,7 @@ REPLACING: Final = {
 }  # fmt: skip
 HOUR: Final = 3600
 
+STARTED: Final = time.monotonic_ns()
 SECRET: Final = secrets.token_bytes(16)  # one for each run of the router
 
 
@@ -117,6 +119,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             network=same(self.router, NetworkSetup),
             busy_poll_us=self.router.busy_poll,
             management=self.management if core else None,
+            started=STARTED,
             secret=SECRET if worker else b"",
             **self._parts(role, index),
         )

@@ -184,6 +184,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     tables: list[TableSetup] = []  # for core and workers
     presenting: list[int] = []  # for the core: workers that outlived the core before and will resync
     known_failures: list[str] = []  # kinds of death that the log has shown in full already
+    started: int = 0  # when the router started, in nanoseconds of CLOCK_MONOTONIC; 0: as the process reads this
     secret: bytes = b""  # for workers: the key with which they sign, new at each start of the router
 
     @property

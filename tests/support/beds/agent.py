@@ -46,13 +46,13 @@ address {
 class Bed:
     """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
 
-    def __init__(self, segments: segment.Segments, more: str = "") -> None:
+    def __init__(self, segments: segment.Segments, more: str = "", started: int = 0, generation: int = 1) -> None:
         config = parse(CONFIG + more, "test.conf")
         self.keeper = Keeper(config)
         news = AddressSetup(prefix="news", distribution="multicast")
         setup = Setup(
-            "core", 1, 1, "/none", "me", "0.1", 1, [-1],
-            addresses=[news], management=self.keeper.management(), tables=tables(config),
+            "core", 1, generation, "/none", "me", "0.1", 1, [-1],
+            started=started, addresses=[news], management=self.keeper.management(), tables=tables(config),
             routing=routing(config, self.keeper.identities),
             link_routes=[link_route_setup(one) for one in config.of(LinkRoute)],
         )  # fmt: skip

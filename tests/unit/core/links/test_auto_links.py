@@ -1,6 +1,7 @@
 """Auto links: asked for when their connection is there, tried again, given up with it."""
 
 import msgspec
+import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED, C_OPEN_LINK
 from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS, AutoLinks
@@ -81,7 +82,7 @@ def test_a_refusal_is_tried_again_after_2_and_then_5_seconds() -> None:
     assert bed.state("1") == ("active", "")
     bed.say(C_DETACH, Detach(3, 1))
     assert bed.asked() == []
-    assert bed.state("1") == ("failed", "")
+    assert bed.state("1") == ("failed", "the peer detached the link")
     assert len(bed.wait(FIRST_RETRY_NS + 100)) == 1
 
 
@@ -121,3 +122,20 @@ def test_a_change_ends_a_link_and_begins_another() -> None:
     assert states.count(C_DETACH) == states.count(C_OPEN_LINK) == 1
     assert bed.core.plane(AutoLinks).find("1") is None
     assert bed.state("2") == ("attaching", "")
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"), [(False, "the peer detached the link"), (True, "the connection or session of the link is gone")]
+)
+def test_the_log_says_which_connection_and_what_became_of_it(
+    caplog: pytest.LogCaptureFixture, lost: bool, why: str
+) -> None:
+    """By the name in the configuration: a peer may have no container id."""
+    bed = Broker(OUT)
+    bed.say(C_CONNECTION_OPENED, ConnectionOpened(7, 1, "", "h:1", role="route-container", connector="broker"))
+    bed.answer(*bed.asked())
+    with caplog.at_level("INFO", "ROUTER_CORE"):
+        bed.say(C_DETACH, Detach(3, 1, lost=lost))
+        bed.step()
+    (told,) = [one.getMessage() for one in caplog.records if one.name == "ROUTER_CORE"]
+    assert told == f"auto link queue out to broker failed: {why}; the router retries"

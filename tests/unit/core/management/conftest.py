@@ -10,9 +10,14 @@ from tests.support.beds.agent import Bed
 
 
 @pytest.fixture
-def bed() -> Iterator[Bed]:
-    segments = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
+def segments() -> Iterator[segment.Segments]:
+    made = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
     try:
-        yield Bed(segments)
+        yield made
     finally:
-        segments.unlink()  # what refers to the mappings goes with the test, and they with it
+        made.unlink()  # what refers to the mappings goes with the test, and they with it
+
+
+@pytest.fixture
+def bed(segments: segment.Segments) -> Bed:
+    return Bed(segments)
