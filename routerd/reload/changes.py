@@ -17,6 +17,7 @@ from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Log, Router
 from routerd.config.entities.routing import Binding, Exchange
 from routerd.config.entities.schema import EntityType, entity_type
+from routerd.config.entities.transport import Listener
 from routerd.config.formats.json_text import JsonText
 from routerd.config.formats.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, camel_case
 from routerd.config.load import assemble, check_together
@@ -75,11 +76,24 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
         return _together(config, [*everything, made[0]], UPDATED, *made)
     old = everything.pop(at)
     if request.operation == "DELETE":
+        _keep_a_listener(config, old, everything)
         return _together(config, _without_bindings(everything, old), DELETED)
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
     _check_policy(made[0])
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
+
+
+def _keep_a_listener(config: Config, gone: Checked, left: Iterable[Checked]) -> None:
+    """Refuse to delete the last listener for clients, as a reload does. Raises ChangeError."""
+    if config.router.allow_no_listener or not isinstance(gone.entity, Listener) or gone.entity.http:
+        return
+    if not any(isinstance(at.entity, Listener) and not at.entity.http for at in left):
+        raise ChangeError(
+            BAD_REQUEST,
+            "it is the last listener for clients, so nobody could connect to manage this router; create another one "
+            "before, or set allowNoListener: yes in router if you intend that",
+        )
 
 
 def _name_taken(config: Config, made: Checked) -> None:

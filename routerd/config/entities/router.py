@@ -46,9 +46,9 @@ class Router(Entity, frozen=True, kw_only=True, tag="router"):
     link_capacity: Annotated[int, about(
         "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True,
         default="250, and up to 1000 for a fast sender")] | None = None  # fmt: skip
-    allow_no_listener: Annotated[
-        bool, about("Whether a reload may remove all listeners for clients; otherwise such a file is refused.")
-    ] = False
+    allow_no_listener: Annotated[bool, about(
+        "Whether a reload or management may remove the last listener for clients; otherwise that is refused."
+    )] = False  # fmt: skip
     stop_grace_seconds: Annotated[int, about(
         "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=3,
         update=True)] = 2  # fmt: skip

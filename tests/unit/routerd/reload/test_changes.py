@@ -236,3 +236,22 @@ def test_a_router_without_a_configured_id_is_changed_again_and_again(section: st
         assert running.ask("UPDATE", "router", name, workers=workers)
         assert running.config.router.workers == workers
         assert name in named(running.config, running.identities)
+
+
+def test_the_last_listener_for_clients_is_not_deleted() -> None:
+    """Nobody could undo that; a listener for HTTP alone manages nothing."""
+    running = Running(FILE + "listener {\n name: pages\n port: 8080\n http: yes\n}\n")
+    clients, pages = running.identity("listener")
+    with pytest.raises(ChangeError, match=r"last listener for clients.*create another.*allowNoListener") as refused:
+        running.ask("DELETE", "listener", clients)
+    assert refused.value.status == 400
+    assert running.ask("DELETE", "listener", pages)
+    running.ask("CREATE", "listener", name="other", host="127.0.0.1", port="5673")
+    assert running.ask("DELETE", "listener", clients)
+
+
+def test_the_last_listener_is_deleted_by_a_plain_word() -> None:
+    """A router may live on its connectors alone."""
+    running = Running(FILE.replace("id: r", "id: r\n allowNoListener: yes"))
+    assert running.ask("DELETE", "listener", *running.identity("listener"))
+    assert running.identity("listener") == []
