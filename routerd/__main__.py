@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, check_utf8, examples, local_router
-from routerd.cli.config_file import loaded, print_findings, warn
+from routerd.cli.config_file import expiring, loaded, print_findings, warn
 from routerd.cli.program import ProgramGroup
 from routerd.config import default_config
 from routerd.machine.version import installed
@@ -85,7 +85,7 @@ def check(file: Path, as_json: bool) -> None:
     if as_json:
         sys.exit(print_findings(file))
     config = loaded(file)
-    warn(config)
+    warn(config, expiring(config))
     click.echo(f"{file}: ok ({counted(config.count, 'entity')})")
 
 

@@ -2,12 +2,16 @@
 
 import logging
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from routerd.cli.printed import print_json
 from routerd.config import Config, ConfigError, load
+from routerd.config.formats.source import Mistake
+from routerd.config.rules import validity
 from routerd.log.journald import for_stderr
 
 
@@ -27,11 +31,16 @@ def print_findings(file: Path) -> int:
     except ConfigError as error:
         print_json({"file": str(file), "entities": 0, "findings": error.mistakes})
         return 1
-    print_json({"file": str(file), "entities": config.count, "findings": config.warnings})
+    print_json({"file": str(file), "entities": config.count, "findings": [*config.warnings, *expiring(config)]})
     return 0
 
 
-def warn(config: Config) -> None:
-    """Report the warnings about a configuration."""
-    for warning in config.warnings:
+def expiring(config: Config) -> list[Mistake]:
+    """Return warnings about certificates that have expired or soon will: the log of a router has them, too."""
+    return list(validity.expiring(config.checked, time.time()))
+
+
+def warn(config: Config, more: Iterable[Mistake] = ()) -> None:
+    """Report the warnings about a configuration, and more of them."""
+    for warning in (*config.warnings, *more):
         click.echo(for_stderr(str(warning), logging.WARNING), err=True)

@@ -1,13 +1,14 @@
 """How commands connect to a running router, and the advice they give when they cannot."""
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
 import click
 import cproton_ffi  # type: ignore[import-not-found]  # it has no types
 from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # the same
-from proton import ProtonException, SSLDomain, Timeout
+from proton import ProtonException, SSLDomain, Timeout, Url
 from proton.utils import BlockingConnection
 
 from routerd.cli.cli_options import Place, without_user
@@ -16,13 +17,18 @@ from shm.contract.security import MODERN_TLS
 
 __all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
 
+UNVERIFIED = "certificate verify failed"
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
 
 # A part of Proton's error text and the advice that goes with it; the first that occurs in the text counts.
 ADVICE = (
     ("refused to all addresses", "is the router running? Start it, or give its address with --bus"),
     ("not known", "give the name or address of the router's host with --bus"),
-    ("certificate verify failed", "give the authority of the router's certificate with --ssl-trustfile, and "
+    ("certificate has expired", "a certificate of the router, or of its authority, has expired: renew it there; the "
+     "router uses a changed file at once"),
+    ("not yet valid", "a certificate of the router is not valid yet: compare the clocks of both machines"),
+    ("certificate expired", "the certificate given with --ssl-certificate has expired: give one that is valid"),
+    (UNVERIFIED, "give the authority of the router's certificate with --ssl-trustfile, and "
      "with --bus a host name or address that stands in the certificate"),
     ("certificate required", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
     ("handshake failure", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
@@ -67,8 +73,29 @@ def unreachable(place: Place, error: Exception) -> ClientError:
         advice = "is that the address of a router? Give it with --bus, or more time with --timeout"
     else:
         text = words(error)
+        if UNVERIFIED in text and (why := _unverified(place)):
+            text = f"{text}: {why}"
         advice = next((advice for sign, advice in ADVICE if sign in text), ADVICE[0][1])
     return ClientError(f"cannot reach the router at {place.shown} ({text}); {advice}")
+
+
+def _unverified(place: Place) -> str:
+    """Return why the router's certificate is refused, which the engine does not tell; empty if that is not known.
+
+    It takes another connection, whose handshake ends as the first one's did.
+    """
+    import ssl  # noqa: PLC0415 - large, and needed only here
+
+    url = Url(place.url)  # type: ignore[no-untyped-call]  # Proton has no types here
+    try:
+        context = ssl.create_default_context(cafile=place.trustfile)
+        with socket.create_connection((url.host, int(url.port)), place.timeout) as plain:
+            context.wrap_socket(plain, server_hostname=url.host).close()
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (OSError, ValueError):
+        pass
+    return ""
 
 
 def words(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from routerd.exporter.history import RESTART_SECONDS
 from routerd.exporter.observer import Observer, State, unhealthy
 from routerd.exporter.processes import Process
-from shm.contract.numbers import counted
+from shm.contract.numbers import counted, remaining
 from shm.contract.roles import Role
 from shm.statistics.board import AddressRow, Board
 
@@ -237,7 +237,7 @@ def _expired(sight: Sight, _: float) -> Iterator[str]:
 def _expiring(sight: Sight, days: float) -> Iterator[str]:
     left = sight.of_supervisor("certificate_expiry") - time.time()
     if 0 < left < days * DAY_SECONDS:
-        yield f"a certificate expires in {left / DAY_SECONDS:.1f} days; the log names it"
+        yield f"a certificate expires in {remaining(left)}; the log names it"
 
 
 def _refused_certificates(sight: Sight, _: float) -> Iterator[str]:

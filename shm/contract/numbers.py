@@ -16,6 +16,14 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number} {one if number == 1 else more or _plural(one)}"
 
 
+def remaining(seconds: float) -> str:
+    """Return a time that is left in the unit that tells something: "13.5 days", "5.0 hours", "12 minutes"."""
+    for unit, name in ((86400.0, "days"), (3600.0, "hours")):
+        if seconds >= unit:
+            return f"{seconds / unit:.1f} {name}"
+    return counted(max(1, round(seconds / 60)), "minute")
+
+
 def _plural(word: str) -> str:
     if word.endswith("y") and word[-2:-1] not in _VOWELS:
         return word[:-1] + "ies"

@@ -195,7 +195,10 @@ def test_what_the_tools_say_of_certificates(files: Files, router: RunningRouter)
 
 
 def refusal_of(host: str, shown: Certificate, trusted: Authority) -> tuple[str, bool]:
-    """What a command says of a server that shows a certificate and then closes, and whether it spoke AMQP with it."""
+    """What a command says of a server that shows a certificate and then closes, and whether it spoke AMQP with it.
+
+    The command may connect again to learn why it refuses the certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(shown.certificate, shown.key)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -203,14 +206,20 @@ def refusal_of(host: str, shown: Certificate, trusted: Authority) -> tuple[str, 
     with socket.create_server((host, 0), family=family) as server:
 
         def serve() -> None:
-            with suppress(OSError), context.wrap_socket(server.accept()[0], server_side=True) as client:
-                talked.append(client.recv(8))
+            while True:
+                try:
+                    accepted = server.accept()[0]
+                except OSError:  # it is shut down
+                    return
+                with suppress(OSError), context.wrap_socket(accepted, server_side=True) as client:
+                    talked.append(client.recv(8))
 
         serving = Thread(target=serve)
         serving.start()
         url = f"amqps://{f'[{host}]' if ':' in host else host}:{server.getsockname()[1]}"
         with pytest.raises(ClientError, match="cannot reach the router") as refused:
             connect(Place(url, timeout=LONG, trustfile=str(trusted.certificate)))
+        server.shutdown(socket.SHUT_RDWR)
         serving.join(LONG)
     return str(refused.value), any(talked)
 
@@ -244,6 +253,15 @@ def test_an_address_alone_makes_no_certificate_good(files: Files) -> None:
     made = files.stranger.issue("pretender", "/CN=127.0.0.1", names="IP:127.0.0.1,DNS:127.0.0.1")
     said, talked = refusal_of("127.0.0.1", made, files.authority)
     assert "certificate verify failed" in said
+    assert not talked
+
+
+def test_the_tools_say_that_a_certificate_has_expired(files: Files) -> None:
+    """Another authority would not help."""
+    said, talked = refusal_of("127.0.0.1", files.expired, files.authority)
+    assert "certificate verify failed: certificate has expired" in said
+    assert "renew it there" in said
+    assert "--ssl-trustfile" not in said
     assert not talked
 
 

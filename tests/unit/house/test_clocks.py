@@ -27,6 +27,7 @@ TELLS_IT = {
     "core/management/route_managers.py": "management tells since when an application runs its table",
     "core/rmr/active/route_tables.py": "management is told when a table was taken into use",
     "routerd/supervise/certificates.py": "certificates expire by it",
+    "routerd/cli/config_file.py": "certificates expire by it",
     "routerd/log/log.py": "lines begin with it",
     "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",
     "shm/memory/segment.py": "the flow log tells the lives of a router apart by when they began",

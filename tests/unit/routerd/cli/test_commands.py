@@ -189,6 +189,7 @@ def test_files_that_are_no_certificates() -> None:
     [
         ("('proton.pythonio', 'Connection refused to all addresses')", "is the router running?"),
         ("('amqp:connection:framing-error', 'SSL Failure: certificate verify failed')", "--ssl-trustfile"),
+        ("('amqp:connection:framing-error', 'SSL Failure: sslv3 alert certificate expired')", "has expired: give one"),
         ("('amqp:connection:framing-error', 'SSL Failure: alert certificate required')", "--ssl-certificate"),
         ("('amqp:connection:framing-error', 'SSL Failure: tlsv1 alert unknown ca')", "does not trust"),
         ("('amqp:connection:framing-error', 'SSL Failure: unexpected eof')", "is TLS spoken at that port?"),

@@ -8,6 +8,7 @@ import pytest
 from routerd.config import ConfigError, parse
 from routerd.config.entities.transport import SslProfile
 from routerd.config.formats.source import words
+from routerd.config.rules.validity import expiring, expiry
 from routerd.translate.security import policy_setup
 from shm.contract.security import TlsSetup
 from workers.control.tls import PasswordError, explain, is_uid_format, password_of
@@ -282,3 +283,23 @@ def test_users_that_the_sasl_library_cannot_read(tmp_path: Path, users: str, off
     (tmp_path / "qdrouterd.conf").write_text(f"sasldb_path: {users}\n")
     text = f"router {{\nsaslConfigDir: {tmp_path}\n}}\n" + listener(f"port: 0\nsaslMechanisms: {offered}")
     assert any(f"{users}, the sasldb_path of" in one for one in told(text)) == missing
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (-1.0, "has expired, so peers refuse the router"),
+        (60.0, "expires in 1 minute"),
+        (30.0 * 60, "expires in 30 minutes"),
+        (3.0 * 3600, "expires in 3.0 hours"),
+        (29.0 * 86400, "expires in 29.0 days"),
+        (31.0 * 86400, None),
+    ],
+)
+def test_a_certificate_that_soon_expires_is_a_warning(pair: tuple[Path, Path], left: float, said: str | None) -> None:
+    """Of `routerd check`; a router that runs tells it in its log."""
+    text = f"sslProfile {{\n name: p\n certFile: {pair[0]}\n privateKeyFile: {pair[1]}\n password: word\n}}\n"
+    config = parse(text, "router.conf")
+    found = [str(one) for one in expiring(config.checked, expiry(pair[0].read_text()) - left)]
+    where = f"router.conf:3: warning: sslProfile certFile: the certificate in {pair[0]}"
+    assert found == ([f"{where} {said}; renew it"] if said else [])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from routerd.config.entities.transport import SslProfile
-from routerd.supervise.certificates import POLL_SECONDS, REPEAT_SECONDS, SOON_SECONDS, Certificates, expiry
+from routerd.config.rules.validity import SOON_SECONDS, expiry
+from routerd.supervise.certificates import POLL_SECONDS, REPEAT_SECONDS, Certificates
 
 DAY = 86400
 
@@ -63,12 +64,15 @@ def test_a_certificate_is_told_of_once_a_day_from_thirty_days_before_its_end(
     assert record.levelname == "WARNING"
     assert record.getMessage().startswith("sslProfile p: its certificate expires in 10.0 days; renew it")
     assert str(file) in record.getMessage()
-    wall[0] = ends + 1
+    wall[0] = ends - 7200
     watched.poll(POLL_SECONDS + REPEAT_SECONDS)
+    assert "its certificate expires in 2.0 hours; renew it" in caplog.records[-1].getMessage()
+    wall[0] = ends + 1
+    watched.poll(POLL_SECONDS + 2 * REPEAT_SECONDS)
     assert caplog.records[-1].levelname == "ERROR"
     assert "has expired, so peers refuse the router" in caplog.records[-1].getMessage()
     watched.set([])
-    watched.poll(POLL_SECONDS + REPEAT_SECONDS + 1)
+    watched.poll(POLL_SECONDS + 2 * REPEAT_SECONDS + 1)
     assert told[-1] == 0
 
 
