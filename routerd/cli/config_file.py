@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from routerd.cli.printed import print_json
-from routerd.config import Config, ConfigError, load
+from routerd.config import Config, ConfigError, load, validity
 from routerd.config.formats.source import Mistake
-from routerd.config.rules import validity
 from routerd.log.journald import for_stderr
 
 

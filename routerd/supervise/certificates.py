@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from routerd.config.entities.transport import SslProfile
-from routerd.config.rules.validity import expiry, outlook
+from routerd.config.validity import expiry, outlook
 from routerd.log.log import event
 from shm.contract.complaints import Complaints
 

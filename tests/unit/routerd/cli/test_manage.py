@@ -1,14 +1,15 @@
-"""`routerd manage` without a router: names that are no attributes, and answers that do not come."""
+"""`routerd manage` without a router: attributes and their names, numbers, and answers that do not come."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from proton import ConnectionException, Message, Timeout
+from proton import ConnectionException, Message, Timeout, float32, int32, symbol, timestamp, ulong
 
 from routerd.cli import client as client_module
-from routerd.cli.client import Client, ClientError, Place
-from routerd.cli.manage import Ask, unknown
+from routerd.cli.client import Client, ClientError, Place, long_type, plain
+from routerd.cli.manage import Ask, attributes, unknown
 
 
 class Attributes:
@@ -51,3 +52,39 @@ def test_a_change_without_an_answer_is_in_doubt(
     assert "may still make it: look before you repeat it" in changed.value.message
     assert "try again" not in changed.value.message
     assert "try again" in read.value.message
+
+
+def test_attributes() -> None:
+    """JSON is what it says, the rest is text."""
+    given = ("name=x", "port=5672", "http=true", 'groups={"a": 1}', "pattern=a.#", "enable=info+", "text=a=b")
+    assert attributes(given) == {
+        "name": "x",
+        "port": 5672,
+        "http": True,
+        "groups": {"a": 1},
+        "pattern": "a.#",
+        "enable": "info+",
+        "text": "a=b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("link", "org.apache.qpid.dispatch.router.link"),
+        ("address", "org.apache.qpid.dispatch.router.config.address"),
+        ("router.address", "org.apache.qpid.dispatch.router.address"),
+        ("org.apache.qpid.dispatch.log", "org.apache.qpid.dispatch.log"),
+        ("org.amqp.management", "org.amqp.management"),
+        (None, None),
+    ],
+)
+def test_short_type_names(name: str | None, full: str | None) -> None:
+    """As the tools of qdrouterd have them."""
+    assert long_type(name) == full
+
+
+def test_numbers_of_a_fixed_width_are_numbers() -> None:
+    """The engine has classes with texts of their own for int, ulong, float and timestamp."""
+    given = {"cost": int32(1), "links": [ulong(22), float32(0.5), timestamp(7)], "on": True, "name": symbol("Q")}
+    assert json.dumps(plain(given)) == '{"cost": 1, "links": [22, 0.5, 7], "on": true, "name": "Q"}'

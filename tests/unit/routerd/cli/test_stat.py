@@ -1,7 +1,6 @@
-"""`routerd stat` and `routerd manage` without a router: tables, numbers, arguments."""
+"""`routerd stat` without a router: tables, numbers, arguments."""
 
 import io
-import json
 import os
 from itertools import islice
 from pathlib import Path
@@ -9,15 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 from click import UsageError
-from proton import float32, int32, symbol, timestamp, ulong
 from rich.console import Console
 
 from core.management.worker import _pinned_by
-from routerd.cli.client import ClientError, Place, RefusedError, long_type, plain
+from routerd.cli.client import ClientError, Place, RefusedError
 from routerd.cli.figures import duration, short_bytes, short_number
-from routerd.cli.manage import attributes
+from routerd.cli.processes import remark
 from routerd.cli.stat import Options, check, chosen, explain, frames, show, with_rates, with_traffic
-from routerd.cli.views import VIEWS, remark, router_rows
+from routerd.cli.views import VIEWS, router_rows
 
 BIG = 123_456_789
 CONNECTION = {
@@ -389,36 +387,6 @@ def test_an_unknown_column_to_sort_by() -> None:
         VIEWS["links"].cell("unst")
 
 
-def test_attributes() -> None:
-    """JSON is what it says, the rest is text."""
-    given = ("name=x", "port=5672", "http=true", 'groups={"a": 1}', "pattern=a.#", "enable=info+", "text=a=b")
-    assert attributes(given) == {
-        "name": "x",
-        "port": 5672,
-        "http": True,
-        "groups": {"a": 1},
-        "pattern": "a.#",
-        "enable": "info+",
-        "text": "a=b",
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "full"),
-    [
-        ("link", "org.apache.qpid.dispatch.router.link"),
-        ("address", "org.apache.qpid.dispatch.router.config.address"),
-        ("router.address", "org.apache.qpid.dispatch.router.address"),
-        ("org.apache.qpid.dispatch.log", "org.apache.qpid.dispatch.log"),
-        ("org.amqp.management", "org.amqp.management"),
-        (None, None),
-    ],
-)
-def test_short_type_names(name: str | None, full: str | None) -> None:
-    """As the tools of qdrouterd have them."""
-    assert long_type(name) == full
-
-
 def test_the_processes_tell_who_has_pinned_them() -> None:
     """Below the table: the attributes that did, or what stands around the router."""
     pinned = [dict(WORKER, name="core", pinnedBy="coreCpu"), dict(WORKER, pinnedBy="workerCpus")]
@@ -438,9 +406,3 @@ def test_it_is_told_how_the_cpus_of_a_process_came(tmp_path: Path) -> None:
     assert _pinned_by("worker", allowed, me, tmp_path / "more") == "outside"
     assert _pinned_by("worker", [allowed[-1] + 1], me, tmp_path / "all") == "workerCpus"
     assert _pinned_by("core", [allowed[-1] + 1], me, tmp_path / "all") == "coreCpu"
-
-
-def test_numbers_of_a_fixed_width_are_numbers() -> None:
-    """The engine has classes with texts of their own for int, ulong, float and timestamp."""
-    given = {"cost": int32(1), "links": [ulong(22), float32(0.5), timestamp(7)], "on": True, "name": symbol("Q")}
-    assert json.dumps(plain(given)) == '{"cost": 1, "links": [22, 0.5, 7], "on": true, "name": "Q"}'

@@ -8,7 +8,7 @@ import pytest
 from routerd.config import ConfigError, parse
 from routerd.config.entities.transport import SslProfile
 from routerd.config.formats.source import words
-from routerd.config.rules.validity import expiring, expiry
+from routerd.config.validity import expiring, expiry
 from routerd.translate.security import policy_setup
 from shm.contract.security import TlsSetup
 from workers.control.tls import PasswordError, explain, is_uid_format, password_of

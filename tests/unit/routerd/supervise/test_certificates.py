@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config.entities.transport import SslProfile
-from routerd.config.rules.validity import SOON_SECONDS, expiry
+from routerd.config.validity import SOON_SECONDS, expiry
 from routerd.supervise.certificates import POLL_SECONDS, REPEAT_SECONDS, Certificates
 
 DAY = 86400
