@@ -14,11 +14,13 @@ from core.links.termini import COORDINATOR, named
 from shm.contract.control import AddressSetup
 from shm.contract.payloads import Attach, Error
 from shm.contract.security import Admission
+from shm.contract.text import printable
 
 LOGGER = logging.getLogger("POLICY")
 
 MOST_LOGGED: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
+LONGEST_TOLD: Final = 100  # characters of an address that a refusal names
 ANY: Final = "*"
 
 Key = tuple[tuple[tuple[str, ...], tuple[str, ...]] | None, str]  # names and patterns, tenant
@@ -100,7 +102,8 @@ class Rights:
         if not texts and not attach.dynamic and not attach.outgoing and not may.allow_anonymous_sender:
             return _denied("an anonymous sender")
         rights = self.sources if attach.outgoing else self.targets
-        return None if all(rights.allow(text) for text in texts) else _denied(f"this {kind} address")
+        wrong = next((text for text in texts if not rights.allow(text)), None)
+        return None if wrong is None else _denied(f"the {kind} address '{printable(wrong, LONGEST_TOLD)}'")
 
 
 def _denied(what: str) -> Error:

@@ -146,6 +146,19 @@ def test_every_address_that_a_terminus_names_is_judged(
 
 
 @pytest.mark.parametrize(
+    ("address", "told"),
+    [("ok.not", "'ok.not'"), ("a\n\x1b[2Jb", "'a\\n\\x1b[2Jb'"), ("x" * 5000, "'" + "x" * 97 + "...'")],
+)
+@pytest.mark.parametrize("outgoing", [True, False])
+def test_a_denial_names_the_address(outgoing: bool, address: str, told: str) -> None:
+    """In one line, and no more of it than a line can bear: a peer chose it."""
+    error = Rights(admission(sources=["ok"], targets=["ok"])).refusal(attach(address, outgoing=outgoing))
+    assert error is not None
+    kind = "source" if outgoing else "target"
+    assert error.description == f"the {kind} address {told} is not allowed by the policy"
+
+
+@pytest.mark.parametrize(
     "right",
     [
         {"allow_anonymous_sender": True},
