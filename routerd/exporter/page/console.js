@@ -264,6 +264,7 @@ async function renewLog() {
   if (mine !== at) return;
   $("trace").checked = connection?.enableProtocolTrace ?? false;
   $("trace").disabled = !mayChange || !connection;
+  $("trace").title = mayChange ? "" : "You may read, not change: the listener or the policy gives this user no management: all.";
   if (!connection) throw new Error(`connection ${frames} is gone`);
 }
 async function renewExplain() {
@@ -285,8 +286,12 @@ function tell(words) {
 
 async function act(router, { ask: question, done, operation, type, identity, body }) {
   if (question) {
+    const opener = document.activeElement, { key } = opener.dataset, table = rows;
     set($("question"), question);
-    if (!await agreed($("sure"))) return;
+    const wanted = await agreed($("sure"));
+    if (key && table === rows) rows.hold(key); // the table may have been shown anew, with another button in its place
+    else if (opener.isConnected) opener.focus();
+    if (!wanted) return;
   }
   try {
     await connected();

@@ -43,8 +43,13 @@ class Table {
     const found = this.ask ? this.rows : this.chosen();
     const held = this.body.contains(document.activeElement) ? document.activeElement.dataset.key : "";
     this.body.replaceChildren(...found.map(row => make("tr", this.columns.map(column => this.cell(row, column)))));
-    if (held) [...this.body.querySelectorAll("button")].find(button => button.dataset.key === held)?.focus();
+    if (held) this.hold(held);
     if (this.count) set(this.count, `(${found.length} of ${this.total})`);
+  }
+  // Give the focus to the button with this key or, if its row is gone, to the table: it must not fall back to the page's top.
+  hold(key) {
+    const button = [...this.body.querySelectorAll("button")].find(one => one.dataset.key === key);
+    (button ?? this.body.closest("[tabindex]"))?.focus();
   }
   chosen() {
     const sought = this.search ? this.search.value.trim().toLowerCase() : "";

@@ -155,6 +155,32 @@ def test_a_connection_is_closed(router: RunningRouter, net: Net, browser: Browse
     net.until(lambda: peer.transport.closed or bool(peer.connection.remote_condition), "the connection ends")
 
 
+@pytest.mark.parametrize("answer", ["Escape", "no", "yes"])
+def test_the_focus_stays_in_the_table(router: RunningRouter, net: Net, browser: Browser, answer: str) -> None:
+    """Whoever has no mouse goes on from there, also if the table was shown anew while the question was open."""
+    peer = net.peer()
+    peer.receiver("closing.here", credit=1)
+    peer.expect_error = True
+    see(browser, site(router), "connections")
+    name = peer.connection.container
+    mine = f"[...document.querySelectorAll('#rows tbody tr')].find(row => row.innerText.includes('{name}'))"
+    close = f"{mine}.querySelector('button[aria-label^=close]')"
+    browser.until(f"{mine} && {close} !== null")
+    browser.run(f"{close}.focus()")
+    browser.run(f"{close}.click()")
+    browser.run("rows.show()")
+    if answer == "Escape":
+        browser.press("Escape")
+    else:
+        browser.run(f"document.querySelector('#sure button[value={answer}]').click()")
+    browser.until("!document.querySelector('#sure').open")
+    if answer == "yes":
+        browser.until(f"!({mine})")
+        browser.until("document.activeElement.id === 'rows-box'")
+    else:
+        browser.until(f"document.activeElement === {close}")
+
+
 @pytest.mark.parametrize(
     ("number", "rights", "told"), [(1, "may only read", ""), (2, "", "unauthorized"), (3, "", "AMQP")]
 )
