@@ -46,10 +46,11 @@ from shm.contract.roles import Role
 from shm.contract.text import reason
 from shm.memory.placement import huge_pages_refused
 from shm.memory.segment import DIRECTORY, SegmentError
-from shm.memory.sweep import sweep
+from shm.memory.sweep import owners, sweep
 
 LOGGER = logging.getLogger("SERVER")
 
+MOST_NAMED = 10  # killed routers in a line of the log
 _STARTING = (SegmentError, TooFewError, UnknownCpuError)
 
 
@@ -103,7 +104,8 @@ def _assemble(
         event(LOGGER, logging.ERROR, f"{error}; until then its lines go to standard error")
     raise_limit()
     if swept := sweep():
-        event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
+        left = ",".join(owners(swept)[:MOST_NAMED])
+        event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", of=left, segments=len(swept))
     if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
         event(LOGGER, logging.WARNING, f"hugePages: shared memory cannot use them: {why}")
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))

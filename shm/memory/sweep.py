@@ -24,6 +24,12 @@ def sweep() -> list[str]:
     return removed
 
 
+def owners(files: list[str]) -> list[str]:
+    """Return the prefixes of the routers that files of shared memory belonged to, sorted."""
+    matches = filter(None, map(_MEMBER.fullmatch, files))
+    return sorted({match[1] or match[2] for match in matches})
+
+
 def _sweep_family(control: str, members: list[str]) -> list[str]:
     try:
         fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -15,7 +15,7 @@ import pytest
 
 from bench import contract
 from shm.memory import segment
-from shm.memory.sweep import sweep
+from shm.memory.sweep import owners, sweep
 
 SHM = Path("/dev/shm")
 ROOT = Path(segment.__file__).parents[1]
@@ -250,3 +250,9 @@ def test_sweep_removes_a_family_that_was_never_finished(prefix):
 def test_constants_stand_once():
     """The layout's sizes are what the documentation says."""
     assert (contract.RING_CAPACITY, contract.RECORD_SIZE, contract.CORE_ARENA_BYTES) == (8192, 64, 4 << 20)
+
+
+def test_a_sweep_is_told_by_routers() -> None:
+    """Each segment with a name of its own would fill the line."""
+    files = ["routerd-a-1-control", "routerd-a-1-arena-0", "sem.routerd-a-1-core", "routerd-b-c-2-rings"]
+    assert owners(files) == ["routerd-a-1", "routerd-b-c-2"]
