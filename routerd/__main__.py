@@ -9,7 +9,19 @@ from typing import Any
 
 import click
 
-from routerd.cli.cli_options import AS_JSON, COUNT, FILE, SECONDS, Place, asks, check_utf8, examples, local_router
+from routerd.cli.cli_options import (
+    AS_JSON,
+    AS_JSON_LINES,
+    COUNT,
+    FILE,
+    SECONDS,
+    Place,
+    asks,
+    check_utf8,
+    examples,
+    goes_by_address,
+    local_router,
+)
 from routerd.cli.config_file import expiring, loaded, print_findings, warn
 from routerd.cli.program import ProgramGroup
 from routerd.config import default_config
@@ -139,6 +151,30 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
     tool.run(find(**which), timeout, as_json)
 
 
+# The option of each table, its view, its short form and its help.
+_VIEWS = (
+    ("--general", "router", ("-g", "Show the router (default).")),
+    ("--connections", "connections", ("-c", "Show connections.")),
+    ("--connectors", "connectors", ("", "Show connectors, and why some fail.")),
+    ("--links", "links", ("-l", "Show links.")),
+    ("--addresses", "addresses", ("-a", "Show addresses.")),
+    ("--traffic", "traffic", ("", "Show what passes on each connection.")),
+    ("--link-routes", "link_routes", ("", "Show link routes, and why some are not active.")),
+    ("--auto-links", "auto_links", ("", "Show auto links, and why some are not active.")),
+    ("--nodes", "nodes", ("-n", "Show the routers of the network.")),
+    ("--workers", "workers", ("-w", "Show processes, and which is the bottleneck.")),
+    ("--memory", "memory", ("-m", "Show blocks of shared memory.")),
+)
+
+
+def _views(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose a table; the command gets each as whether it was given."""
+    for option, view, (short, text) in reversed(_VIEWS):
+        names = [short] if short else []
+        command = click.option(*names, option, f"view_{view}", is_flag=True, help=text)(command)
+    return command
+
+
 @main.command(
     epilog=examples(
         "routerd stat --workers",
@@ -147,18 +183,10 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
         "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
     )
 )
-@click.option("-g", "--general", "view", flag_value="router", default="router", help="Show the router (default).")
-@click.option("-c", "--connections", "view", flag_value="connections", help="Show connections.")
-@click.option("--connectors", "view", flag_value="connectors", help="Show connectors, and why some fail.")
-@click.option("-l", "--links", "view", flag_value="links", help="Show links.")
-@click.option("-a", "--addresses", "view", flag_value="addresses", help="Show addresses.")
-@click.option("--traffic", "view", flag_value="traffic", help="Show what passes on each connection.")
-@click.option("--link-routes", "view", flag_value="link_routes", help="Show link routes.")
-@click.option("--auto-links", "view", flag_value="auto_links", help="Show auto links.")
-@click.option("-n", "--nodes", "view", flag_value="nodes", help="Show the routers of the network.")
-@click.option("-w", "--workers", "view", flag_value="workers", help="Show processes, and which is the bottleneck.")
-@click.option("-m", "--memory", "view", flag_value="memory", help="Show blocks of shared memory.")
-@click.option("--json", is_flag=True, help="Print all attributes as JSON.")
+@_views
+@click.option(
+    "--json", is_flag=True, help="Print all attributes as JSON, an array; with --watch one array after another."
+)
 @click.option(
     "--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Repeat, every 2 s by default."
 )
@@ -172,8 +200,12 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
 def stat(place: Place, **options: Any) -> None:
     """Show what a running router does. With --router all the command asks all routers of the network."""
     check_utf8(options["address"], options["sort"])
+    chosen = [option for option, view, _ in _VIEWS if options.pop(f"view_{view}")]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are {len(chosen)} tables; give one of them")
+    view = next((view for option, view, _ in _VIEWS if option in chosen), "router")
     tool = import_module("routerd.cli.stat")  # late: it needs the engine
-    tool.run(place, tool.Options(**options))
+    tool.run(place, tool.Options(view, **options))
 
 
 @main.command(
@@ -207,6 +239,7 @@ def manage(place: Place, operation: str, **request: Any) -> None:
     get-schema, get-json-schema   return what the router can be asked for
     get-mgmt-nodes                return the agents of the network
     """
+    check_utf8(operation, request["type"], request["name"], request["identity"], *request["arguments"])
     tool = import_module("routerd.cli.manage")  # late: it needs the engine
     tool.run(place, tool.Ask(operation.lower(), **request))
 
@@ -219,7 +252,7 @@ def manage(place: Place, operation: str, **request: Any) -> None:
 @click.option("-n", "--limit", type=COUNT, default=50, show_default=True, help="Show at most this many old lines.")
 @click.option("--module", metavar="NAME", help="Show the lines of this module, such as SERVER.")
 @click.option("--level", type=click.Choice(LEVELS), default="trace", help="Show lines of this level and above.")
-@AS_JSON
+@AS_JSON_LINES
 @asks
 def log(place: Place, **options: Any) -> None:
     """Show the last log lines of a router's processes. The router keeps about a thousand of them in memory."""
@@ -248,6 +281,7 @@ def send(place: Place, address: str, bodies: tuple[str, ...], properties: tuple[
 
     Without BODIES the command sends one empty message. Exit status 1: a message was not accepted.
     """
+    goes_by_address(place)
     if odd := next((one for one in properties if "=" not in one), None):
         raise click.UsageError(f"{odd!r} is not understood; give --property NAME=VALUE")
     check_utf8(address, options["subject"], *bodies, *properties)
@@ -277,13 +311,14 @@ def _lines() -> Iterator[str]:
 @click.argument("address")
 @click.option("--count", type=COUNT, help="Receive this many messages; without it until interrupted.")
 @click.option("--wait", type=SECONDS, help="How long to wait for the next message; without it for ever.")
-@AS_JSON
+@AS_JSON_LINES
 @asks
 def receive(place: Place, address: str, count: int | None, **options: Any) -> None:
     """Receive messages from ADDRESS, print their bodies and accept them. Exit status 1: fewer than --count came.
 
     At the end standard error says how many came.
     """
+    goes_by_address(place)
     check_utf8(address)
     tool = import_module("routerd.cli.messages")  # late: it needs the engine
     sys.exit(tool.receive(place, address, tool.Receiving(count, **options)) < (count or 0))
@@ -318,7 +353,8 @@ def ping(place: Place, **options: Any) -> None:
 def bench(place: Place, as_json: bool, **options: Any) -> None:
     """Send messages to ADDRESS and receive them. The command prints rate, latency and the router's CPU per message.
 
-    The clients are simple and slow: the rate is theirs, the CPU time is the router's, with all else that it does.
+    The clients are simple and slow: the rate is theirs, the CPU time is the router's, with all else that it does. With
+    --router or --edge-router it is the CPU time of that router; the clients connect to the one at the URL all the same.
     """
     check_utf8(options["address"])
     tool = import_module("routerd.cli.bench")  # late: it needs the engine

@@ -32,6 +32,7 @@ FILE = click.Path(path_type=Path, readable=False)
 COUNT = click.IntRange(1)
 FILE.name, COUNT.name = "file", "count"  # what the help calls their values
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON lines, an object each.")
 MOST_PORT = 2**16 - 1
 _USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
 
@@ -152,7 +153,18 @@ def _check(place: Place) -> None:
         raise click.UsageError("certificates need TLS; give --bus a URL that begins with amqps://")
     if place.password_file and not (place.user or "@" in place.url):
         raise click.UsageError("--sasl-password-file needs a user; give one with --sasl-username")
+    if place.user and not (place.password_file or place.certificate or place.mechanisms):
+        raise click.UsageError("--sasl-username needs a password; give a file that has it with --sasl-password-file")
     check_utf8(place.url, place.router, place.edge, place.user, place.mechanisms)
+
+
+def goes_by_address(place: Place) -> None:
+    """Raise click.UsageError for options that name another router: messages find their way by their address."""
+    if place.router or place.edge:
+        raise click.UsageError(
+            "messages go by their address to whichever router has receivers, so --router and --edge-router mean "
+            "nothing here; give --bus the router to connect to"
+        )
 
 
 def check_utf8(*texts: str | None) -> None:

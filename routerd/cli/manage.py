@@ -14,6 +14,7 @@ ABOUT_NODE = (
     "get-types", "get-attributes", "get-operations", "get-annotations", "get-mgmt-nodes", "get-schema",
     "get-json-schema", "get-log",
 )  # fmt: skip
+UNTYPED = ("get-log", "get-mgmt-nodes")
 OPERATIONS = ("query", "create", "read", "update", "delete", *ABOUT_NODE)
 
 
@@ -36,10 +37,16 @@ def run(place: Place, ask: Ask) -> None:
         answer = perform(client, ask)
         if strange := unknown(client, ask, answer):
             raise ClientError("; ".join(strange))
-    if isinstance(answer, str):
-        click.echo(answer)
-    elif answer is not None:
-        print_json(answer)
+    try:
+        if isinstance(answer, str):
+            click.echo(answer)
+        elif answer is not None:
+            print_json(answer)
+    except OSError as error:
+        if ask.operation not in ("create", "update"):
+            raise
+        done = f"the router has made the change ({ask.operation}), but its answer cannot be written"
+        raise ClientError(f"{done} ({error.strerror}); do not repeat it") from error
 
 
 def _mistake(ask: Ask) -> str | None:
@@ -56,6 +63,9 @@ def _mistake(ask: Ask) -> str | None:
     if ask.operation == "query":
         odd = next((one for one in ask.arguments if "=" in one), None)
         return odd and f"query takes names of attributes, and not {odd!r}"
+    if ask.operation in UNTYPED and ask.type is not None:
+        more = "; `routerd log --module` chooses lines" if ask.operation == "get-log" else ""
+        return f"{ask.operation} takes no --type{more}"
     return f"{ask.operation} takes no {ask.arguments[0]!r}" if ask.arguments else None
 
 

@@ -42,6 +42,20 @@ class Receiving(msgspec.Struct, frozen=True):
     as_json: bool = False
 
 
+class InDoubtError(ClientError):
+    """Nobody told the outcome of a message, which was ``sent`` or still waited for credit."""
+
+    def __init__(self, sent: bool, why: str) -> None:
+        told = (
+            "the message was sent and its outcome is unknown: a receiver may have it, so sending it again may double it"
+            if sent
+            else "the message was not sent, because there was no credit for it: nobody receives from the address, or "
+            "its receivers take no more; it is safe to send it again"
+        )
+        super().__init__(f"{why}; {told}")
+        self.sent = sent
+
+
 @contextmanager
 def _connected(place: Place, address: str | None) -> Iterator[BlockingConnection]:
     """Yield an open connection to the router. Raises ClientError for whatever goes wrong on it."""
@@ -71,15 +85,28 @@ def send(place: Place, address: str, sending: Sending) -> int:
         accepted = refused = 0
         for body in sending.bodies:
             for _ in range(sending.count):
-                outcome = _outcome(place, connection, sender, _message(body, sending))
+                try:
+                    outcome = _outcome(place, connection, sender, _message(body, sending))
+                except InDoubtError as error:
+                    _tell(sending, accepted, refused, error)
+                    raise
                 accepted, refused = accepted + (not outcome), refused + bool(outcome)
                 if outcome:
                     click.echo(f"{address}: {outcome}", err=True)
-        if sending.as_json:
-            print_json({"accepted": accepted, "notAccepted": refused})
-        else:
-            click.echo(f"{accepted} accepted" + (f", {refused} not" if refused else ""))
+        _tell(sending, accepted, refused)
     return refused
+
+
+def _tell(sending: Sending, accepted: int, refused: int, doubt: InDoubtError | None = None) -> None:
+    """Print how many messages had which outcome; with ``doubt`` the last one had none."""
+    unknown = doubt is not None and doubt.sent
+    unsent = doubt is not None and not doubt.sent
+    if sending.as_json:
+        print_json({"accepted": accepted, "notAccepted": refused, "unknown": int(unknown), "notSent": int(unsent)})
+        return
+    parts = [f"{accepted} accepted", *([f"{refused} not"] if refused else [])]
+    parts += ["1 with an unknown outcome"] * unknown + ["1 not sent"] * unsent
+    click.echo(", ".join(parts))
 
 
 def _message(body: str, sending: Sending) -> Message:
@@ -95,7 +122,12 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
     try:
         _wait(connection, lambda: bool(delivery.settled or delivery.remote_state), place)
     except Timeout as error:
-        raise _late(place, "an outcome (does anybody receive from the address?)") from error
+        sent = not sender.link.queued
+        if not sent:
+            delivery.abort()  # or else credit that comes now would send it after all
+        raise InDoubtError(sent, f"an outcome did not come within {place.timeout:g} s") from error
+    except (LinkDetached, ProtonException) as error:
+        raise InDoubtError(not sender.link.queued, f"the connection or link is lost ({words(error)})") from error
     state, condition = delivery.remote_state, delivery.remote.condition
     delivery.settle()
     if state == Delivery.ACCEPTED:
@@ -135,7 +167,11 @@ def receive(place: Place, address: str, receiving: Receiving) -> int:
             except Timeout:
                 click.echo(f"no message came for {receiving.wait:g} s", err=True)
                 break
-            _show(message, receiving.as_json)
+            try:
+                _show(message, receiving.as_json)
+            except OSError:
+                receiver.release(delivered=False)  # nobody has seen it
+                raise
             receiver.accept()
             came += 1
     click.echo(f"{counted(came, 'message')} received", err=True)

@@ -16,10 +16,15 @@ class Program(click.Command):
     """A command that says in a sentence if its output cannot be written; if nobody reads that, it ends quietly."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command and exit, with status 1 if the output cannot be written."""
+        """Run the command and exit, with status 1 if the output cannot be written, and 0 if its reader is gone."""
         _take_place_of_closed()
+        before = _output()
         try:
             return super().main(*args, **extra)
+        except SystemExit:
+            if before != _output():  # click and rich put another in the place of a pipe that is broken
+                sys.exit(0)  # as if all had been printed before the reader went, which cannot be known
+            raise
         except OSError as error:
             if error.filename is not None or error.errno not in UNWRITABLE:
                 raise
@@ -53,6 +58,15 @@ def _take_place_of_closed() -> None:
         os.close(opened)
     os.set_inheritable(STDOUT, True)  # or else a file of a child would have that number
     sys.stdout = os.fdopen(STDOUT, "w", encoding="utf-8", closefd=False)
+
+
+def _output() -> tuple[int, int, int]:
+    """Return which object standard output is, and which file."""
+    try:
+        status = os.fstat(STDOUT)
+    except OSError:
+        return id(sys.stdout), 0, 0
+    return id(sys.stdout), status.st_dev, status.st_ino
 
 
 def _let_go() -> None:

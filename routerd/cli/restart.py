@@ -82,8 +82,11 @@ def find(
         return found[0]
     if found:
         names = ", ".join(f"{one.id} ({one.pid})" for one in found)
-        raise RestartError(f"several routers run here: {names}; give --pid, --pid-file or --unit")
+        raise RestartError(f"several routers run here: {names}; give --pid, --pid-file, --unit or --bus")
     what = "there is no router" if pid is None else f"process {pid} is not the supervisor of a router"
+    if os.geteuid() == 0:
+        there = ", ".join(f"{one.id} ({one.pid})" for one in running())
+        raise RestartError(f"{what} that runs here; " + (f"there is {there}" if there else "none runs here"))
     raise RestartError(
         f"{what} that runs here and that this user may look at; run this as root, or as the router's user"
     )

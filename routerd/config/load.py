@@ -83,8 +83,11 @@ def parse(text: str, file: str, router_id: str = "") -> Config:
     """Check the text of a file as `load` does; the file's name tells the format."""
     mistakes: list[Mistake] = []
     sections = _parser(file)(text, file, mistakes)
+    misread = any(not mistake.warning for mistake in mistakes)
     sections += policy_sections(sections, mistakes)
     checked = check(sections, mistakes)
+    if misread:  # what stands where it does not belong, or lacks its end, would contradict the rest
+        raise ConfigError(mistakes)
     wrong = {_subject(mistake) for mistake in mistakes if not mistake.warning}
     mistakes.extend(mistake for mistake in check_together(checked) if _subject(mistake) not in wrong)
     if any(not mistake.warning for mistake in mistakes):

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -125,10 +125,17 @@ def cause(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
+MOST_OCTETS: Final = 16 << 20  # of a file; the longest configurations have a few MiB
+
+
 def read(file: str, advice: str) -> str:
     """Return the text of a file. Raises ConfigError, with advice for a file that cannot be opened."""
     try:
-        data = Path(file).read_bytes()
+        with Path(file).open("rb") as opened:
+            data = opened.read(MOST_OCTETS + 1)  # a device such as /dev/zero has no end
+        if len(data) > MOST_OCTETS:
+            text = f"it is longer than {MOST_OCTETS >> 20} MiB, so it is no configuration; {advice}"
+            raise ConfigError([Mistake(file, 0, text)])
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1

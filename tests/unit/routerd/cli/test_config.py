@@ -89,3 +89,10 @@ def test_run_hands_the_configuration_to_the_supervisor(tmp_path: Path, monkeypat
     assert (given[0].router.workers, given[0].listeners[0].port_number) == (3, 5673)
     assert CliRunner().invoke(main, ["run"]).exit_code == 7
     assert given[1].listeners[0].host == "127.0.0.1"
+
+
+def test_a_device_without_an_end_is_no_configuration() -> None:
+    """It is read up to a bound, and refused."""
+    done = CliRunner().invoke(main, ["check", "/dev/zero"])
+    assert done.exit_code == 1
+    assert "/dev/zero: it is longer than 16 MiB, so it is no configuration; give a .conf" in done.output

@@ -381,3 +381,11 @@ def test_spans_go_to_a_url(url: str) -> None:
     (mistake,) = told(router() + f"tracing {{\n endpoint: {url}\n}}\n")
     assert "is no URL of HTTP; give one such as http://127.0.0.1:4318/v1/traces" in mistake
     assert told(router() + "tracing {\n endpoint: https://[::1]:4318/v1/traces\n}\n") == []
+
+
+def test_a_section_without_its_end_contradicts_nobody() -> None:
+    """What it would have had is not known, so its port is not the other's."""
+    with pytest.raises(ConfigError) as refused:
+        parse("listener {\n host: 127.0.0.1\nlistener {\n host: 127.0.0.1\n}\n", "router.conf")
+    (told,) = [str(one) for one in refused.value.mistakes]
+    assert "begins inside section 'listener'" in told
