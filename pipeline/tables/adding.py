@@ -42,8 +42,8 @@ _OF_QUARTERS: Final = (
 
 
 def _weighed(rows: DataFrame) -> DataFrame:
-    """Return equal rows as one, with their weights added up."""
-    return _added(rows, [name for name in rows.columns if name != "weight"])
+    """Return rows that are equal but for weights and bytes as one, with these added up."""
+    return _added(rows, [name for name in rows.columns if name not in ("weight", "bytes")])
 
 
 ADDED: Final[dict[str, Add]] = {  # by rollup

@@ -118,7 +118,7 @@ def test_any_split_of_a_log_into_batches_gives_the_tables_of_runs(
     made = Results(spark, current(days.results_in(str(out))))
     for name in MERGED:
         assert rows(made, name) == rows(wanted, name), name
-    same = ("records", "messages", "bytes", "lost", "dropped", "first_minute", "last_minute", "hours")
+    same = ("records", "messages", "hops", "hop_bytes", "lost", "dropped", "first_minute", "last_minute", "hours")
     said = made.generation.summary()
     assert {name: said[name] for name in same} == {name: wanted.generation.summary()[name] for name in same}
     assert said["records"] == sum(len(one.records) for one in writers)
@@ -145,7 +145,7 @@ def test_an_hour_of_which_the_log_lost_files_keeps_them(
     follow(spark, log, out, ("load",))
     totals = [current(str(path)).summary() for path in out.glob("date=*")]
     assert sum(said["records"] for said in totals) == len(one.records)
-    assert sum(said["bytes"] for said in totals) == sum(
+    assert sum(said["hop_bytes"] for said in totals) == sum(
         size * weight for size, weight in zip(*(one.records[name].to_pylist() for name in SIZES), strict=True)
     )
 
