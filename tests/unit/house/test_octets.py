@@ -339,6 +339,7 @@ ELSEWHERE = {
     "routerd/cli/stat.py": "of the router's answer",
     "routerd/cli/views.py": "the same",
     "routerd/cli/figures.py": "the same",
+    "routerd/cli/processes.py": "the same",
     "routerd/cli/connection_options.py": "a place in its own memory",
     "routerd/cli/messages.py": "bodies that the command line received, with escapes (test_first_messages)",
     "routerd/cli/printed.py": "its own ASCII",
