@@ -62,7 +62,7 @@ def test_standard_columns(bed: Bed, name: str) -> None:
 
 def test_the_routers_age_is_not_its_cores(segments: segment.Segments) -> None:
     """The counters outlive the core, and so does the time since which they count."""
-    bed = Bed(segments, time.monotonic_ns() - 7_380 * SECOND, generation=3)
+    bed = Bed(segments, started=time.monotonic_ns() - 7_380 * SECOND, generation=3)
     names = ("uptimeSeconds", "coreUptimeSeconds", "coreRestarts")
     (row,) = bed.query(PREFIX + "router", *names)
     assert 7_380 <= row["uptimeSeconds"] < 8_000
