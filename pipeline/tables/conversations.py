@@ -7,7 +7,7 @@ only sender of its address at its first router, or else from an unknown one.
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.tables.flows import RECEIVER, SENDER, SUBJECT, WHO, added, client
@@ -28,22 +28,14 @@ def conversations(flows: DataFrame, hours: DataFrame) -> DataFrame:
     names = flows.where(client("ingress_kind")).select(
         identity(*SENDER).alias("sender"), *(f.col(one).alias(name) for one, name in zip(SENDER, SENT_BY, strict=True))
     )
-    names = names.distinct()
-    trips = whole_trips(hours).where("sender is not null and receiver is not null")
-    followed = (
-        trips.select(
-            f.substring_index("path", ">", 1).alias("origin"), f.substring_index("path", ">", -1).alias("router_id"),
-            "receiver", "subject", "sender", "weight", "bytes",
-        )
-        .groupBy(*ENDS, "sender")
-        .agg(f.sum("weight").alias("messages"), f.sum("bytes").alias("bytes"))
-    )  # fmt: skip
-    known = followed.join(far.drop(*SUMS), [*ENDS]).join(names, ["sender"])
-    rest = (
-        _rest(far, followed).join(_only_senders(flows), ["origin", "subject"], "left").join(names, ["sender"], "left")
+    sent = (
+        _split(far, _followed(hours))
+        .join(_only_senders(flows), ["origin", "subject"], "left")
+        .withColumn("sender", f.coalesce("sender", "only"))
+        .join(names.distinct(), ["sender"], "left")
     )
     columns = (*KEY, *SUMS, "first", "last")
-    found = here.select(*columns).unionByName(known.select(*columns)).unionByName(rest.select(*columns))
+    found = here.select(*columns).unionByName(sent.select(*columns))
     return found.groupBy(*KEY).agg(*added(), f.min("first").alias("first"), f.max("last").alias("last"))
 
 
@@ -62,13 +54,30 @@ def _left(flows: DataFrame) -> DataFrame:
     )
 
 
-def _rest(far: DataFrame, followed: DataFrame) -> DataFrame:
-    """Return what came from other routers, less the messages that were followed from their senders."""
-    less = followed.groupBy(*ENDS).agg(*(f.sum(name).alias(f"known_{name}") for name in SUMS))
-    left = far.join(less, [*ENDS], "left")
-    for name in SUMS:
-        left = left.withColumn(name, f.col(name) - f.coalesce(f"known_{name}", f.lit(0)))
-    return left.where("messages > 0")
+def _followed(hours: DataFrame) -> DataFrame:
+    """Return by both ends how many messages of other routers' clients were followed from their senders."""
+    return (
+        whole_trips(hours)
+        .where("sender is not null and receiver is not null")
+        .select(
+            f.substring_index("path", ">", 1).alias("origin"), f.substring_index("path", ">", -1).alias("router_id"),
+            "receiver", "subject", "sender", "weight", "bytes",
+        )
+        .groupBy(*ENDS, "sender")
+        .agg(f.sum("weight").alias("messages"), f.sum("bytes").alias("bytes"))
+    )  # fmt: skip
+
+
+def _split(far: DataFrame, followed: DataFrame) -> DataFrame:
+    """Return what came from other routers by sender; it is null for what is left when all that was followed is gone."""
+    both = far.withColumn("sender", f.lit(None).cast("long")).unionByName(followed, allowMissingColumns=True)
+    ends, whole = Window.partitionBy(*ENDS), f.col("sender").isNull()
+    known = {name: f.sum(f.when(~whole, f.col(name)).otherwise(0)).over(ends) for name in SUMS}
+    return both.select(
+        *ENDS, "sender",
+        *(f.when(whole, f.col(name) - known[name]).otherwise(f.col(name)).alias(name) for name in SUMS),
+        *(f.max(name).over(ends).alias(name) for name in (*SUBJECT, *RECEIVED_BY, "first", "last")),
+    ).where("messages > 0 and mtype is not null")  # fmt: skip
 
 
 def _only_senders(flows: DataFrame) -> DataFrame:
@@ -76,7 +85,7 @@ def _only_senders(flows: DataFrame) -> DataFrame:
     onward = flows.where(client("ingress_kind") & f.col("egress_conn_id").isNotNull() & ~client("egress_kind"))
     return (
         onward.groupBy(f.col("router_id").alias("origin"), identity(*SUBJECT).alias("subject"))
-        .agg(f.min(identity(*SENDER)).alias("sender"), f.max(identity(*SENDER)).alias("other"))
-        .where("sender = other")
+        .agg(f.min(identity(*SENDER)).alias("only"), f.max(identity(*SENDER)).alias("other"))
+        .where("only = other")
         .drop("other")
     )
