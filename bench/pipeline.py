@@ -1,4 +1,4 @@
-"""How fast Spark makes the traffic matrix, compared with a plain scan of the same files and with DuckDB.
+"""How fast Spark makes the traffic matrix and all tables, compared with a plain scan of the same files and with DuckDB.
 
     python -m bench.pipeline --records 5e6 --records 2e7
 
@@ -25,20 +25,11 @@ JOBS: Final = {
     "traffic": "Spark, traffic matrix",
     "again": "Spark, traffic matrix, second time in a session",
     "run": "Spark, every table of `routerd pipeline run`",
-    "duckdb": "DuckDB, traffic matrix (quantile_disc, unweighted)",
+    "next": "Spark, every table, after one more hour",
+    "duckdb-traffic": "DuckDB, traffic matrix",
+    "duckdb": "DuckDB, every table that reads the log",
 }
-
-# The same sums; percentiles are of records, not weighted: DuckDB has none that are.
-MATRIX: Final = """
-copy (
-  select date_trunc('minute', ts) as minute, coalesce(split_part(path, '>', 1), router_id) as origin,
-    router_id, egress_kind, address, mtype, count(*), sum(n_deliveries * sample_weight),
-    sum(size_bytes * sample_weight),
-    {outcomes},
-    quantile_disc(latency_ns, [0.5, 0.9, 0.99, 0.999]), max(latency_ns)
-  from read_parquet('{log}/raw/*/*/*.parquet') group by all
-) to '{output}/matrix.parquet' (format parquet, compression zstd)
-"""
+BESIDE: Final = {"traffic": "duckdb-traffic", "run": "duckdb", "next": "duckdb"}  # what DuckDB does of the same
 
 
 @click.command()
@@ -56,13 +47,19 @@ def main(
         job, log, output = child.split(" ")
         print(json.dumps(_measured(job, log, output, memory)))
         return
-    shown = Table("records", "job", "s", "of it start", "CPU s", "peak PSS MB", "rows out")
+    shown = Table("records", "job", "s", "of it start", "CPU s", "of DuckDB's", "peak PSS MB", "rows out")
     for size in records:
         with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
             directory = _generated(int(size), hot, logs or Path(folder))
-            for job in jobs or JOBS:
-                if job != "duckdb" or find_spec("duckdb"):
-                    shown.add_row(f"{int(size):,}", JOBS[job], *_run(job, directory, folder, memory))
+            wanted = [job for job in jobs or JOBS if not job.startswith("duckdb") or find_spec("duckdb")]
+            found = {job: _run(job, directory, folder, memory) for job in wanted}
+            for job, said in found.items():
+                beside = found.get(BESIDE.get(job, ""))
+                shown.add_row(
+                    f"{int(size):,}", JOBS[job], f"{said['seconds']:.1f}", f"{said['start']:.1f}", f"{said['cpu']:.1f}",
+                    f"{said['cpu'] / beside['cpu']:.2f}" if beside else "",
+                    f"{said['peak'] / 1e6:.0f}", f"{said['rows']:,}",
+                )  # fmt: skip
     Console(width=140).print(shown)
 
 
@@ -86,20 +83,26 @@ def _generated(records: int, hot: bool, logs: Path) -> Path:
     return directory
 
 
-def _run(job: str, log: Path, folder: str, memory: str) -> list[str]:
-    """Run one job in a process, and watch the memory of it and its children."""
+def _run(job: str, log: Path, folder: str, memory: str) -> dict[str, Any]:
+    """Run one job, with an output of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        command = [sys.executable, "-m", "bench.pipeline", "--memory", memory, "--child", f"{job} {log} {output}"]
-        with subprocess.Popen(  # noqa: S603  ourselves
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as running:
-            peak = 0
-            while running.poll() is None:
-                peak = max(peak, _memory(running.pid))
-                time.sleep(0.25)
-            said: dict[str, Any] = json.loads((running.stdout.read() if running.stdout else "").splitlines()[-1])
-    numbers = [f"{said[name]:.1f}" for name in ("seconds", "start", "cpu")]
-    return [*numbers, f"{peak / 1e6:.0f}", f"{said['rows']:,}"]
+        if job == "next":
+            _child("before", log, output, memory)
+        return _child(job, log, output, memory)
+
+
+def _child(job: str, log: Path, output: str, memory: str) -> dict[str, Any]:
+    """Run one job in a process, and watch the memory of it and its children."""
+    command = [sys.executable, "-m", "bench.pipeline", "--memory", memory, "--child", f"{job} {log} {output}"]
+    with subprocess.Popen(  # noqa: S603  ourselves
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as running:
+        peak = 0
+        while running.poll() is None:
+            peak = max(peak, _memory(running.pid))
+            time.sleep(0.25)
+        said: dict[str, Any] = json.loads((running.stdout.read() if running.stdout else "").splitlines()[-1])
+    return said | {"peak": peak}
 
 
 def _memory(pid: int) -> int:
@@ -113,32 +116,42 @@ def _memory(pid: int) -> int:
 def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
     """Run the job in this process; return seconds, seconds before the first record, CPU seconds, and rows."""
     began = time.perf_counter()
-    return _duckdb(log, output, began) if job == "duckdb" else _spark(job, log, output, memory, began)
+    if job.startswith("duckdb"):
+        return _duckdb(job, log, output, memory, began)
+    return _spark(job, log, output, memory, began)
 
 
 def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
     from pyspark.sql import functions as f  # noqa: PLC0415  only where Spark is measured
 
     from pipeline import batch, session  # noqa: PLC0415  the same
+    from pipeline.flow_log.hours import HOUR_US, Period  # noqa: PLC0415  the same
     from pipeline.flow_log.records import read_log  # noqa: PLC0415  the same
     from pipeline.flow_log.survey import survey  # noqa: PLC0415  the same
     from pipeline.output.directory import RESULTS, claimed  # noqa: PLC0415  the same
-    from pipeline.output.generations import begin  # noqa: PLC0415  the same
+    from pipeline.output.generations import begin, records_known  # noqa: PLC0415  the same
     from pipeline.output.results import Results  # noqa: PLC0415  the same
     from pipeline.tables.capacity import Costs  # noqa: PLC0415  the same
     from pipeline.tables.traffic import traffic  # noqa: PLC0415  the same
 
-    with claimed(output, RESULTS, log) as place, session.session(None, {"spark.driver.memory": memory}) as spark:
+    found, options = survey(log), {"spark.driver.memory": memory}
+    with (
+        claimed(output, RESULTS, log) as place,
+        session.session(None, options, found.rows - records_known(place)) as spark,
+    ):
         spark.range(1).count()
         ready = time.perf_counter()
         results = Results(spark, begin(place))
-        found = survey(log)
         records = read_log(spark, found)
         rows = 1
         if job == "scan":
             records.agg(f.sum("size_bytes")).collect()
-        elif job == "run":
+        elif job in ("run", "next"):
             results = batch.run(spark, found, place, Costs(), lambda _: None)
+        elif job == "before":
+            newest = max(file.times[1] for file in found.clean if file.times) // HOUR_US
+            without = batch.Choice(Period(None, newest - 1))  # the newest hour has little more than wrong clocks
+            batch.run(spark, found, place, Costs(), lambda _: None, choice=without)
         else:
             results.write("traffic", traffic(records))
         if job == "again":
@@ -146,21 +159,21 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
             began = ready = time.perf_counter()
             results.write("traffic", traffic(records))
         ended = time.perf_counter()
-        if job in ("traffic", "again", "run"):
+        if job in ("traffic", "again", "run", "next"):
             rows = results.read("traffic").count()
         return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
 
 
-def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
+def _duckdb(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
     import duckdb  # noqa: PLC0415  optional
 
-    from shm.contract.flow_log.schema import OUTCOMES  # noqa: PLC0415  the same
+    from bench.pipeline_duckdb import make, tables  # noqa: PLC0415  it needs pyspark, as Spark's jobs do
 
-    outcomes = ", ".join(f"sum(n_deliveries * sample_weight) filter (outcome = '{one}') as {one}" for one in OUTCOMES)
+    database = duckdb.connect(f"{output}/scratch.db", config={"memory_limit": f"{memory}b"})
     ready = time.perf_counter()
-    duckdb.sql(MATRIX.format(log=log, output=output, outcomes=outcomes))
+    make(database, log, output, ["traffic"] if job == "duckdb-traffic" else tables())
     ended = time.perf_counter()
-    rows = duckdb.execute(f"select count(*) from '{output}/matrix.parquet'").fetchall()[0][0]  # noqa: S608  our own
+    rows = database.execute("select count(*) from traffic").fetchall()[0][0]
     return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
 
 
