@@ -82,7 +82,7 @@ def _on_spark(described: Callable[[], None]) -> Callable[..., None]:
 
         settings = {"spark.driver.memory": memory, **dict(map(_setting, conf))}
         run = getattr(commands, described.__name__)
-        run(start=lambda: session.session(master, settings), **options)
+        run(start=lambda records=None: session.session(master, settings, records), **options)
 
     return command
 
@@ -147,6 +147,8 @@ CORE_US = _option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a
 @click.option("--until", metavar="TIME", help="The hour before which the results end.")
 @click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
 @click.option("--register", metavar="DATABASE", help="Name the tables in Spark's catalogue: DATABASE.traffic, ….")
+@click.option("--report", "with_report", is_flag=True, help="Then write report.html, as `report` does.")
+@click.option("--plan", "with_plan", is_flag=True, help="Then write plan.rt, as `plan` does.")
 @_on_spark
 def run() -> None:
     """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs.

@@ -11,32 +11,39 @@ from pyspark.sql import SparkSession
 
 from pipeline import batch, lineage
 from pipeline import stream as streaming
+from pipeline.errors import PipelineError
 from pipeline.flow_log.holding import held, places_for
 from pipeline.flow_log.hours import Period
 from pipeline.flow_log.survey import survey
 from pipeline.output import catalogue
 from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
-from pipeline.output.generations import read
+from pipeline.output.generations import read, records_known
 from pipeline.plan import Wishes
+from pipeline.report.write import report as write_report
 from pipeline.stopping import until_stopped
 from pipeline.tables.capacity import Costs
 
-Start = Callable[[], AbstractContextManager[SparkSession]]
+Start = Callable[..., AbstractContextManager[SparkSession]]  # with the number of records to read, if it is known
 
 
 def run(
     start: Start,
     source: str,
     output: str,
+    *,
     since: str | None,
     until: str | None,
     tables: tuple[str, ...],
     register: str | None,
+    with_report: bool,
+    with_plan: bool,
     **costs_us: float,
 ) -> None:
     """Compute tables of the log ``source`` into ``output``; ``costs_us`` are those of `Costs`."""
     names = tuple(name.strip() for one in tables for name in one.split(","))
+    if names and (with_report or with_plan):
+        raise PipelineError("--report and --plan need all tables: leave out --tables")
     choice, costs = batch.Choice(Period.of(since, until), names), Costs(**costs_us)
     wanted = list(batch.chosen(batch.recipes_of(costs), names))  # refuses an unknown one before Spark starts
     if register is not None:
@@ -49,7 +56,7 @@ def run(
     ):
         for one in found.skipped:
             click.echo(str(one), err=True)
-        with start() as spark:
+        with start(found.rows - records_known(place)) as spark:
             places = places_for(spark, kept)
             try:
                 made = batch.run(spark, found, place, costs, _after(time.monotonic()), places, choice)
@@ -65,6 +72,11 @@ def run(
         f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies; "
         f"{said['computed']} of {said['hours']} hours computed"
     )
+    if with_report:
+        with read(output) as found:
+            click.echo(write_report(found))
+    if with_plan:
+        plan(output, (), (), Wishes().slack)
 
 
 def _after(began: float) -> Callable[[str], None]:

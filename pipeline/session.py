@@ -15,10 +15,12 @@ from typing import Final
 import psutil
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.scratch import scratch
+from pipeline.sharing import Sharing, archive
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
@@ -33,6 +35,7 @@ PATIENCE_S: Final = 5.0  # with a Spark master that does not answer
 RULES: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 otherwise
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -50,6 +53,7 @@ ALONE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
     "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.files.openCostInBytes": "256k",  # a task for each few files costs more than to open them
 }
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Each job has its own code, which runs for seconds: the second compiler saves less time than it takes, except for what
@@ -58,10 +62,16 @@ JAVA: Final = (
     "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
     "-XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=1000000"
 )
+# With few records nothing runs so often.
+BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+FEW: Final = 3_000_000  # records
 
 
-def check_java() -> None:
-    """Raise ``PipelineError``, which says what to install, if there is no Java on which Spark runs."""
+def check_java() -> str:
+    """Return the path of Java and what it says of its version.
+
+    Raises ``PipelineError``, which says what to install, if there is none on which Spark runs.
+    """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     advice = "install one (on Debian: apt install default-jre-headless)"
@@ -74,6 +84,7 @@ def check_java() -> None:
     if found is None or int(found[1]) < OLDEST_JAVA:
         what = f"Java {found[1]}" if found else "no Java that says its version"
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {what}: {advice}")
+    return f"{java}\n{said}"
 
 
 def check_master(master: str) -> None:
@@ -115,19 +126,24 @@ def check_memory(memory: str) -> None:
 
 
 @contextmanager
-def session(master: str | None = None, options: dict[str, str] | None = None) -> Iterator[SparkSession]:
+def session(
+    master: str | None = None, options: dict[str, str] | None = None, records: int | None = None
+) -> Iterator[SparkSession]:
     """Start a Spark session, and stop it at the end.
 
     Within spark-submit it is the submitted one, otherwise that of ``master``, by default this machine. Spark's
-    temporary files are in a directory that is removed at the end. Raises ``PipelineError`` without Java, such a master
-    or enough memory, and if Java dies.
+    temporary files are in a directory that is removed at the end. A session that reads so many ``records`` and ends has
+    a Java for that, and leaves an archive of classes to later ones (`pipeline.sharing`). Raises ``PipelineError``
+    without Java, such a master or enough memory, and if Java dies.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
-    spark = None
+    spark, sharing, well = None, None, False
     with scratch() as aside:
         try:
-            spark = _build(master, options or {}, aside).getOrCreate()
+            builder, sharing = _build(master, options or {}, aside, records)
+            spark = builder.getOrCreate()
             yield spark
+            well = True
         except PySparkRuntimeError as error:
             raise PipelineError(f"Spark does not start: {error}") from error
         except (Py4JError, ConnectionError) as error:
@@ -141,6 +157,8 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
             if spark is not None:
                 with suppress(Py4JError, ConnectionError):  # it died
                     spark.stop()
+                    if sharing is not None:
+                        sharing.settle(spark.sparkContext, well)
 
 
 def _lives(spark: SparkSession) -> bool:
@@ -152,26 +170,32 @@ def _lives(spark: SparkSession) -> bool:
     return True
 
 
-def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSession.Builder:
+def _build(
+    master: str | None, options: dict[str, str], aside: Path, records: int | None
+) -> tuple[SparkSession.Builder, Sharing | None]:
     settings = dict(RULES)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    sharing = None
     if not submitted:
-        check_java()
+        java = check_java()
         settings["spark.master"] = master or LOCAL
         settings["spark.ui.showConsoleProgress"] = "false"
         logging_file = Path(__file__).with_name("log4j2.properties")
         settings[JAVA_OPTIONS] = " ".join(
             (f"-Djava.io.tmpdir={aside}", f"-Dlog4j2.configurationFile=file:{logging_file}")
         )
-        options.setdefault(JAVA_OPTIONS, JAVA)  # two choices of a collector contradict each other
+        if JAVA_OPTIONS not in options:  # two choices of a collector contradict each other
+            sharing = Sharing(archive(java, Path(_find_spark_home())), records is not None)
+            chosen = JAVA if records is None or records > FEW else BRIEF
+            options = {**options, JAVA_OPTIONS: f"{chosen} {sharing.options}"}
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
             settings |= ALONE
             settings["spark.local.dir"] = str(aside)
             settings["spark.sql.warehouse.dir"] = str(aside / "warehouse")
-    extra = options.pop(JAVA_OPTIONS, "")
-    settings |= options
+    extra = options.get(JAVA_OPTIONS, "")
+    settings |= {name: value for name, value in options.items() if name != JAVA_OPTIONS}
     if extra:
         settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {extra}".strip()
     builder = SparkSession.builder.appName("routerd pipeline")
@@ -180,4 +204,4 @@ def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSes
         check_master(settings["spark.master"])
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder
+    return builder, sharing

@@ -205,6 +205,14 @@ def current(directory: str) -> Generation:
     return found
 
 
+def records_known(output: Output) -> int:
+    """Return how many records the last run that ended well had; 0 without one, or if it does not say so."""
+    try:
+        return int(Generation(output, name).summary()["records"]) if (name := pointed(output)) else 0
+    except (PipelineError, KeyError, TypeError, ValueError):
+        return 0
+
+
 @contextmanager
 def read(directory: str) -> Iterator[Generation]:
     """Give `current` to a reader; a run that ends meanwhile does not change it.

@@ -144,6 +144,7 @@ def test_an_output_of_somebody_else_is_refused_before_spark_starts(
         (("--since", "soon"), "--since soon is neither a day, YYYY-MM-DD, nor an hour, YYYY-MM-DDTHH, of UTC"),
         (("--since", "2026-01-06", "--until", "2026-01-05T23"), "--until 2026-01-05T23 is not after --since 2026-01-0"),
         (("--tables", "traffic, waves"), "there is no table waves; the tables are flows, traffic,"),
+        (("--tables", "traffic", "--plan"), "--report and --plan need all tables: leave out --tables"),
         (("--tables", ""), "there is no table ''; the tables are flows, traffic,"),
     ],
 )
@@ -209,7 +210,7 @@ def test_a_java_that_died_is_said(monkeypatch: pytest.MonkeyPatch, died: bool) -
     spark = mock.Mock()
     if died:
         spark.catalog.currentDatabase.side_effect = spark.stop.side_effect = ConnectionRefusedError
-    monkeypatch.setattr("pipeline.session._build", lambda *_: mock.Mock(getOrCreate=lambda: spark))
+    monkeypatch.setattr("pipeline.session._build", lambda *_: (mock.Mock(getOrCreate=lambda: spark), None))
     wanted = (PipelineError, "Java died: ") if died else (Py4JNetworkError, "empty")
     with pytest.raises(wanted[0], match=wanted[1]), session():
         raise Py4JNetworkError("Answer from Java side is empty")

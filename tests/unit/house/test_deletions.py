@@ -40,6 +40,7 @@ JUSTIFIED = {
     "pipeline/report/write.py report": "by Generation.write_text",
     "pipeline/scratch.py scratch": "the directory that this session made",
     "pipeline/scratch.py _remove_left": "one of a session, by name and marker, whose lock nobody holds",
+    "pipeline/sharing.py Sharing.settle": "in the cache, an archive whose name is a digest of ours",
     "routerd/machine/daemon.py Daemon.serves": "/dev/null",
     "routerd/machine/daemon.py detach": "a pipe; and the file that --pid names",
     "routerd/recorder/clock.py LogClock._keep": "this router's file of when it was looked",
