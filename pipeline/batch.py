@@ -28,6 +28,7 @@ from pipeline.tables.flows import flows
 
 TOTALS: Final = "minutes"  # the rollup that has the totals of the log
 AT_ONCE: Final = 1 << 14  # rows of a table in memory for a plan
+FEW: Final = 200_000  # rows that one task takes sooner than Spark shuffles them
 
 
 class Recipe(NamedTuple):
@@ -85,8 +86,8 @@ def make(
     step = _numbered(tell, len(lacking) + len(recipes))
     hours.compute(lacking, step)
     for name, recipe in recipes.items():
-        given = (*map(results.read, recipe.tables), *map(hours.read, recipe.rollups), *map(earlier, recipe.earlier))
-        results.write(name, recipe.make(*given))
+        few = (_few(results.read(one), hours.made.rows(one)) for one in recipe.tables)
+        results.write(name, recipe.make(*few, *map(hours.read, recipe.rollups), *map(earlier, recipe.earlier)))
         step(f"{name}, {hours.made.rows(name):,} rows")
     hours.made.publish(summary(hours) | dict(said or {}), hours.manifest())
     return results
@@ -120,6 +121,11 @@ def recipes_of(costs: Costs) -> dict[str, Recipe]:
         "processes": Recipe(partial(capacity.processes, costs=costs), ("load",), earlier=("load",)),
         "advice": Recipe(partial(capacity.advice, costs=costs), ("processes",)),
     }
+
+
+def _few(table: DataFrame, rows: int) -> DataFrame:
+    """Return a table in one partition if it has few rows: what is made from it then needs no shuffle."""
+    return table.coalesce(1) if rows <= FEW else table
 
 
 def _alike(rows: DataFrame) -> DataFrame:

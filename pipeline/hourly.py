@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from pipeline import plan
 from pipeline.errors import PipelineError
@@ -30,6 +31,7 @@ from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
 VERSION: Final = "routerd.rollups.v2"
+SMALL: Final = 4 << 20  # bytes of a rollup that one task reads sooner than Spark shuffles them
 
 Tell = Callable[[str], None]
 
@@ -37,12 +39,11 @@ Tell = Callable[[str], None]
 class Rollup(NamedTuple):
     """How a rollup is made of records, and which of its columns says the hour.
 
-    Spark writes a file for each partition and hour: ``gathered`` says that the rows of an hour are in one already.
+    Spark writes a file for each partition and hour: the rows of an hour are in one (`gathered`), or few.
     """
 
     make: Callable[[DataFrame], DataFrame]
     time: str = "began"
-    gathered: bool = False
 
 
 ROLLUPS: Final = {
@@ -52,8 +53,8 @@ ROLLUPS: Final = {
     "latencies": Rollup(latencies.latencies, "quarter"),
     "quarters": Rollup(anomalies.observed, "quarter"),
     "endpoints": Rollup(endpoint_sets),
-    "passages": Rollup(paths.passages, gathered=True),
-    "trips": Rollup(paths.trips, gathered=True),
+    "passages": Rollup(paths.passages),
+    "trips": Rollup(paths.trips),
 }
 # All columns that rollups need of the log.
 _MAKERS: Final = (anomalies, capacity, flows, latencies, paths, plan, traffic)
@@ -81,6 +82,7 @@ class Hourly:
     lasting: Mapping[str, Records] = field(default_factory=dict)
     once: bool = False
     computed: set[str] = field(default_factory=set)
+    _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
 
     @classmethod
     def of_log(
@@ -135,7 +137,7 @@ class Hourly:
             with self._records([hour]) as log:
                 fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
                 for name, rollup in ROLLUPS.items():
-                    before = self._files(rollup, self.kept.files(name, [hour]))
+                    before = self._files(name, self.kept.files(name, [hour]))
                     self._write(name, [hour], ADDED[name](before.unionByName(rollup.make(fresh))))
 
     def _steps(self, hours: list[str]) -> list[list[str]]:
@@ -156,8 +158,8 @@ class Hourly:
     def _write(self, name: str, hours: list[str], rows: DataFrame) -> None:
         directory = self.made.output.path(f"{self.made.rollup}/{name}")
         rollup = ROLLUPS[name]
-        by_hour = rows if rollup.gathered else rows.repartition(f.date_trunc("hour", rollup.time))
-        write_rollup(by_hour, rollup.time, self.made.output.url(directory))
+        self._schemas[name] = rows.schema
+        write_rollup(rows, rollup.time, self.made.output.url(directory))
         self.kept.add(name, hours, self.made.rollup)
         self.computed.update(hours)
 
@@ -180,10 +182,13 @@ class Hourly:
 
     def read(self, name: str) -> DataFrame:
         """Return a rollup of all hours that are wanted."""
-        return self._files(ROLLUPS[name], self.kept.files(name, self.wanted))
+        rows = self._files(name, self.kept.files(name, self.wanted))
+        return rows.coalesce(1) if self.kept.size(name, self.wanted) <= SMALL else rows
 
-    def _files(self, rollup: Rollup, files: list[str]) -> DataFrame:
-        schema = rollup.make(self.spark.createDataFrame([], FLOW)).schema
+    def _files(self, name: str, files: list[str]) -> DataFrame:
+        if name not in self._schemas:
+            self._schemas[name] = ROLLUPS[name].make(self.spark.createDataFrame([], FLOW)).schema
+        schema = self._schemas[name]
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
 
     def lost(self) -> int:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from pipeline.balance import Alike, balance
 from pipeline.errors import PipelineError
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import hour
+from pipeline.tables.measures import gathered, hour
 
 NEEDS: Final = (
     "ts", "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",
@@ -90,7 +90,7 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
     router at one time, so they are of one hour; so are those in a log without message numbers, by what counts here.
     """
     rows = require(log, NEEDS, "the plan").where(_LEFT)
-    typed = rows.select("*", hour(), f.col("peer_container").alias("endpoint"))
+    typed = gathered(rows.select("*", hour(), f.col("peer_container").alias("endpoint")))
     in_router = f.when(f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number"))
     by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # in a log without message numbers
     copies = typed.groupBy(

@@ -99,6 +99,11 @@ class Rollups:
         """Return the files of a rollup, as Spark wants them."""
         return [self._output.url(self._output.path(one)) for hour in hours for one in self.hours[hour].files[name]]
 
+    def size(self, name: str, hours: Iterable[str]) -> int:
+        """Return the bytes of a rollup's files."""
+        paths = [self._output.path(one) for hour in hours for one in self.hours[hour].files[name]]
+        return sum(info.size or 0 for info in self._output.files.get_file_info(paths))
+
     def text(self, known: Mapping[str, Any]) -> str:
         """Return the manifest; ``known`` is what the next run need not read of the log."""
         hours = {hour: {"records": one.records, "files": one.files} for hour, one in sorted(self.hours.items())}

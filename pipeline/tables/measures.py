@@ -47,11 +47,20 @@ def hour() -> Column:
     return beginning(HOUR_S).alias("began")
 
 
+def gathered(rows: DataFrame) -> DataFrame:
+    """Return rows with all of an hour, ``began``, in one partition.
+
+    What is then grouped by ``began`` and more needs no further shuffle, and is written as one file for each hour.
+    """
+    return rows.repartition("began")
+
+
 def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:
     """Return rows with what `ranked` needs of each value: how much weight its group has up to it, and in all.
 
     ``names`` are columns with values; ``weight`` is a column with what each row stands for. Rows are sorted by group
-    and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows.
+    and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows. The columns
+    that differ most come first in ``key``: Spark compares the first eight bytes of a row without reading the rest.
     """
     group = Window.partitionBy(*key)
     for name in names:
@@ -80,9 +89,9 @@ def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
     return [f.coalesce(f.max(f"{name}_all"), f.lit(0)).alias(f"{name}_n"), *found]
 
 
-def merged(rows: DataFrame, key: Iterable[str], name: str) -> DataFrame:
-    """Return rows of a key, a value and its ``weight``, with equal values as one: for few groups with many rows."""
-    return rows.groupBy(*key, name).agg(f.sum("weight").alias("weight"))
+def digest(key: Iterable[str]) -> Column:
+    """Return a number as ``digest`` by which groups are sorted quickly: it hardly ever is the same for two of them."""
+    return f.xxhash64(*key).alias("digest")
 
 
 def _rank(count: Column, percentile: str) -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.flows import INNER, RECEIVER, ROUTE, SENDER, SUBJECT, added, client, outer
-from pipeline.tables.measures import HOUR_S, hour, identity, merged, origin, placed, ranked, weight
+from pipeline.tables.measures import HOUR_S, gathered, hour, identity, origin, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number",
@@ -59,14 +59,15 @@ def _edge(at_ns: str) -> Column:
 
 
 def passages(log: DataFrame) -> DataFrame:
-    """Return by hour how long messages took from a router to the next, with equal times as one row.
+    """Return by hour how long messages took from a router to the next.
 
-    A row has the ``pair`` of routers, the time between the two by both clocks (``transit``) and its ``weight``, or else
-    it is a message near the end of an hour (``edge``) at one of the two, which `links` looks for at the other one.
+    A row is a message. It has the ``pair`` of routers, the time between the two by both clocks (``transit``) and its
+    ``weight``, or else the message is near the end of an hour (``edge``) at one of the two, and `links` looks for it at
+    the other one.
     The records of both ends of a link share the message, and the path of the second end. A record in the middle of a
     path is of both ends. Copies of one message to several receivers came over the link once.
     """
-    followed = _followed(log)
+    followed = gathered(_followed(log))
     sent = f.col("inner") & f.col("ended_ns").isNotNull() & f.col("peer_container").isNotNull()
     came = f.locate(">", f.col("path")) > 0
     at_end = f.col("side") == 1  # of the link; a record may be of one link's second end and of another's first
@@ -87,8 +88,7 @@ def passages(log: DataFrame) -> DataFrame:
     )
     both = f.col("sent_ns").isNotNull() & f.col("came_ns").isNotNull()
     passed = (
-        seen.repartition("msg_id_hash", "way")  # before it hardly two records of a group are in one partition
-        .groupBy("began", "msg_id_hash", "way")
+        seen.groupBy("msg_id_hash", "began", "way")
         .agg(
             f.min("sent_ns").alias("sent_ns"),
             f.min("came_ns").alias("came_ns"),
@@ -112,9 +112,9 @@ def _hourly(
     *, more: tuple[str, ...] = (), sums: tuple[str, ...] = ("weight",),
 ) -> DataFrame:  # fmt: skip
     """Return rows that have both ends as values (``told``, called ``name``) and ``sums``, and others near an ``edge``
-    with what is known of them (``half``), each once; ``more`` are columns that both have."""
+    with what is known of them (``half``); ``more`` are columns that both have."""
     group, value = told
-    near = rows.select(
+    return rows.select(
         "began",
         group,
         f.when(both, value).alias(name),
@@ -123,8 +123,6 @@ def _hourly(
         *more,
         *sums,
     ).where(f.col(name).isNotNull() | f.col("edge").isNotNull())
-    key = [column for column in near.columns if column not in sums]
-    return near.repartition("began").groupBy(*key).agg(*(f.sum(one).alias(one) for one in sums))
 
 
 def links(flows: DataFrame, hours: DataFrame) -> DataFrame:
@@ -157,7 +155,7 @@ def transits(hours: DataFrame) -> DataFrame:
 def _transit(hours: DataFrame) -> DataFrame:
     """Return the least time and percentiles of each pair of neighbours, by both clocks."""
     found = (
-        placed(merged(transits(hours), ["pair"], "transit"), ["pair"], "transit")
+        placed(transits(hours), ["pair"], "transit")
         .groupBy("pair")
         .agg(f.min("transit").alias("least_ns"), *ranked("transit", ("p50", "p99")))
     )
@@ -255,31 +253,40 @@ def ways(ended: DataFrame) -> DataFrame:
 
 
 def trips(log: DataFrame) -> DataFrame:
-    """Return by hour how long messages took from entering the network to leaving it, with equal times as one row.
+    """Return by hour how long messages took from entering the network to leaving it.
 
-    A row has the ``path``, the time (``took``) by the clocks of its ends, numbers of ``sender``, ``receiver`` and
-    ``subject`` (`identity`), ``weight`` and ``bytes``, or else it is a message near the end of an hour (``edge``) that
-    entered or left, which `journeys` looks for in the other hour.
+    A row is a message. It has the ``path``, the time (``took``) by the clocks of its ends, numbers of ``sender``,
+    ``receiver`` and ``subject`` (`identity`), ``weight`` and ``bytes``, or else the message is near the end of an hour
+    (``edge``) and entered or left, and `journeys` looks for it in the other one.
     """
-    known = _followed(log).where("ended_ns is not null")
-    entered = (
-        known.where("path = router_id and inner")  # first records of messages that other routers forward
-        .groupBy("began", "msg_id_hash", f.col("router_id").alias("origin"))
-        .agg(
-            f.min("began_ns").alias("start_ns"),
-            _alike("message_number").alias("alone"),
-            f.when(_alike("sender"), f.min("sender")).alias("sender"),
-        )
+    left = ~f.coalesce("inner", f.lit(False))
+    ends = (
+        _followed(log)
+        .select("*", origin().alias("origin"), left.alias("left"))
+        # first records of messages that other routers forward, and last ones of those that came from others
+        .where("ended_ns is not null and (path = router_id) <> left")
     )
-    left = known.where("path <> router_id and (inner is null or not inner)").select(
-        "began", "msg_id_hash", origin().alias("origin"), "path", "began_ns", "ended_ns", "weight", "bytes",
-        "receiver", "subject",
-    )  # fmt: skip
+    in_order = Window.partitionBy("msg_id_hash", "began", "origin").orderBy("left", "began_ns")
+    whole = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    number = f.when(~f.col("left"), f.col("message_number"))
+    sender = f.when(~f.col("left"), f.col("sender"))
+    alike = f.equal_null(f.min(sender).over(whole), f.max(sender).over(whole))
     joined = (
-        left.join(entered, ["began", "msg_id_hash", "origin"], "full")
-        .where("alone is null or alone")
-        .withColumn("at_ns", f.coalesce("began_ns", "start_ns"))
-    )
+        gathered(ends)
+        .select(
+            "began", "msg_id_hash", "origin", "began_ns",
+            f.min(f.when(~f.col("left"), f.col("began_ns"))).over(whole).alias("start_ns"),
+            f.equal_null(f.min(number).over(whole), f.max(number).over(whole)).alias("alone"),
+            f.max("left").over(whole).alias("any_left"),
+            f.row_number().over(in_order).alias("place"),
+            f.when(f.col("left"), f.col("path")).alias("path"),
+            f.when(f.col("left"), f.col("ended_ns")).alias("ended_ns"),
+            f.when(alike, f.min(sender).over(whole)).alias("sender"),
+            *(f.when(f.col("left"), f.col(one)).alias(one) for one in ("receiver", "subject", "weight", "bytes")),
+        )
+        .where("alone and (ended_ns is not null or (place = 1 and not any_left))")
+        .withColumn("at_ns", f.col("began_ns"))
+    )  # fmt: skip
     both = f.col("ended_ns").isNotNull() & f.col("start_ns").isNotNull()
     told = f.col("path"), f.col("ended_ns") - f.col("start_ns")
     half, more = ("msg_id_hash", "origin", "start_ns", "ended_ns"), ("sender", "receiver", "subject")
@@ -292,8 +299,8 @@ def journeys(pairs: DataFrame, hours: DataFrame) -> DataFrame:
     ``pairs`` is the result of `hops`, ``hours`` that of `trips`. The times of a path with a link over which nothing
     came back are not corrected, and its ``clock_ns`` is null.
     """
-    times, shown = whole_trips(hours), ("p50", "p90", "p99")
-    found = placed(merged(times, ["path"], "took"), ["path"], "took").groupBy("path").agg(*ranked("took", shown))
+    shown = ("p50", "p90", "p99")
+    found = placed(whole_trips(hours), ["path"], "took").groupBy("path").agg(*ranked("took", shown))
     return _set_right(found, pairs, [f"took_{one}" for one in shown])
 
 

@@ -6,7 +6,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, messages, octets, origin, outcomes, placed, ranked, weight
+from pipeline.tables.measures import (
+    beginning,
+    digest,
+    gathered,
+    hour,
+    messages,
+    octets,
+    origin,
+    outcomes,
+    placed,
+    ranked,
+    weight,
+)  # fmt: skip
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "path", "address", "mtype", "size_bytes", "n_deliveries",
@@ -29,10 +41,11 @@ def keyed(log: DataFrame) -> DataFrame:
 
 def traffic(log: DataFrame) -> DataFrame:
     """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
-    rows = keyed(log).select("*", f.col("latency_ns").alias("latency"), weight().alias("weight"))
+    rows = keyed(log).select(hour(), "*", digest(KEY), f.col("latency_ns").alias("latency"), weight().alias("weight"))
+    key = ("digest", "began", *KEY)
     return (
-        placed(rows, KEY, "latency")
-        .groupBy(*KEY)
+        placed(gathered(rows), key, "latency")
+        .groupBy(*key)
         .agg(
             f.count("*").alias("records"),
             messages(),
@@ -41,4 +54,5 @@ def traffic(log: DataFrame) -> DataFrame:
             *ranked("latency"),
             f.max("latency").alias("latency_max"),
         )
+        .drop("digest", "began")
     )

@@ -277,9 +277,9 @@ def plan_of(frame: DataFrame) -> str:
 READS_AND_SHUFFLES = {
     "rollup minutes": (1, 1), "rollup flows": (1, 1), "rollup traffic": (1, 1), "rollup quarters": (1, 1),
     "rollup latencies": (1, 1), "latencies": (1, 0),
-    "rollup endpoints": (1, 2), "rollup passages": (1, 2), "rollup trips": (2, 3),
+    "rollup endpoints": (1, 1), "rollup passages": (1, 1), "rollup trips": (1, 1),
     "flows": (1, 1), "traffic": (1, 0), "quarters": (1, 0), "load": (1, 1), "endpoints": (1, 1),
-    "links": (2, 4), "hops": (0, 0), "journeys": (3, 2), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
+    "links": (2, 3), "hops": (0, 0), "journeys": (3, 1), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
     "conversations": (3, 7), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
