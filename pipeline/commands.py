@@ -73,8 +73,8 @@ def run(
         f"{said['computed']} of {said['hours']} hours computed"
     )
     if with_report:
-        with read(output) as found:
-            click.echo(write_report(found))
+        with read(output) as results:
+            click.echo(write_report(results))
     if with_plan:
         plan(output, (), (), Wishes().slack)
 
