@@ -64,7 +64,7 @@ JAVA: Final = (
 )
 # With few records nothing runs so often.
 BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-FEW: Final = 3_000_000  # records
+FEW: Final = 300_000  # records
 
 
 def check_java() -> str:

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from pipeline import session
 from pipeline.sharing import Sharing, archive
 
 
@@ -96,3 +97,21 @@ def test_java_takes_these_options(tmp_path: Path) -> None:
     kept.chmod(0o600)
     kept.write_bytes(b"no archive")
     assert said(Sharing(kept, make=True)).splitlines()[:2] == plain.splitlines()[:2]
+
+
+@pytest.mark.parametrize(("records", "brief"), [(1000, True), (session.FEW + 1, False), (None, False)])
+def test_java_compiles_quickly_where_there_is_little_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int | None, brief: bool
+) -> None:
+    """And well where there is much, or nobody knows. An option of the user is left alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def options(**given: str) -> str:
+        builder, _ = session._build(None, {session.MEMORY: "512m", **given}, tmp_path, records)
+        return str(builder._options[session.JAVA_OPTIONS])
+
+    assert (session.BRIEF in options()) == brief
+    assert (session.JAVA in options()) != brief
+    assert ("-XX:ArchiveClassesAtExit" in options()) == (records is not None)
+    assert options(**{session.JAVA_OPTIONS: "-Xint"}).endswith(" -Xint")
+    assert "ArchiveClassesAtExit" not in options(**{session.JAVA_OPTIONS: "-Xint"})
