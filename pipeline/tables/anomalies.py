@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, digest, gathered, hour, messages, placed, ranked, weight
+from pipeline.tables.measures import beginning, gathered, hour, messages, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "address", "mtype", "n_deliveries", "sample_weight",
@@ -56,8 +56,8 @@ def observed(log: DataFrame) -> DataFrame:
     )  # fmt: skip
     failed = f.sum(f.when(f.col("outcome").isin(*FAILED), weight()).otherwise(0))
     key = ("quarter", *WHERE, "outer")
-    whole = ("digest", "began", *key)
-    return placed(gathered(rows.select("*", digest(key))), whole, "answer", "own").groupBy(*whole).agg(
+    whole = (*key, "began")
+    return placed(gathered(rows), whole, "answer", "own").groupBy(*whole).agg(
         f.count("*").alias("n"),
         messages(),
         failed.alias("failed"),
@@ -66,7 +66,7 @@ def observed(log: DataFrame) -> DataFrame:
         f.avg("credit_wait_ns").alias("credit_mean"),
         *ranked("answer", ("p50",)),
         *ranked("own", ("p50",)),
-    ).drop("digest", "began")  # fmt: skip
+    ).drop("began")  # fmt: skip
 
 
 def anomalies(quarters: DataFrame, limits: Limits | None = None, earlier: DataFrame | None = None) -> DataFrame:

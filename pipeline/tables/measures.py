@@ -89,11 +89,6 @@ def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
     return [f.coalesce(f.max(f"{name}_all"), f.lit(0)).alias(f"{name}_n"), *found]
 
 
-def digest(key: Iterable[str]) -> Column:
-    """Return a number as ``digest`` by which groups are sorted quickly: it hardly ever is the same for two of them."""
-    return f.xxhash64(*key).alias("digest")
-
-
 def _rank(count: Column, percentile: str) -> Column:
     """Return the percentile's rank among so many, from 1. It is exact, as the sum is far from 2**53."""
     return f.floor((count * PERCENTILES[percentile] + 999) / 1000)

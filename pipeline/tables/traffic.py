@@ -8,7 +8,6 @@ from pyspark.sql import functions as f
 from pipeline.flow_log.records import require
 from pipeline.tables.measures import (
     beginning,
-    digest,
     gathered,
     hour,
     messages,
@@ -41,8 +40,8 @@ def keyed(log: DataFrame) -> DataFrame:
 
 def traffic(log: DataFrame) -> DataFrame:
     """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
-    rows = keyed(log).select(hour(), "*", digest(KEY), f.col("latency_ns").alias("latency"), weight().alias("weight"))
-    key = ("digest", "began", *KEY)
+    rows = keyed(log).select(hour(), "*", f.col("latency_ns").alias("latency"), weight().alias("weight"))
+    key = (*KEY, "began")
     return (
         placed(gathered(rows), key, "latency")
         .groupBy(*key)
@@ -54,5 +53,5 @@ def traffic(log: DataFrame) -> DataFrame:
             *ranked("latency"),
             f.max("latency").alias("latency_max"),
         )
-        .drop("digest", "began")
+        .drop("began")
     )
