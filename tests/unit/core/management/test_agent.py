@@ -1,6 +1,5 @@
 """The management agent: every request gets the right status, text and body."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -9,15 +8,10 @@ from proton import Message, symbol
 
 from bench.contract import C_CONNECTION_OPENED
 from core.addresses.addresses import Address
-from core.links.connectors import Connectors
 from core.management import codec
 from core.management.request import ManagementError, Request, Requester, request_of
-from core.management.view import SECOND
-from shm.contract.control import SetRouting
 from shm.contract.management import PREFIX
-from shm.contract.payloads import ConnectionOpened, ConnectorState
-from shm.contract.routing import AutoLinkSetup, Routing
-from shm.memory import segment
+from shm.contract.payloads import ConnectionOpened
 from tests.support.beds.agent import Bed
 
 COLUMNS = {"connection": 25, "router.link": 29, "router.address": 21, "router": 33, "router.config.address": 11}
@@ -58,47 +52,6 @@ def test_standard_columns(bed: Bed, name: str) -> None:
     _, body = bed.ask("QUERY", {}, entityType=PREFIX + name)
     assert len(body["attributeNames"]) == COLUMNS[name]
     assert body["attributeNames"][:2] == ["name", "identity"]
-
-
-def test_the_routers_age_is_not_its_cores(segments: segment.Segments) -> None:
-    """The counters outlive the core, and so does the time since which they count."""
-    bed = Bed(segments, started=time.monotonic_ns() - 7_380 * SECOND, generation=3)
-    names = ("uptimeSeconds", "coreUptimeSeconds", "coreRestarts")
-    (row,) = bed.query(PREFIX + "router", *names)
-    assert 7_380 <= row["uptimeSeconds"] < 8_000
-    assert row["coreUptimeSeconds"] < 600
-    assert row["coreRestarts"] == 2
-
-
-@pytest.mark.parametrize(
-    ("where", "state", "why"),
-    [
-        ({"connection": "b"}, ConnectorState("b", "CONNECTING", "[C7] Connection to b:1 failed: refused"),
-         "connector b: Connection to b:1 failed: refused"),
-        ({"connection": "b"}, ConnectorState("b", "SUCCESS", "[C7] Connection opened"), "connector b: no connection"),
-        ({"connection": "b"}, None, "connector b: no connection with the role route-container yet"),
-        ({"connection": "here"}, None, "nobody is connected to the listener here"),
-        ({"connection": "none"}, None, "there is no connector or listener with the name none"),
-        ({"containerId": "q"}, None, "no connection with the role route-container has the container id q"),
-    ],
-)  # fmt: skip
-def test_what_has_no_connection_says_why(
-    bed: Bed, where: dict[str, str], state: ConnectorState | None, why: str
-) -> None:
-    """Auto links and link routes, also while their connector only tries to connect."""
-    connector = {"host": "b", "port": "1", "role": "route-container"}
-    assert bed.crud("CREATE", connector, type="connector", name="b")[0] == 201
-    link = {"address": "q", "direction": "in", **where}
-    status, made = bed.crud("CREATE", link, type="router.config.autoLink", name="a")
-    assert status == 201, made
-    assert bed.crud("CREATE", {"prefix": "q", "direction": "in", **where}, type="router.config.linkRoute")[0] == 201
-    setup = AutoLinkSetup(made["identity"], "q", True, 1, container=where.get("containerId", ""))
-    bed.core.configure(SetRouting(Routing([setup])))
-    if state is not None:
-        assert bed.core.plane(Connectors).heard(0, state)
-    for kind in ("autoLink", "linkRoute"):
-        (row,) = bed.query(f"router.config.{kind}", "operStatus", "lastError")
-        assert (row["operStatus"], row["lastError"].startswith(why)) == ("inactive", True), row
 
 
 def test_every_entity_type_answers(bed: Bed) -> None:
