@@ -343,13 +343,18 @@ class Network:
 
     def due(self, now: float) -> float | None:
         """Return in how many seconds a tick has changed addresses to send that the last one could not, or None."""
-        return None if self._introducing(now) else self._sync.due(now)
+        due = self._sync.due(now)
+        return None if due is None else max(due, self._introducing(now))
 
-    def _introducing(self, now: float) -> bool:
-        """Whether a neighbour that is no routerd has come up within the last second."""
-        return any(
-            neighbour.up and not neighbour.is_routerd and now - neighbour.since < INTRODUCTION
-            for neighbour in self._neighbours
+    def _introducing(self, now: float) -> float:
+        """Return for how many seconds a neighbour that is no routerd is still new; 0: none is."""
+        return max(
+            (
+                neighbour.since + INTRODUCTION - now
+                for neighbour in self._neighbours
+                if neighbour.up and not neighbour.is_routerd and now - neighbour.since < INTRODUCTION
+            ),
+            default=0.0,
         )
 
     def _ask(self, now: float) -> None:

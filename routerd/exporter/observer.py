@@ -20,6 +20,8 @@ from shm.memory.observer import Page, SharedView
 from shm.statistics.board import Board
 
 HUNG_SECONDS: Final = 5.0  # an idle loop turns once a second
+# The supervisor looks up the hosts of new listeners in its loop, which a slow resolver makes long.
+SUPERVISOR_HUNG_SECONDS: Final = 40.0
 MISSING_SECONDS: Final = 5.0  # a killed child is back much sooner, and a replaced one has drained
 TICKS: Final = 120
 
@@ -73,8 +75,13 @@ class State(msgspec.Struct, frozen=True):
     stalled: float
 
     @property
+    def hangs(self) -> bool:
+        supervisor = self.page.process == Role.SUPERVISOR
+        return self.alive and self.stalled >= (SUPERVISOR_HUNG_SECONDS if supervisor else HUNG_SECONDS)
+
+    @property
     def works(self) -> bool:
-        return self.alive and self.stalled < HUNG_SECONDS
+        return self.alive and not self.hangs
 
 
 class Observer:
@@ -210,7 +217,7 @@ def unhealthy(states: list[State]) -> list[str]:
             why := f"missing for {state.missing:.0f} s"
             if state.missing >= MISSING_SECONDS
             else f"its loop has not turned for {state.stalled:.0f} s"
-            if state.alive and state.stalled >= HUNG_SECONDS
+            if state.hangs
             else ""
         )
     ]

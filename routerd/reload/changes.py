@@ -86,14 +86,17 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
 
 def _keep_a_listener(config: Config, gone: Checked, left: Iterable[Checked]) -> None:
     """Refuse to delete the last listener for clients, as a reload does. Raises ChangeError."""
-    if config.router.allow_no_listener or not isinstance(gone.entity, Listener) or gone.entity.http:
-        return
-    if not any(isinstance(at.entity, Listener) and not at.entity.http for at in left):
+    if not config.router.allow_no_listener and _for_clients(gone) and not any(map(_for_clients, left)):
         raise ChangeError(
             BAD_REQUEST,
             "it is the last listener for clients, so nobody could connect to manage this router; create another one "
             "before, or set allowNoListener: yes in router if you intend that",
         )
+
+
+def _for_clients(at: Checked) -> bool:
+    """Whether clients connect to it, and so those that manage the router."""
+    return isinstance(at.entity, Listener) and not at.entity.http and at.entity.role == "normal"
 
 
 def _name_taken(config: Config, made: Checked) -> None:

@@ -131,7 +131,7 @@ def test_what_is_known_is_not_computed_again(run: Run, whole: Results, writers: 
     assert rows(made, "traffic") == rows(whole, "traffic")
     with pytest.raises(PipelineError, match=r"no record is in these hours: the log has hours from 2026-01-05T"):
         run(log, out, Choice(Period.of("2027-01-01", None)))
-    with pytest.raises(PipelineError, match="there is no table waves; the tables are flows, traffic, quarters"):
+    with pytest.raises(PipelineError, match="there is no table waves; the tables are flows, traffic, latencies"):
         run(log, out, Choice(tables=("waves",)))
 
 

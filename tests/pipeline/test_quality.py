@@ -25,7 +25,8 @@ ARROW = {
 }  # fmt: skip
 SUMMED = ("int64",)
 SUMMARY = {
-    "records": 2, "messages": 2, "bytes": 2, "files": 1, "lost": 0, "dropped": 0, "skipped": [],
+    "records": 2, "messages": 2, "bytes": 2, "hops": 2, "hop_bytes": 2,
+    "files": 1, "lost": 0, "dropped": 0, "skipped": [],
     "last_minute": "2026-01-05 12:00:00",
 }  # fmt: skip
 

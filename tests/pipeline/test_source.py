@@ -90,7 +90,7 @@ def test_spark_reads_and_writes_what_its_urls_name(
     for known in (False, True):
         with claimed(output, RESULTS, source) as place:
             made = begin(place)
-            hours = Hourly(spark, found, made, {}, EVER)
+            hours = Hourly.of_log(spark, found, made, {}, EVER)
             hours.compute(hours.lacking(["minutes"]), lambda _: None)
             assert bool(hours.computed) != known  # the second one finds manifest and rollups of the first
             counted = hours.read("minutes").agg({"records": "sum"}).collect()[0][0]

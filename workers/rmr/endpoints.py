@@ -3,13 +3,14 @@
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
 from shm.contract.complaints import Complaints
 from shm.contract.payloads import Endpoint
-from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin
+from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin, is_address
 from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
@@ -74,6 +75,7 @@ class Endpoints:
         self._due: list[tuple[float, int, _Wanted]] = []  # a heap; an attempt that is not due then any more is skipped
         self._attempts = 0
         self._looking: dict[_Wanted, None] = {}  # those whose names are being looked up
+        self._queued: deque[_Wanted] = deque()  # names that wait for a thread; addresses need none
         self._stopped = False
         self._lines = Complaints(ALL_SECONDS, ALL_BURST)  # about all of them
 
@@ -114,7 +116,7 @@ class Endpoints:
             return at_most
         if self._looking:
             at_most = min(at_most, POLL_SECONDS)
-        if self._due and len(self._looking) < LOOKUPS_MOST:
+        if self._due:
             at_most = min(at_most, max(0.0, self._due[0][0] - self._clock()))
         return at_most
 
@@ -126,12 +128,19 @@ class Endpoints:
         for one in list(self._looking):
             if one.lookup is not None and one.lookup.done:
                 self._found(one, one.lookup)
+        while self._queued and len(self._looking) < LOOKUPS_MOST:
+            if (one := self._queued.popleft()).due is not None:
+                self._look(one)
         for _ in range(PORTION):
-            if not self._due or self._due[0][0] > now or len(self._looking) >= LOOKUPS_MOST:
+            if not self._due or self._due[0][0] > now:
                 break
             due, _, one = heappop(self._due)
-            if one.due == due:
+            if one.due != due:
+                continue
+            if len(self._looking) < LOOKUPS_MOST or is_address(one.endpoint.host):
                 self._look(one)
+            else:
+                self._queued.append(one)
 
     def _look(self, one: _Wanted) -> None:
         """Begin an attempt."""

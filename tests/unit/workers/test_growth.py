@@ -159,6 +159,11 @@ def test_few_names_are_looked_up_at_a_time() -> None:
         wanted.step()
     assert len(asked) == LOOKUPS_MOST
     assert wanted.wait(1.0) == POLL_SECONDS
+    wanted.take(Endpoint("t", "t/127.0.0.1:1", "127.0.0.1", 1))  # it needs no thread, and waits for no name
+    wanted.step()
+    assert len(asked) == LOOKUPS_MOST + 1
+    asked.pop().done = True
+    wanted.step()
     asked[3].done = True
     wanted.step()
     assert len(asked) == LOOKUPS_MOST + 1

@@ -168,3 +168,17 @@ def test_addresses_outlast_a_short_loss_and_no_longer_one() -> None:
     alone.hello()
     alone.tick(2)
     assert not alone.port.addresses
+
+
+def test_addresses_that_a_new_neighbour_must_not_hear_yet_are_due_when_it_may() -> None:
+    """The core wakes at the end of the introduction, and not at the next second."""
+    alone = Alone()
+    alone.meet("Q", dialect="dispatch")
+    alone.network.local_address("M0a", 3)
+    alone.tick()
+    assert not alone.port.take("MAU")
+    wait = alone.network.due(alone.now)
+    assert wait is not None
+    assert 0 < wait <= 1
+    alone.tick(wait)
+    assert alone.port.take("MAU")

@@ -239,9 +239,10 @@ def test_a_router_without_a_configured_id_is_changed_again_and_again(section: st
 
 
 def test_the_last_listener_for_clients_is_not_deleted() -> None:
-    """Nobody could undo that; a listener for HTTP alone manages nothing."""
-    running = Running(FILE + "listener {\n name: pages\n port: 8080\n http: yes\n}\n")
-    clients, pages = running.identity("listener")
+    """Nobody could undo that; a listener for HTTP alone, or for routers, manages nothing."""
+    others = "listener {\n name: pages\n port: 8080\n http: yes\n}\nlistener {\n port: 5674\n role: inter-router\n}\n"
+    running = Running(FILE.replace("id: r", "id: r\n mode: interior") + others)
+    clients, pages, _ = running.identity("listener")
     with pytest.raises(ChangeError, match=r"last listener for clients.*create another.*allowNoListener") as refused:
         running.ask("DELETE", "listener", clients)
     assert refused.value.status == 400
