@@ -49,8 +49,7 @@ class InDoubtError(ClientError):
         told = (
             "the message was sent and its outcome is unknown: a receiver may have it, so sending it again may double it"
             if sent
-            else "the message was not sent, because there was no credit for it: nobody receives from the address, or "
-            "its receivers take no more; it is safe to send it again"
+            else "the message was not sent; it is safe to send it again"
         )
         super().__init__(f"{why}; {told}")
         self.sent = sent
@@ -125,8 +124,14 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
         sent = not sender.link.queued
         if not sent:
             delivery.abort()  # or else credit that comes now would send it after all
-        raise InDoubtError(sent, f"an outcome did not come within {place.timeout:g} s") from error
-    except (LinkDetached, ProtonException) as error:
+        why = (
+            f"an outcome did not come within {place.timeout:g} s"
+            if sent
+            else f"no credit came within {place.timeout:g} s: nobody receives from the address, or its receivers "
+            "take no more"
+        )
+        raise InDoubtError(sent, why) from error
+    except ProtonException as error:
         raise InDoubtError(not sender.link.queued, f"the connection or link is lost ({words(error)})") from error
     state, condition = delivery.remote_state, delivery.remote.condition
     delivery.settle()

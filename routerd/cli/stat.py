@@ -220,8 +220,9 @@ def _rows(client: Client, view: View, limit: int | None) -> Rows:
     rows = list(client.query(view.entity, limit=limit))
     if view.more:
         with suppress(RefusedError):  # a router of another kind has no such attributes
-            for row, more in zip(rows, client.query(view.entity, list(view.more), limit), strict=False):
-                row.update(more)
+            known = {row["identity"]: row for row in rows}
+            for more in client.query(view.entity, ["identity", *view.more], limit):
+                known.get(more["identity"], {}).update(more)  # one may have come meanwhile
     if view.traffic:
         before = list(client.query(LINK, LINK_COUNTS))
         time.sleep(SAMPLE_SECONDS)

@@ -132,11 +132,13 @@ def test_the_age_of_the_router_is_not_that_of_its_core(restarts: int, told: list
 
 def test_stat_asks_for_what_no_query_returns_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A router of another kind refuses that, and its table lacks it."""
-    Flaky.answers = [[{"id": "A"}], [{"coreRestarts": 2}], [{"id": "A"}], RefusedError(404, "no such attribute")]
+    router, gone = {"identity": "1", "id": "A"}, {"identity": "0", "coreRestarts": 7}
+    more = [gone, {"identity": "1", "coreRestarts": 2}]
+    Flaky.answers = [[dict(router)], more, [dict(router)], RefusedError(404, "no such attribute")]
     monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
     first, other = (next(frames(Place(), VIEWS["router"], Options())).rows for _ in range(2))
-    assert first == [{"id": "A", "coreRestarts": 2}]
-    assert other == [{"id": "A"}]
+    assert first == [router | {"coreRestarts": 2}]
+    assert other == [router]
 
 
 def test_empty_tables_say_so() -> None:
