@@ -106,6 +106,9 @@ def endpoints(hours: DataFrame) -> DataFrame:
 
 def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     """Plan from rows of `entity_loads` and `endpoints`. Raises ``PipelineError`` if there are none."""
+    for one in wishes.add:
+        if not re.fullmatch(ENDPOINT, one) or not 0 < int(one.rpartition(":")[2]) < 1 << 16:
+            raise PipelineError(f"--add {one!r} is no endpoint, so no table can name it: give HOST:PORT")
     plan = Plan()
     seen: dict[Key, set[frozenset[str]]] = defaultdict(set)
     for row in sets:

@@ -177,6 +177,13 @@ def test_the_owner_is_who_got_the_last_message() -> None:
     assert made.moves == 0
 
 
+@pytest.mark.parametrize("name", ["nohost", "h:0", "h:99999", ":5", "", "a|b:1", "h h:5", "#x:4", "a:1\nrte|1|b:2"])
+def test_a_new_endpoint_that_no_table_can_name_is_refused(name: str) -> None:
+    """Before a plan is written over the last one."""
+    with pytest.raises(PipelineError, match="is no endpoint, so no table can name it: give HOST:PORT"):
+        make_plan(lambda: iter([]), [row(endpoints=["a:1"])], Wishes(add=(name,)))
+
+
 def test_rows_in_no_order_are_refused() -> None:
     """As results of an earlier version have them: an entity would have two owners."""
     rows = [row(meid=name, endpoint="a:1") for name in ("b", "a", "b")]
