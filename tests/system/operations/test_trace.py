@@ -108,7 +108,8 @@ def test_malformed_frames_have_lines_without_their_content(router: RunningRouter
     with socket.create_connection(router.address, timeout=30) as connection:
         connection.sendall(octets)
         until(lambda: router.log.count("(MALFORMED FRAME of ") == lines + 1, "its line")
-    assert {role: process.pid for role, process in roles(router.process.pid).items()} == before
+    # A spare process may have begun meanwhile.
+    assert before.items() <= {role: process.pid for role, process in roles(router.process.pid).items()}.items()
 
 
 def test_a_trace_may_begin_in_the_middle_of_a_long_message(router: RunningRouter) -> None:
