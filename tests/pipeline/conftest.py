@@ -23,7 +23,7 @@ from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
 from pipeline.session import session
 from pipeline.tables.capacity import Costs
-from tests.support.small_spark import SMALL
+from tests.support.pipeline.small_spark import SMALL
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 

@@ -25,7 +25,7 @@ from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
 from pipeline.tables import paths
 from pipeline.tables.capacity import Costs
-from tests.support.beds.logs import Written, cut, file, written
+from tests.support.pipeline.logs import Written, cut, file, written
 
 # Tables that are made from rollups; all others are made from these, as `test_what_is_known_is_not_computed_again` sees.
 MERGED = tuple(name for name, recipe in batch.recipes_of(Costs()).items() if recipe.rollups)

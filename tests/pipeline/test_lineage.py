@@ -14,7 +14,7 @@ from pipeline.lineage import named, told
 from pipeline.output.columns import TABLES
 from pipeline.output.directory import RESULTS
 from pipeline.output.generations import begin
-from tests.support.beds.output import claim, part
+from tests.support.pipeline.output import claim, part
 
 
 @pytest.fixture

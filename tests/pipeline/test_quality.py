@@ -17,7 +17,7 @@ from pipeline.output.columns import TABLES
 from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.generations import Generation, begin, current
 from pipeline.quality import Limits, checks
-from tests.support.beds.output import part
+from tests.support.pipeline.output import part
 
 ARROW = {
     "string": pa.string(), "bool": pa.bool_(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),

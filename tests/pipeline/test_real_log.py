@@ -23,8 +23,8 @@ from pipeline.tables.conversations import conversations
 from pipeline.tables.flows import flows, hourly
 from pipeline.tables.traffic import traffic
 from routerd.cli.client import Client, Place
-from tests.support.beds.logs import lost
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, Peer
+from tests.support.pipeline.logs import lost
 from tests.support.routers.network import NetworkRouter
 from tests.support.running import until
 

@@ -11,8 +11,8 @@ import pytest
 from pipeline.output.generations import Generation
 from pipeline.output.results import Results
 from pipeline.report.write import report
-from tests.support.beds.report import Page, finding, latency, made, traffic
 from tests.support.clients.browser import Browser
+from tests.support.pipeline.report import Page, finding, latency, made, traffic
 
 HOUR = timedelta(hours=1)
 WIDTHS = (390, 1300)

@@ -23,7 +23,7 @@ from pipeline.output.columns import TABLES, VERSION
 from pipeline.output.directory import DAY, RESULTS, STREAM, Output, claimed
 from pipeline.output.generations import REPORT, SIGNS, Generation, begin, current
 from pipeline.output.rollups import Rollups
-from tests.support.beds.logs import file, lost, written
+from tests.support.pipeline.logs import file, lost, written
 from tests.support.servers.s3 import ENVIRONMENT, Store
 
 TABLE = next(iter(TABLES))

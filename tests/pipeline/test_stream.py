@@ -35,8 +35,8 @@ from pipeline.tables.adding import ADDED
 from pipeline.tables.anomalies import Limits, latency_shifts
 from pipeline.tables.capacity import Costs
 from tests.pipeline.test_hours import MERGED, rows
-from tests.support.beds.logs import Written, cut, file, written
-from tests.support.small_spark import SMALL
+from tests.support.pipeline.logs import Written, cut, file, written
+from tests.support.pipeline.small_spark import SMALL
 
 DAY, NEXT = "2026-01-05", "2026-01-06"
 YEAR_NS = 365 * 86400 * 10**9

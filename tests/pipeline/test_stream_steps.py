@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import fs
 
 from pipeline import stream
 from pipeline.errors import PipelineError
@@ -19,7 +18,8 @@ from pipeline.output.directory import STREAM, claimed
 from pipeline.output.generations import current, read
 from pipeline.stream import Pace
 from pipeline.watermark import Watermarks
-from tests.support.beds.streams import (
+from tests.support.pipeline.mortal import Killed, Mortal, disk
+from tests.support.pipeline.streams import (
     ROLLUP,
     START,
     TABLE,
@@ -232,43 +232,12 @@ def test_files_that_are_deleted_while_they_are_read_end_no_stream(
             stream.run(none, str(log), output, costs, Pace(once=True), told.append)
 
 
-class Killed(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL."""
-
-
-class Mortal:
-    """A file system whose process is killed instead of changing anything for the n-th time."""
-
-    left = 1 << 30
-
-    @staticmethod
-    def step(function: Any) -> Any:
-        """A function that changes something; the dead change nothing."""
-
-        def mortal(*args: Any, **more: Any) -> Any:
-            Mortal.left -= 1
-            if Mortal.left < 0:
-                raise Killed
-            return function(*args, **more)
-
-        return mortal
-
-
-CHANGES = ("create_dir", "delete_dir", "delete_file", "move", "open_output_stream")
-LOCAL = type("Local", (fs.LocalFileSystem,), {
-    name: Mortal.step(getattr(fs.LocalFileSystem, name)) for name in CHANGES
-})  # fmt: skip
-REMOTE = type("Remote", (fs.SubTreeFileSystem,), {
-    name: Mortal.step(getattr(fs.SubTreeFileSystem, name)) for name in CHANGES
-})  # fmt: skip
-
-
 @pytest.mark.parametrize("local", [True, False])
 def test_killed_before_any_step_it_loses_doubles_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool
 ) -> None:
     """In a batch of two days, one of them late, while the oldest goes; readers have whole results at any time."""
-    files = LOCAL() if local else REMOTE("/", fs.LocalFileSystem())
+    files = disk(local)
     log, formed = tmp_path / "log", tmp_path / "formed"
     for number in range(4):
         put(log, "R1", 2 * number, minutes(START + timedelta(days=number), 0))

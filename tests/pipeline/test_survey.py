@@ -17,7 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.flow_log.memory import Memory
 from pipeline.flow_log.survey import LogFile, Span, Survey, Writer, survey, untangle
 from shm.contract.flow_log.arrow import SCHEMA
-from tests.support.beds.logs import lost
+from tests.support.pipeline.logs import lost
 
 WRITER = Writer("R1", "b", 0)
 NOBODY = 65534

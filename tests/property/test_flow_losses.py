@@ -20,7 +20,7 @@ from routerd.recorder.spool import Head
 from shm.contract.flow_log.arrow import SCHEMA
 from shm.contract.flow_log.numbers import Range, joined
 from shm.contract.flow_log.setup import FlowLogSetup
-from tests.support.beds.logs import lost
+from tests.support.pipeline.logs import lost
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 Key = tuple[str, int, int]

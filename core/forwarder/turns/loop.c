@@ -16,6 +16,8 @@
 #define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */
 #define PARK_AFTER 512u                /* records of others between two addresses that are asked for: about 60 us */
 #define CORE_AHEAD 4u                  /* records between two steps of prefetching */
+/* with fewer deliveries and links, what records are about is in a near cache: 1 MB at most */
+#define CORE_NEAR 2048u
 #define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
 /* Prefetches two cache lines: what each message needs of a link, and most of an address.  Nothing happens for NULL. */
@@ -71,10 +73,11 @@ static INLINED enum core_stop core_read(core_router *c, uint32_t w, uint32_t lim
     core_worker *k = &c->worker[w];
     enum core_stop stop = STOP_NOTHING;
     bool parked = c->park_first != NULL;
+    const bool far = c->outs.live + c->links.live > CORE_NEAR;
     while (limit-- && stop == STOP_NOTHING) {
         const routerd_record *shared = ring_peek(&k->actions);
         if (!shared) break;
-        core_ahead(c, k);
+        if (far) core_ahead(c, k);
         routerd_record r = *shared;    /* a copy: what was checked must be what is used */
         if (__builtin_expect(!parked, 1) || !park_follows(c, w, &r)) stop = action_take(c, w, &r);
         if (__builtin_expect(stop == STOP_UNKNOWN, 0)) {

@@ -15,8 +15,8 @@ from proton import Message, int32, symbol
 from pipeline.flow_log.survey import survey
 from shm.memory.segment import attach, segment_prefix
 from shm.statistics.stats import COUNTERS
-from tests.support.beds.logs import lost
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
+from tests.support.pipeline.logs import lost
 from tests.support.running import Configuration, RunningRouter, until
 
 LISTENER = "name: clients\n host: 127.0.0.1\n port: 0"

@@ -15,7 +15,7 @@ from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
 from pipeline.record_sets import Records
-from tests.support.beds.logs import Written, cut, file, written
+from tests.support.pipeline.logs import Written, cut, file, written
 
 PLACES = st.lists(st.integers(0, 10_000), max_size=6)
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow import fs
@@ -14,7 +13,8 @@ from pipeline.output.directory import RESULTS, STREAM, Kind, Output, claimed
 from pipeline.output.generations import begin, current, read
 from pipeline.output.rollups import Rollups
 from pipeline.scratch import MARKER, scratch
-from tests.support.beds.output import HOUR, ID, claim, make, part, tree
+from tests.support.pipeline.mortal import Killed, Mortal, disk
+from tests.support.pipeline.output import HOUR, ID, claim, make, part, tree
 
 
 @pytest.fixture
@@ -178,43 +178,12 @@ def test_what_takes_our_names_is_refused(tmp_path: Path, log: Path) -> None:
             assert made.write_text(name, ours) == str(out / name)
 
 
-class Killed(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL."""
-
-
-class Mortal:
-    """A file system whose process is killed instead of changing anything for the n-th time."""
-
-    left = 1 << 30
-
-    @staticmethod
-    def step(function: Any) -> Any:
-        """A function that changes something."""
-
-        def mortal(*args: Any, **more: Any) -> Any:
-            Mortal.left -= 1
-            if Mortal.left < 0:
-                raise Killed
-            return function(*args, **more)
-
-        return mortal
-
-
-CHANGES = ("create_dir", "delete_dir", "delete_file", "move", "open_output_stream")
-LOCAL = type("Local", (fs.LocalFileSystem,), {
-    name: Mortal.step(getattr(fs.LocalFileSystem, name)) for name in CHANGES
-})  # fmt: skip
-REMOTE = type("Remote", (fs.SubTreeFileSystem,), {
-    name: Mortal.step(getattr(fs.SubTreeFileSystem, name)) for name in CHANGES
-})  # fmt: skip
-
-
 @pytest.mark.parametrize("local", [True, False])
 def test_a_killed_run_leaves_the_former_results_whole(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, local: bool
 ) -> None:
     """Before any of its steps; the next run removes what it left. So where there are no links."""
-    files = LOCAL() if local else REMOTE("/", fs.LocalFileSystem())
+    files = disk(local)
     monkeypatch.setattr("pipeline.output.directory.file_system", lambda path: (files, path))
     for name in ("symlink", "replace"):
         monkeypatch.setattr(generations.os, name, Mortal.step(getattr(os, name)))

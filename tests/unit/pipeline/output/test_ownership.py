@@ -9,7 +9,7 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.output.generations import begin, current
-from tests.support.beds.output import ID, claim, make, part, tree
+from tests.support.pipeline.output import ID, claim, make, part, tree
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pipeline.report.charts import Band, Heat, Lane
 from pipeline.report.page import days, duration, milliseconds, octets, page, period, share, short, table
 from pipeline.report.tables import LONGEST, Name, named, seen
 from pipeline.report.times import Axis
-from tests.support.beds.report import Page
+from tests.support.pipeline.report import Page
 
 MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)
 AXIS = Axis(int(MONDAY.timestamp()), 900, 4)

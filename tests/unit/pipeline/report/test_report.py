@@ -14,7 +14,7 @@ from pipeline.output.generations import Generation
 from pipeline.report.tables import Tables
 from pipeline.report.write import report, text
 from tests.model.plainly import nearest_rank
-from tests.support.beds.report import Page, finding, latency, made, traffic
+from tests.support.pipeline.report import Page, finding, latency, made, traffic
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)

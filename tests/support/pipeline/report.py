@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.output.columns import TABLES
 from pipeline.output.directory import RESULTS
 from pipeline.output.generations import Generation, begin
-from tests.support.beds.output import claim, part
+from tests.support.pipeline.output import claim, part
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 ARROW = {
