@@ -10,6 +10,7 @@
 # make docs    build, then make a site of the pages in dist/site; a dead link fails
 # make bench   build, then measure; ARGS="…" go to the runner
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
+# make soak    build, then do everything at once to a network of three routers for HOURS (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
 # make clean   remove compiled files; make clean-all removes .venv, too
 
@@ -35,7 +36,7 @@ SPARK := $(VENV)/.spark
 FUZZ := $(VENV)/.fuzz
 SITE := $(VENV)/.site
 
-.PHONY: build run lint test test-packages wheel deb image docs chaos bench fuzz clean clean-all
+.PHONY: build run lint test test-packages wheel deb image docs chaos soak bench fuzz clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -79,6 +80,9 @@ test-packages: build
 
 chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
+
+soak: build
+	$(BIN)/python -m tests.support.soak $(or $(HOURS),1) $(SEED)
 
 docs: build $(SITE)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

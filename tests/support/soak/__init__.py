@@ -1,0 +1,1 @@
+"""Hours of everything at once in a network of three routers: nothing may be lost, nothing may grow."""
