@@ -15,7 +15,7 @@ from routerd.supervise.watch import STOPPED, process_state
 from shm.contract.roles import Role
 
 SPARES = 2
-FIRST_AFTER = 1.0  # seconds after the router's start, so that spares do not delay it
+FIRST_AFTER = 3.0  # seconds after the router's start, so that spares do not delay it
 SECOND_AFTER = 10.0  # seconds until the second spare, if no process has died
 SPARE_AFTER = 0.25  # seconds after a death or start, once a process has died
 

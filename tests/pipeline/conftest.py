@@ -23,7 +23,7 @@ from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
 from pipeline.session import session
 from pipeline.tables.capacity import Costs
-from tests.support.pipeline.small_spark import SMALL
+from tests.support.pipeline.small_spark import PLAIN
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 
@@ -50,7 +50,7 @@ def truth(flows: Path) -> dict[str, Any]:
 def spark() -> Iterator[SparkSession]:
     """Spark in as little memory as it starts in."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    with session("local[2]", dict(SMALL)) as started:
+    with session("local[2]", PLAIN) as started:
         yield started
 
 

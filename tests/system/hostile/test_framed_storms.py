@@ -14,7 +14,7 @@ from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import RunningRouter
 
-CLIENTS = 5_000
+CLIENTS = 2_000
 HELD = 300  # of them, at the same time
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection comes as a reset
 RMR = rmr_frames.encode(rmr_frames.Frame(1004, b"x" * 5_000))

@@ -17,7 +17,7 @@ from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import Bounds, Verdict
 from tests.support.running import RunningRouter, roles
 
-CLIENTS = 5_000
+CLIENTS = 2_000
 HELD = 500  # of them, at the same time
 ANSWERED = 3.0  # seconds that a scrape, or the live page, may take meanwhile, if nobody waits for a CPU
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection comes as a reset
