@@ -120,7 +120,8 @@ ROUTER: Final = (
         "{{process}} {{ring}}": "routerd_ring_records / routerd_ring_capacity_records"}),
     Panel("Longest loop turn, stalls", "s", {
         "longest {{process}}": "routerd_loop_longest_turn_seconds",
-        "stalled {{process}}": "routerd_loop_stalled_seconds"}),
+        "stalled {{process}}": "routerd_loop_stalled_seconds",
+        "core's Python, p99": _quantile(0.99, "routerd_core_python_seconds")}),
     Panel("Refused, dropped, failed", "cps",
           {"dropped: {{reason}}": "sum by (reason) (rate(routerd_dropped_deliveries_total))",
            "records: {{reason}}": "sum by (reason) (rate(routerd_ignored_records_total))"}

@@ -186,6 +186,9 @@ RING: Final = _gauge("ring_records", "Records that wait in the rings between wor
 RING_SIZE: Final = _gauge("ring_capacity_records", "Records that a ring between worker and core holds", "ring")
 BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size", "size")
 LATENCY: Final = _family("histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement")
+PYTHON: Final = _family(
+    "histogram", "core_python_seconds", "Times in which the core's Python ran, and it forwarded nothing"
+)
 SIZE: Final = _family("histogram", "message_size_bytes", "Size of messages")
 ADDRESS_DELIVERIES: Final = _family(
     "counter", "address_deliveries", "Copies forwarded to receivers of a busy address; all others: (other)", "address"
@@ -298,7 +301,7 @@ def catalogue() -> list[Metric]:
         BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, DESCRIPTORS, DESCRIPTORS_MOST,
         STALLED,
         *(number(name).metric for name in COUNTERS),
-        BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
+        BLOCKS, RING, RING_SIZE, LATENCY, PYTHON, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
         ADDRESS_SETTLED, ADDRESS_LATENCY, ADDRESS_DELAYED, ADDRESS_BACKLOG, ADDRESS_CREDIT, ADDRESS_DRY,
         LISTENER_UP, LISTENER_ACCEPTING, LISTENER_CONNECTIONS,
         WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,

@@ -30,6 +30,7 @@ UNNAMED: Final = "(unnamed)"  # listeners
 # Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.
 LATENCY_SIZES: Final = range(13, 36)  # bits: 8 us to 34 s
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in LATENCY_SIZES)
+PYTHON_ENDS: Final = LATENCY_ENDS[:15]  # up to 134 ms
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
 
 
@@ -183,12 +184,15 @@ class Collector:
     def _histograms(self, families: Families) -> None:
         core = self.observer.view.histogram
         latency, size = core(Role.CORE, "delivery_latency_ns"), core(Role.CORE, "message_bytes")
+        python = core(Role.CORE, "python_ns")
         families.histogram(
             catalogue.LATENCY,
             buckets(latency, LATENCY_ENDS, lambda floor: floor * catalogue.NS),
             latency.sum * catalogue.NS,
             [self.exemplars.get(size) for size in (*LATENCY_SIZES, LATENCY_SIZES[-1] + 1)],
         )
+        in_python = buckets(python, PYTHON_ENDS, lambda floor: floor * catalogue.NS)
+        families.histogram(catalogue.PYTHON, in_python, python.sum * catalogue.NS)
         families.histogram(catalogue.SIZE, buckets(size, SIZE_ENDS, lambda floor: floor - 1), size.sum)
 
     def _addresses(self, families: Families) -> None:

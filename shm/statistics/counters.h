@@ -173,7 +173,8 @@
 
 #define HISTOGRAMS(X) \
     X(DELIVERY_LATENCY_NS, 0) /* from arrival to settlement */ \
-    X(MESSAGE_BYTES, 1)
+    X(MESSAGE_BYTES, 1) \
+    X(PYTHON_NS, 2) /* while the core forwards nothing */
 
 #define X(name, place, ...) N_##name = place,
 enum counter { COUNTERS(X) };

@@ -379,7 +379,7 @@ typedef struct core_router {
     uint32_t turn;             /* which worker's ring is read next */
     /* bits per worker: records written, not published; its records wait, for Python takes its last one in portions */
     uint64_t dirty, held;
-    uint64_t now;              /* nanoseconds, given from outside */
+    uint64_t now, left;        /* nanoseconds: given from outside; since when Python has its turn, 0: never had */
     struct core_flow *flow;    /* NULL: no flow log is written */
     /* number `workers` is the core itself: local.c; the one behind is nobody */
     core_worker worker[ROUTERD_MAX_WORKERS + 2];

@@ -269,6 +269,7 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
     bool slept = false;
     uint64_t since = 0;                /* records since the last sleep */
     c->now = clock_now();
+    if (c->left) stats_observe(c->stats, HIST_PYTHON_NS, c->now - c->left);
     uint64_t slice = c->now + CORE_SLICE_NS, latest = c->now + CORE_LONGEST_NS;
     if (deadline < latest) latest = deadline;
     for (;;) {
@@ -285,6 +286,7 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         }
         if (stop != STOP_NOTHING || over || (slept && !handled)) {
             core_gauges(c);
+            c->left = c->now;
             return stop;
         }
         slept = false;

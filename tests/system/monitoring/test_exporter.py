@@ -75,6 +75,20 @@ def test_openmetrics_by_accept(router: RunningRouter) -> None:
     assert len(list(text_string_to_metric_families(got.body))) > 40
 
 
+def test_what_python_takes_from_the_core_is_counted(router: RunningRouter, net: Net) -> None:
+    """A receiver is entered by Python; messages need none."""
+
+    def counted() -> tuple[float, float]:
+        shown = series(get(site(router) + "/metrics").body)
+        return shown["routerd_core_python_seconds_count"], shown["routerd_core_python_seconds_sum"]
+
+    turns, seconds = counted()
+    for number in range(20):
+        pass_one(net, f"python.{number}")
+    until(lambda: counted()[0] >= turns + 20, "times of Python")
+    assert 0 < counted()[1] - seconds < LONG
+
+
 def test_a_connector_that_fails_says_why(router: RunningRouter) -> None:
     """Nobody listens where it connects to."""
 
