@@ -33,6 +33,7 @@ OPEN_BYTES: Final = 65536  # size limit of the service's OPEN, which has a clien
 CAPABILITY: Final = "ADDRESS-AUTHZ"
 IDENTITY: Final = "authenticated-identity"
 PERMISSIONS: Final = "address-authz"
+MALFORMED: Final = frozenset("\0\ufffd")  # the engine's user ends at a NUL; U+FFFD replaces what is no UTF-8
 UNUSABLE: Final = "its sslProfile cannot be used, or it was removed"
 
 
@@ -241,10 +242,16 @@ class Relays:
 
     # ---- what the service says ----
 
-    def opened(self, name: Name, properties: Mapping[str, Any], offered: list[str]) -> None:
-        """Admit a client that the service has accepted, with the user and rights from the service's OPEN."""
+    def opened(self, name: Name, fault: str, properties: Mapping[str, Any], offered: list[str]) -> None:
+        """Admit a client that the service has accepted, with the user and rights from the service's OPEN.
+
+        ``fault`` says what is malformed in OPEN, in which case the client is refused.
+        """
         exchange = self._by_name[name]
         self._relayer.hang_up(*name)
+        if fault:
+            self._fail(exchange, fault)
+            return
         try:
             user, rights = identity(properties), permissions(properties, offered)
         except WordError as error:
@@ -303,15 +310,17 @@ class Relays:
 def identity(properties: Mapping[str, Any]) -> str:
     """Return the user in the properties of a service's OPEN: a map with `sub`, or a text. Raises WordError.
 
-    The text is empty if the service names no user.
+    The text is empty if the service names no user. A value that is no JSON is None here, and refused like others.
     """
-    said = properties.get(IDENTITY)
+    if IDENTITY not in properties:
+        return ""
+    said = properties[IDENTITY]
     if isinstance(said, dict):
         said = said.get("sub")
-    if said is None:
-        return ""
     if not isinstance(said, str):
         raise WordError(f"its {IDENTITY} is neither text nor a map with sub")
+    if MALFORMED.intersection(said):
+        raise WordError(f"its {IDENTITY} is no UTF-8, or has a NUL")
     return said
 
 

@@ -1,6 +1,17 @@
 """SASL exchanges that an authentication service or Cyrus SASL decides (relay.c), for workers.control."""
 
 
+cdef str fault_of_open(pn_connection_t *engine):
+    """Return what is malformed in a service's OPEN; empty if nothing is. The engine reads such fields as absent."""
+    cdef pn_data_t *d = pn_connection_remote_properties(engine)
+    if pn_connection_remote_container(engine) == NULL:
+        return "its OPEN has no container-id"
+    pn_data_rewind(d)
+    if pn_data_next(d) and pn_data_type(d) not in (PN_MAP, PN_NULL):
+        return "its OPEN has properties that are no map"
+    return ""
+
+
 cdef bint relay_dispatch(Pump pump, int event, uint32_t index, worker_connection *c) except -1:
     """Pass an event of a client or of a connection to a service; return False if the pump handles it as usual."""
     if event == EV_RELAY and c.relay.local:
@@ -17,7 +28,8 @@ cdef bint relay_dispatch(Pump pump, int event, uint32_t index, worker_connection
             pump.relays.left((index, c.slot.generation))
         return False
     if event == EV_CONNECTION_OPEN:
-        pump.relays.opened((index, c.slot.generation), properties_of(pn_connection_remote_properties(c.engine)),
+        pump.relays.opened((index, c.slot.generation), fault_of_open(c.engine),
+                           properties_of(pn_connection_remote_properties(c.engine)),
                            symbols(pn_connection_remote_offered_capabilities(c.engine)))
     elif event == EV_CONNECTION_GONE:
         pump.relays.ended((index, c.slot.generation), c.relay.state == RELAY_DECIDED, c.relay.faulty, text(c.relay.why),
@@ -31,7 +43,7 @@ cdef class Relayer(PumpPart):
     """The native side of one pump's SASL relays.
 
     The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a service
-    ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``.
+    ``opened(name, fault of its OPEN, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``.
     """
 
     def serve(self, handler):

@@ -143,13 +143,15 @@ class Judge:
         self.judge(wire, asked)
 
 
-def admit(wire: SaslWire, properties: dict[Any, Any], capabilities: Any = None, last: bytes | None = None) -> None:
+def admit(
+    wire: SaslWire, properties: object, capabilities: Any = None, last: bytes | None = None, container: object = "judge"
+) -> None:
     """The client may come in; OPEN has these properties."""
     wire.say(OUTCOME, OK, last)
     assert wire.exactly(8) == AMQP_HEADER
     assert wire.read().code == OPEN
     more = [None] * 7
-    wire.amqp(OPEN, "judge", None, *more[:5], capabilities, None, properties)
+    wire.amqp(OPEN, container, None, *more[:5], capabilities, None, properties)
     wire.read()  # CLOSE
     with contextlib.suppress(OSError):
         wire.socket.sendall(frame(0, described(CLOSE)))

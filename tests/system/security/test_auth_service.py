@@ -5,10 +5,11 @@ import re
 import ssl
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import proton
 import pytest
-from proton import Message, symbol
+from proton import Message, symbol, timestamp
 
 from routerd.cli.client import Client, Place
 from tests.support.certificates import Authority
@@ -35,6 +36,19 @@ from tests.support.servers.judge import (
 
 MANY = [f"X-MECHANISM-{number}" for number in range(40)]
 MOST = 30  # that are passed on
+IDENTITY = symbol("authenticated-identity")
+PROPERTIES: dict[str, Any] = {  # of OPEN, by the user whom the service lets in
+    "text": {IDENTITY: "a name", symbol("address-authz"): {}},
+    "wrong": {symbol("address-authz"): "everything"},
+    "nameless": {IDENTITY: {"sub": 7}},
+    "instant": {IDENTITY: timestamp(7)},
+    "octets": {IDENTITY: {"sub": b"alice"}},
+    "empty": {IDENTITY: {}},
+    "null": {IDENTITY: None},
+    "cut": {IDENTITY: {"sub": "alice\0bob"}},
+    "list": [IDENTITY, "alice"],
+}
+CONTAINERS = {"unnamed": 7, "shapeless": None}
 
 
 def judgement(wire: SaslWire, asked: Asked) -> None:
@@ -51,14 +65,12 @@ def judgement(wire: SaslWire, asked: Asked) -> None:
     match asked.user:
         case "alice" if asked.password == "secret":  # noqa: S105 - of this test
             admit(wire, word("alice of the realm", orders=SEND_RECV, **{"reply_${user}": SEND_RECV}))
-        case "text":
-            admit(wire, {symbol("authenticated-identity"): "a name", symbol("address-authz"): {}})
         case "unsaid":
             admit(wire, word("mute"), capabilities=symbol("ADDRESS-AUTHZ"))
-        case "wrong":
-            admit(wire, {symbol("address-authz"): "everything"})
-        case "nameless":
-            admit(wire, {symbol("authenticated-identity"): {"sub": 7}})
+        case name if name in PROPERTIES:
+            admit(wire, PROPERTIES[name])
+        case name if name in CONTAINERS:
+            admit(wire, word("alice"), container=CONTAINERS[name])
         case "silent":
             pass
         case "noise":
@@ -194,6 +206,14 @@ def test_a_wrong_password_is_refused(router: RunningRouter) -> None:
         ("unsaid", "its address-authz is no map"),
         ("wrong", "its address-authz is no map"),
         ("nameless", "its authenticated-identity is neither"),
+        ("instant", "its authenticated-identity is neither"),
+        ("octets", "its authenticated-identity is neither"),
+        ("empty", "its authenticated-identity is neither"),
+        ("null", "its authenticated-identity is neither"),
+        ("cut", "its authenticated-identity is no UTF-8"),
+        ("unnamed", "its OPEN has no container-id"),
+        ("shapeless", "its OPEN has no container-id"),
+        ("list", "its OPEN has properties that are no map"),
         ("noise", "amqp:connection:framing-error"),
         ("twice", "malformed|framing|decode|unauthorized|closed"),
         ("gone", "aborted|ended|closed|reset"),

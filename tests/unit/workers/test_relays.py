@@ -121,7 +121,7 @@ def test_a_client_is_let_in_by_the_services_word(home: Home) -> None:
     """And its rights are forgotten with it."""
     found(home)
     said = {"authenticated-identity": {"sub": "alice"}, "address-authz": {"a": BOTH, "b": ["recv"], "c": ["no"]}}
-    home.relays.opened((50, 1), said, ["ADDRESS-AUTHZ"])
+    home.relays.opened((50, 1), "", said, ["ADDRESS-AUTHZ"])
     assert home.done[-2:] == [("hang up", 50), ("admit", "alice")]
     assert home.service_rights == {3: Rights(sources=["a", "b"], targets=["a"])}
     home.relays.ended((50, 1), True, False, "", None)
@@ -237,7 +237,7 @@ def test_an_identity(said: dict[str, Any], user: str) -> None:
     assert identity(said) == user
 
 
-@pytest.mark.parametrize("said", [7, {"sub": 7}, {"sub": ["a"]}, ["a"]])
+@pytest.mark.parametrize("said", [7, {"sub": 7}, {"sub": ["a"]}, ["a"], None, {}, {"sub": None}, "a\0", "\ufffd"])
 def test_an_identity_that_is_none(said: object) -> None:
     with pytest.raises(WordError):
         identity({"authenticated-identity": said})
