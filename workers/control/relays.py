@@ -14,6 +14,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from shm.contract.complaints import bursts
@@ -52,9 +53,13 @@ class Relayer(Protocol):
 
 
 class Guard(Protection, Protocol):
-    """The part of workers.control.guard.Guard that relays use; ``service_rights`` has clients' rights by connection."""
+    """The part of workers.control.guard.Guard that relays use.
+
+    ``service_rights`` has clients' rights by connection, ``denied`` the connections with a logged refusal.
+    """
 
     service_rights: dict[int, Rights]
+    denied: set[int]
 
     def peer(self, index: int) -> str: ...
     def count(self, name: str) -> None: ...
@@ -118,6 +123,7 @@ class Relays:
         self._look_up = look_up
         self._services: dict[int, _Service] = {}  # by listener
         self._waiting: list[_Exchange] = []  # those whose lookup is not done
+        self._refusals: list[Callable[[], None]] = []  # for `step`: `wanted` runs while the engine reads SASL's header
         self._by_name: dict[Name, _Exchange] = {}
         self._begun: Counter[str] = Counter()  # exchanges that have begun and hold something, by host
         self._lines = bursts()
@@ -158,19 +164,17 @@ class Relays:
     def wanted(self, client: Name, listener: int) -> None:
         """Start the exchange of a client that speaks SASL on a listener with a service."""
         service = self._services.get(listener)
+        self._dialler.end_round()
         if service is None:  # its listener has another one since it came, or none
-            self._relayer.refuse(*client, for_now=True)
+            self._refusals.append(partial(self._relayer.refuse, *client, for_now=True))
             return
         exchange = _Exchange(client, self._guard.peer(client[0]), service, self._clock())
-        why = crowd(self._begun[exchange.host], self._begun.total())
-        self._begun[exchange.host] += 1
-        if why:
-            self._fail(exchange, why)
-            self._release(exchange)
+        if why := crowd(self._begun[exchange.host], self._begun.total()):
+            self._refusals.append(partial(self._fail, exchange, why))
             return
+        self._begun[exchange.host] += 1
         exchange.lookup = self._look_up(service.setup.host, service.setup.port)
         self._waiting.append(exchange)
-        self._dialler.end_round()
 
     def left(self, client: Name) -> None:
         """Forget a client that has left."""
@@ -179,10 +183,15 @@ class Relays:
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
+        if self._refusals:
+            return 0.0
         return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
-        """Connect to the service where its lookup has ended."""
+        """Connect to the service where its lookup has ended, and refuse whom `wanted` has turned away."""
+        refusals, self._refusals = self._refusals, []
+        for refuse in refusals:
+            refuse()
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -298,6 +307,9 @@ class Relays:
         """Refuse a client about whom the service has not decided."""
         exchange.over = True
         self._guard.count("auth_service_failed")
+        if self._relayer.waiting(*exchange.client):
+            self._guard.count("refused_authentication")
+            self._guard.denied.add(exchange.client[0])
         self._say(exchange, logging.WARNING, "%s: %s; %s is refused", why, exchange.peer)
         self._relayer.refuse(*exchange.client, for_now=for_now)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import socket
 import ssl
 import struct
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from tests.support.servers.judge import (
     OK,
     OUTCOME,
     RESPONSE,
+    SASL_HEADER,
     SEND_RECV,
     Asked,
     Judge,
@@ -33,9 +35,11 @@ from tests.support.servers.judge import (
     offered,
     word,
 )
+from workers.control.logins import PER_HOST
 
 MANY = [f"X-MECHANISM-{number}" for number in range(40)]
 MOST = 30  # that are passed on
+SYS_TEMP = 4
 IDENTITY = symbol("authenticated-identity")
 PROPERTIES: dict[str, Any] = {  # of OPEN, by the user whom the service lets in
     "text": {IDENTITY: "a name", symbol("address-authz"): {}},
@@ -49,6 +53,8 @@ PROPERTIES: dict[str, Any] = {  # of OPEN, by the user whom the service lets in
     "list": [IDENTITY, "alice"],
 }
 CONTAINERS = {"unnamed": 7, "shapeless": None}
+_BODY = described(INIT, symbol("PLAIN"), b"\0silent\0")
+SILENT_INIT = struct.pack(">IBBH", 8 + len(_BODY), 2, 1, 0) + _BODY
 
 
 def judgement(wire: SaslWire, asked: Asked) -> None:
@@ -316,9 +322,29 @@ def test_the_connection_to_a_silent_service_ends_with_its_client(router: Running
     wires = [client(address_of(url)) for _ in range(20)]
     for wire in wires:
         offered(wire)
-        body = described(INIT, symbol("PLAIN"), b"\0silent\0")
-        wire.socket.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body + AMQP_HEADER + bytes(60_000))
+        wire.socket.sendall(SILENT_INIT + AMQP_HEADER + bytes(60_000))
     until(lambda: len(judge.asked) == before + 20, "twenty questions to the service")
     for wire in wires:
         wire.socket.close()
     until(lambda: not router.counted("connections"), "end of all of them", 3.0)
+
+
+def test_a_login_too_many_hears_an_outcome(router: RunningRouter, judge: Judge) -> None:
+    """Also if it says everything at once; one line of the log tells of it."""
+    before = len(judge.asked)
+    with contextlib.ExitStack() as ends:
+        for _ in range(PER_HOST):
+            ends.enter_context(client(address_of(router.urls[1]))).socket.sendall(SILENT_INIT)
+        until(lambda: len(judge.asked) == before + PER_HOST, "questions to the service")
+        with SaslWire(socket.create_connection(address_of(router.urls[1]))) as wire:
+            wire.socket.sendall(SASL_HEADER + SILENT_INIT + AMQP_HEADER)
+            peer = "{}:{}".format(*wire.socket.getsockname())
+            assert wire.exactly(8) == SASL_HEADER
+            assert offered(wire) == []
+            assert (got := wire.read()).code == OUTCOME
+            assert got.fields[0] == SYS_TEMP
+            assert wire.ended()
+    until(lambda: not router.counted("connections"), "end of all of them")
+    lines = [line for line in router.log.splitlines() if peer in line]
+    assert len(lines) == 1
+    assert f"{PER_HOST} logins of its address wait for an answer; {peer} is refused" in lines[0]
