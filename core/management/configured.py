@@ -13,6 +13,7 @@ from core.management.view import View
 from core.source_routes.route_workers import RouteWorkers as RouteWorkerPlane
 from shm.contract.management import TypeSchema
 
+WAITING = "its connection is there; the link is attached within seconds"  # after a core's death
 MOST_VALUES = 10_000  # in the attributes of one request
 
 
@@ -151,11 +152,14 @@ def unserved(view: View, entity: dict[str, Any]) -> str:
     if container := entity.get("containerId"):
         return f"no connection with the role {ROUTE_CONTAINER} has the container id {container}"
     name = str(entity.get("connection"))
-    if view.entities("connector").find(name, None):
-        why = view.core.plane(connectors.Connectors).trouble(name)
-        return f"connector {name}: {why or f'no connection with the role {ROUTE_CONTAINER} yet'}"
-    if view.entities("listener").find(name, None):
-        return f"nobody is connected to the listener {name}"
+    for kind in ("connector", "listener"):
+        for found in view.entities(kind).find(name, None):
+            if (role := found.get("role", "normal")) != ROUTE_CONTAINER:
+                return f"the {kind} {name} has the role {role}; give it the role {ROUTE_CONTAINER}"
+            if kind == "listener":
+                return f"nobody is connected to the listener {name}"
+            why = view.core.plane(connectors.Connectors).trouble(name)
+            return f"connector {name}: {why or f'no connection with the role {ROUTE_CONTAINER} yet'}"
     return f"there is no connector or listener with the name {name}"
 
 
@@ -226,7 +230,9 @@ class AutoLinks(Routing):
         if auto is None:
             return entity
         reference = None if auto.reference is None else str(auto.reference)
-        error = auto.error or (unserved(self._view, entity) if auto.state == "inactive" else "")
+        error = auto.error
+        if not error and auto.state == "inactive":
+            error = WAITING if auto.legs else unserved(self._view, entity)
         return entity | {"operStatus": auto.state, "lastError": error or None, "linkRef": reference}
 
 

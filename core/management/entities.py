@@ -24,14 +24,17 @@ class Entities:
         return [row for one in identities if (row := self._identified.get(one)) is not None]
 
     def change(self, delta: Delta) -> None:
-        """Apply a change. A query sees all of it or none."""
+        """Apply a change. A query sees all of it or none, a READ each entity as it was or as it is."""
         place = slice(delta.start, delta.start + delta.count)
         gone, self.rows[place] = self.rows[place], delta.rows
-        for row in gone:
-            del self._identified[row["identity"]]
-            if row.get("name") is not None:
-                self._named.remove(row["name"], row["identity"])
         self._enter(delta.rows)
+        names = {row["identity"]: row.get("name") for row in delta.rows}
+        for row in gone:
+            identity, name = row["identity"], row.get("name")
+            if identity not in names:
+                del self._identified[identity]
+            if name is not None and names.get(identity) != name:
+                self._named.remove(name, identity)
 
     def _enter(self, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -59,15 +59,22 @@ class Applications(Table):
     )
 
     def among(self, name: str | None, identity: str | None) -> list[ApplicationRow]:
-        """Return the applications of the control port that a name or an identity says."""
-        parts = f"{name}/" if identity is None else identity  # an application's name lacks its endpoint
-        table, _, rest = parts.rpartition("/")[0].rpartition("/")
-        return [
-            ApplicationRow(table, one, _when(self._view, one.since))
-            for session in self._view.core.plane(ManagerSessions)
-            if session.table == table and session.server is not None
-            for one in session.server.at(rest)
-        ]
+        """Return the applications whose control port or endpoint a name or an identity says.
+
+        Tables and endpoints may contain slashes. An application's name lacks its endpoint.
+        """
+        text = name or "" if identity is None else identity
+        found = []
+        for session in self._view.core.plane(ManagerSessions):
+            if session.server is None or not text.startswith(f"{session.table}/"):
+                continue
+            rest = text[len(session.table) + 1 :]
+            places = [rest] if identity is None else {rest.partition("/")[0], rest.rpartition("/")[2]}
+            for place in places:
+                found += [
+                    ApplicationRow(session.table, one, _when(self._view, one.since)) for one in session.server.at(place)
+                ]
+        return found
 
     def rows(self) -> Iterator[ApplicationRow]:
         for session in self._view.core.plane(ManagerSessions):

@@ -187,10 +187,12 @@ def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:
     return int(value)
 
 
-def _parts(name: str | None, identity: str | None) -> tuple[str, str]:
-    """Return the table, and what of it, that an identity or an equal name says."""
-    table, _, part = (name or "" if identity is None else identity).rpartition("/")
-    return table, part
+def _parts(tables: Tables, name: str | None, identity: str | None) -> Iterator[tuple[ActiveTable, str]]:
+    """Yield each table, and what of it, that an identity or an equal name may say: both may contain slashes."""
+    text = name or "" if identity is None else identity
+    for active in tables:
+        if text.startswith(f"{active.setup.name}/"):
+            yield active, text[len(active.setup.name) + 1 :]
 
 
 class EntryRow(NamedTuple):
@@ -246,11 +248,11 @@ class RouteTableEntries(Table):
 
     def among(self, name: str | None, identity: str | None) -> list[EntryRow]:
         """Return the entry with this number of its table."""
-        table, number = _parts(name, identity)
-        active, at = self._view.core.plane(Tables).find(table), whole(number)
-        if active is None or active.table is None or at is None or at >= len(active.table.value):
-            return []
-        return [self._entry(active, at)]
+        return [
+            self._entry(active, at)
+            for active, number in _parts(self._view.core.plane(Tables), name, identity)
+            if active.table is not None and (at := whole(number)) is not None and at < len(active.table.value)
+        ]
 
     def _entry(self, active: ActiveTable, number: int) -> EntryRow:
         assert active.table is not None
@@ -290,11 +292,11 @@ class RouteTableEndpoints(Table):
 
     def among(self, name: str | None, identity: str | None) -> list[EndpointRow]:
         """Return the endpoint of this name of its table."""
-        table, endpoint = _parts(name, identity)
-        active = self._view.core.plane(Tables).find(table)
-        if active is None or max(active.numbers(endpoint)) < 0:
-            return []
-        return [EndpointRow(active, endpoint, self._view.core.plane(Dialling).worker(table, endpoint))]
+        return [
+            EndpointRow(active, endpoint, self._view.core.plane(Dialling).worker(active.setup.name, endpoint))
+            for active, endpoint in _parts(self._view.core.plane(Tables), name, identity)
+            if max(active.numbers(endpoint)) >= 0
+        ]
 
     def rows(self) -> Iterator[EndpointRow]:
         dialling = self._view.core.plane(Dialling)

@@ -4,11 +4,13 @@ import time
 
 import pytest
 
+from bench.contract import C_CONNECTION_OPENED
 from core.links.connectors import Connectors
+from core.management.configured import WAITING
 from core.management.view import SECOND
 from shm.contract.control import SetRouting
 from shm.contract.management import PREFIX
-from shm.contract.payloads import ConnectorState
+from shm.contract.payloads import ConnectionOpened, ConnectorState
 from shm.contract.routing import AutoLinkSetup, Routing
 from shm.memory import segment
 from tests.support.beds.agent import Bed
@@ -31,7 +33,8 @@ def test_the_routers_age_is_not_its_cores(segments: segment.Segments) -> None:
          "connector b: Connection to b:1 failed: refused"),
         ({"connection": "b"}, ConnectorState("b", "SUCCESS", "[C7] Connection opened"), "connector b: no connection"),
         ({"connection": "b"}, None, "connector b: no connection with the role route-container yet"),
-        ({"connection": "here"}, None, "nobody is connected to the listener here"),
+        ({"connection": "there"}, None, "nobody is connected to the listener there"),
+        ({"connection": "here"}, None, "the listener here has the role normal; give it the role route-container"),
         ({"connection": "none"}, None, "there is no connector or listener with the name none"),
         ({"containerId": "q"}, None, "no connection with the role route-container has the container id q"),
     ],
@@ -42,6 +45,8 @@ def test_what_has_no_connection_says_why(
     """Auto links and link routes, also while their connector only tries to connect."""
     connector = {"host": "b", "port": "1", "role": "route-container"}
     assert bed.crud("CREATE", connector, type="connector", name="b")[0] == 201
+    listener = {"host": "127.0.0.1", "port": "1", "role": "route-container"}
+    assert bed.crud("CREATE", listener, type="listener", name="there")[0] == 201
     link = {"address": "q", "direction": "in", **where}
     status, made = bed.crud("CREATE", link, type="router.config.autoLink", name="a")
     assert status == 201, made
@@ -53,3 +58,17 @@ def test_what_has_no_connection_says_why(
     for kind in ("autoLink", "linkRoute"):
         (row,) = bed.query(f"router.config.{kind}", "operStatus", "lastError")
         assert (row["operStatus"], row["lastError"].startswith(why)) == ("inactive", True), row
+
+
+def test_an_auto_link_that_waits_for_its_turn_says_so(bed: Bed) -> None:
+    """Its connection has outlived the core, and its link may have, too."""
+    connector = {"host": "b", "port": "1", "role": "route-container"}
+    assert bed.crud("CREATE", connector, type="connector", name="b")[0] == 201
+    link = {"address": "q", "direction": "in", "connection": "b"}
+    _, made = bed.crud("CREATE", link, type="router.config.autoLink", name="a")
+    bed.core.configure(SetRouting(Routing([AutoLinkSetup(made["identity"], "q", True, 1, connection="b")])))
+    fields = {"role": "route-container", "connector": "b", "restored": True}
+    bed.say(C_CONNECTION_OPENED, ConnectionOpened(7, 1, "broker", "h:1", **fields))
+    bed.core.step(2)
+    (row,) = bed.query("router.config.autoLink", "operStatus", "lastError")
+    assert (row["operStatus"], row["lastError"]) == ("inactive", WAITING)
