@@ -105,7 +105,7 @@ def _recover(root: Path, router: str, path: Path, file: BinaryIO) -> int:
 def _make_file(root: Path, head: spool.Head, file: BinaryIO) -> int:
     """Make the file that the recorder would have made. Return the number of rows."""
     reader = _SpoolReader(head.started)
-    rows = Rows(reader)
+    rows = Rows(reader, further=head.form >= spool.FURTHER)
     made = File(root, head)
     dropped = 0
     try:

@@ -36,8 +36,9 @@ class Rows:
     Their names are looked up when they are read, as the core may reuse an id later.
     """
 
-    def __init__(self, reader: FlowReader, room: int = ROOM) -> None:
+    def __init__(self, reader: FlowReader, room: int = ROOM, *, further: bool = True) -> None:
         self._reader = reader
+        self._further = further  # the records say whether they are of a further copy
         self._columns = FlowColumns(room)
         self._forget()
 
@@ -142,7 +143,7 @@ class Rows:
             "onward_route": texts["onward"],
             "return_route": texts["back"],
             "message_number": column("delivery", count),
-            "further_copy": column("further", count).cast(pa.bool_()),
+            **({"further_copy": column("further", count).cast(pa.bool_())} if self._further else {}),
             "by_meid": pc.if_else(
                 pc.greater_equal(column("mtype", count), 0),
                 _has(column("known", count), OWNER_KNOWN),

@@ -25,6 +25,7 @@ from shm.native import TELEMETRY_RECORD, TELEMETRY_ROOM, FlowColumns, FlowReader
 ENOUGH: Final = 256 << 20  # octets of a spool that end its file, to bound the disk space
 FORM: Final = 2  # the version of spool and records
 FORMS: Final = (1, FORM)  # those that are read; 1 had neither user nor host in its links
+FURTHER: Final = 2  # the first form whose records say whether they are of a further copy
 _MAGIC: Final = b"spl\n"
 _ENTRY: Final = struct.Struct(
     "<4sIIIqQQ"

@@ -269,3 +269,21 @@ def test_a_spool_that_cannot_be_recovered_keeps_no_other_from_it(desk: Desk, mon
         recover(desk.root / "raw", "me")
     assert bad in spools(desk)
     assert numbers(desk) == [5, 6, 7]
+
+
+def test_rows_of_a_former_spool_say_nothing_of_further_copies(desk: Desk) -> None:
+    """Its records have no flag for that: null is not no."""
+    turns(desk, 20, 5)
+    (spool,) = spools(desk)
+    desk.recorder = None  # type: ignore[assignment]  # it is killed
+    with spool.open("rb") as file:
+        found, whole = head(file), list(entries(file))
+    assert found is not None
+    content = spooling._entry(msgspec.msgpack.encode(msgspec.structs.replace(found, form=1)), 0, 0, 0, 0)
+    for one in whole:
+        notes = spooling.Notes(one.notes.names, {number: link[:4] for number, link in one.notes.links.items()})
+        said = msgspec.msgpack.encode(notes)
+        content += spooling._entry(said, len(one.records), one.offset, one.behind, one.dropped) + one.records
+    spool.write_bytes(content)
+    recovered(desk)
+    assert {row["further_copy"] for row in desk.rows()} == {None}
