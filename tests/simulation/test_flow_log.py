@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from bench import contract as n
+from core.flow_log import names
 from core.flow_log.names import FlowLog
 from shm.contract.flow_log.schema import OUTCOMES
 from shm.contract.flow_log.setup import FlowLogSetup, SetFlowLog
@@ -86,3 +87,24 @@ def check(world: Recorded, rows: dict[str, list[int]], seed: str) -> None:
     for worker in set(rows["worker"]):
         numbers = [seq for seq, one in zip(rows["seq"], rows["worker"], strict=True) if one == worker]
         assert numbers == list(range(1, len(numbers) + 1)), seed
+
+
+def test_links_are_named_anew_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch of users and hosts is no long step; all links have their names in the end."""
+    monkeypatch.setattr(names, "PORTION", 1)
+    world = Recorded(2)
+    for worker in world.workers:
+        worker.connect()
+        world.attach()
+    for _ in range(9):
+        world.step()
+        world.attach()
+    plane, named = world.core.plane(FlowLog), []
+    attached = plane.attached
+    monkeypatch.setattr(plane, "attached", lambda link: (named.append(link.identity), attached(link)))
+    world.core.configure(SetFlowLog(FlowLogSetup(sampling=1, clients=False)))
+    for done, link in enumerate(world.core.links.entries()):
+        assert (len(named), plane.restless) == (done, True), link
+        plane.step(0)
+    assert sorted(named) == sorted(link.identity for link in world.core.links.entries()) != []
+    assert not plane.restless
