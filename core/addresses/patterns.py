@@ -97,29 +97,29 @@ class Patterns(Generic[T]):
         ``steps`` is the number of such meetings. Raises SearchTooLongError after MOST_STEPS of them.
         """
         end = len(tokens)
-        pending: list[tuple[_Node[T], int, int]] = [(self._root, 0, 0)]  # the next one last
-        reached: dict[_Node[T], int] = {}  # where each `#` began to take tokens
+        pending: list[tuple[_Node[T], int, bool]] = [(self._root, 0, False)]  # the next one last
+        reached: set[_Node[T]] = set()  # each `#` that takes tokens, at the first place where it can
         self.steps = 0
         while pending:
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise SearchTooLongError
-            node, at, limit = pending.pop()
-            if limit:  # a `#`, which takes tokens up to where it was reached before
+            node, at, takes = pending.pop()
+            if takes:  # a `#`, which takes all tokens from where it was reached
                 if not node.children:
                     return node.value
-                if at + 1 < limit:
-                    pending.append((node, at + 1, limit))
+                if at < end:
+                    pending.append((node, at + 1, True))
             rest = node.children.get("#")
-            if rest is not None and at < (limit := reached.get(rest, end + 1)):
-                reached[rest] = at
-                pending.append((rest, at, limit))
+            if rest is not None and rest not in reached:
+                reached.add(rest)
+                pending.append((rest, at, True))
             if at == end:
                 if node.value is not None:
                     return node.value
                 continue
             if (child := node.children.get("*")) is not None:
-                pending.append((child, at + 1, 0))
+                pending.append((child, at + 1, False))
             if tokens[at] not in WILD and (child := node.children.get(tokens[at])) is not None:
-                pending.append((child, at + 1, 0))
+                pending.append((child, at + 1, False))
         return None

@@ -127,7 +127,7 @@ class Routes(Plane):
 
     def active(self, setup: LinkRouteSetup) -> bool:
         """Whether a broker is connected for a configured route."""
-        route = self._routes.get(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        route = self._routes.get(_key(setup))
         return route is not None and any(setup.identity in wants for wants in list(route.hosts.values()))
 
     # ---- configuration ----
@@ -148,7 +148,7 @@ class Routes(Plane):
                 self._add_setup(setup)
 
     def _add_setup(self, setup: LinkRouteSetup) -> None:
-        route = self._route(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        route = self._route(_key(setup))
         route.add_prefix, route.remove_prefix = setup.add_prefix, setup.remove_prefix
         route.wanted.add(setup.identity)
         for host, opened in self._connections.items():
@@ -156,7 +156,7 @@ class Routes(Plane):
                 self._add_host(route, host, setup.identity)
 
     def _drop_setup(self, setup: LinkRouteSetup) -> None:
-        route = self._route(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        route = self._route(_key(setup))
         for host in list(route.hosts):
             self._drop_host(route, host, setup.identity)
         route.wanted.discard(setup.identity)
@@ -173,9 +173,7 @@ class Routes(Plane):
         self._connections[host] = opened
         for setup in self._by_broker.of(opened):
             if _serves(opened, setup):
-                self._add_host(
-                    self._route(route_key(setup.outgoing, setup.prefix, setup.pattern)), host, setup.identity
-                )
+                self._add_host(self._route(_key(setup)), host, setup.identity)
 
     def closed(self, worker: int, connection: int) -> None:
         """Forget a connection that is gone, with its offers."""
@@ -301,6 +299,10 @@ class Routes(Plane):
         if gone.key[0] == prefix:
             return self._routes.get(pattern + gone.pattern)
         return self._routes.get(prefix + gone.pattern.removesuffix(".#")) if gone.pattern.endswith(".#") else None
+
+
+def _key(setup: LinkRouteSetup) -> str:
+    return route_key(setup.outgoing, setup.prefix, setup.pattern)
 
 
 def _serves(opened: ConnectionOpened, setup: LinkRouteSetup) -> bool:

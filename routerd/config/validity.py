@@ -18,7 +18,7 @@ from shm.contract.numbers import remaining
 
 SOON_SECONDS: Final = 30 * 24 * 3600.0
 
-_SEQUENCE, _INTEGER, _VERSION = 0x30, 0x02, 0xA0
+_INTEGER, _VERSION = 0x02, 0xA0
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 

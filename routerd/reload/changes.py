@@ -95,8 +95,7 @@ def _keep_a_listener(config: Config, gone: Checked, left: Iterable[Checked]) -> 
 
 
 def _for_clients(at: Checked) -> bool:
-    """Whether clients connect to it, and so those that manage the router."""
-    return isinstance(at.entity, Listener) and not at.entity.http and at.entity.role == "normal"
+    return isinstance(at.entity, Listener) and at.entity.for_clients
 
 
 def _name_taken(config: Config, made: Checked) -> None:

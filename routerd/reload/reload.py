@@ -95,8 +95,8 @@ def _line_of(config: Config, error: LogError) -> int:
 
 def _loses_listeners(old: Config, read: Config) -> bool:
     """Whether a file removes all client listeners without saying so: it is empty or half written."""
-    had = any(isinstance(at.entity, Listener) and not at.entity.http and at.line for at in old.checked)
-    return had and not read.router.allow_no_listener and all(one.http for one in read.listeners)
+    had = any(isinstance(at.entity, Listener) and at.entity.for_clients and at.line for at in old.checked)
+    return had and not read.router.allow_no_listener and not any(one.for_clients for one in read.listeners)
 
 
 def prepare(

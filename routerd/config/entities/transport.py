@@ -139,6 +139,11 @@ class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
         return " ".join(words(self.sasl_mechanisms))
 
     @property
+    def for_clients(self) -> bool:
+        """Whether clients connect to it, and so those that manage the router."""
+        return not self.http and self.role == "normal"
+
+    @property
     def port_number(self) -> int:
         """The port as a number, 0 to 65535."""
         return port_number(self.port)

@@ -132,8 +132,14 @@ def test_refusal_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\n# to be continued\n", "router {\n id: r\n}\n", "listener {\n port: 0\n http: yes\n}\n"],
-    ids=["empty", "a comment", "cut off before its listener", "only HTTP is left"],
+    [
+        "",
+        "\n# to be continued\n",
+        "router {\n id: r\n}\n",
+        "listener {\n port: 0\n http: yes\n}\n",
+        "router {\n id: r\n mode: interior\n}\nlistener {\n port: 0\n role: inter-router\n}\n",
+    ],
+    ids=["empty", "a comment", "cut off before its listener", "only HTTP is left", "only routers are left"],
 )
 def test_a_file_without_listeners_is_no_order_to_stop_listening(
     running: Running, listening: list[Listening], text: str
