@@ -40,13 +40,13 @@ class RouteWorkers(Plane):
         if not isinstance(change, SetSourceRoutes):
             return
         setup = change.source_routes
-        wanted = [text for worker in setup.workers for text in _texts(worker)]
+        wanted = dict.fromkeys(text for worker in setup.workers for text in _texts(worker))
         for text in [text for text in self._held if text not in wanted]:
             address, link = self._held.pop(text)
             self._base.local.leave(link)
             self._base.served(address, -1, False)
             self._base.addresses.forget_idle(address)
-        new = [text for text in dict.fromkeys(wanted) if text not in self._held]
+        new = [text for text in wanted if text not in self._held]
         for text in new:
             address = self._base.addresses.resolve(text)
             self._held[text] = address, self._base.local.refuse(address)

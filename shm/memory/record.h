@@ -60,8 +60,8 @@ enum routerd_action {          /* worker -> core */
     A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
     A_FREE = 8,                /* block of the core's arena that the worker has read */
-    A_CREDIT = 9,              /* link (outgoing, of a link-route pair): its receiver grants `credit` more; 0: it ends
-                                  its drain */
+    A_CREDIT = 9,              /* link (outgoing, of a link-route pair): its receiver grants `credit` more, or as an
+                                  int32 below 0 takes it back; 0: it ends its drain */
     A_WAITS = 13,              /* delivery = core's outgoing handle: it is presettled and waits, because its receiver
                                   takes none at present */
     A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */

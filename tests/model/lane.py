@@ -32,13 +32,16 @@ class Link:
     outgoing: bool
     handle: int
     credit: int = 0
+    withdrawn: int = 0
+    overrun: int = 0
     going_on: int | None = None  # the delivery-id of which more follows
     settled: bool = False
     drain: bool = False
     tell: bool = False
 
     def words(self) -> str:
-        numbers = (self.count, self.credit, self.going_on is not None, self.drain, self.tell)
+        going_on = self.going_on is not None
+        numbers = (self.count, self.credit, self.withdrawn, self.overrun, going_on, self.drain, self.tell)
         return " ".join(str(int(number)) for number in numbers)
 
 
@@ -83,9 +86,12 @@ class Session:
             if number is None or self.id_in not in (None, number):
                 return INVALID
             self.id_in = (number + 1) % WRAP
-            if not link.credit:
+            if not link.credit and not link.withdrawn:
                 return LIMIT
-            link.credit -= 1
+            if link.credit:
+                link.credit -= 1
+            else:
+                link.withdrawn, link.overrun = link.withdrawn - 1, link.overrun + 1
             link.count = (link.count + 1) % WRAP
             link.going_on, link.settled = number, False
         elif number not in (None, link.going_on) or (link.settled and settled is False):
@@ -112,8 +118,10 @@ class Session:
         if link.outgoing:
             link.credit, link.drain = left(credit, link.count - (count or 0)), drain
         elif count is not None:
-            returned = min(positive(count - link.count), link.credit)
-            link.count, link.credit = (link.count + returned) % WRAP, link.credit - returned
+            ahead = min(positive(count - link.count), link.credit + link.withdrawn)
+            returned = min(ahead, link.credit)
+            link.count, link.credit = (link.count + ahead) % WRAP, link.credit - returned
+            link.withdrawn -= ahead - returned
         return f"{opened:d}{link.outgoing and link.credit > 0:d} {returned}"
 
     def send(self, link: Link, *, more: bool, aborted: bool) -> str:
@@ -128,6 +136,16 @@ class Session:
         if aborted or not more:
             link.going_on = None
         return words
+
+    def grant(self, link: Link, credit: int) -> None:
+        more = max(credit - link.overrun, 0)
+        link.overrun, link.credit = max(link.overrun - credit, 0), link.credit + more
+        link.withdrawn, link.tell = max(link.withdrawn - more, 0), True
+
+    def withdraw(self, link: Link, credit: int) -> None:
+        unused = min(credit, link.credit)
+        link.credit, link.withdrawn = link.credit - unused, link.withdrawn + unused
+        link.overrun, link.tell = link.overrun + credit - unused, True
 
     def drained(self, link: Link) -> None:
         if link.drain:

@@ -16,7 +16,7 @@ enum { LINKS = 3 };                    /* two in, one out */
 typedef struct { lane_session s; lane_link links[LINKS]; } world;
 typedef struct { char *at, *end; } out;
 
-enum act { RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY };
+enum act { RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY, WITHDRAW };
 
 void tell(const uint8_t *octets, size_t size, char *to, size_t room);
 size_t rewritten(const uint8_t *octets, size_t size, uint8_t *to);
@@ -172,7 +172,7 @@ static void say_world(out *o, const world *w)
         s->tell);
     for (uint32_t i = 0; i < LINKS; i++) {
         const lane_link *k = &w->links[i];
-        say(o, " | %u %u %d %d %d", k->count, k->credit, k->begun, k->drain, k->tell);
+        say(o, " | %u %u %u %u %d %d %d", k->count, k->credit, k->withdrawn, k->overrun, k->begun, k->drain, k->tell);
     }
 }
 
@@ -201,6 +201,8 @@ void act(world *w, int what, const uint32_t *with, char *to, size_t room)
         if (t.has_id) say(&o, "id=%u", t.id);
     } else if (what == GRANT) {
         lane_grant(k, with[1]);
+    } else if (what == WITHDRAW) {
+        lane_withdraw(k, with[1]);
     } else if (what == DRAIN) {
         k->drain = k->tell = true;
     } else if (what == DRAINED) {

@@ -301,7 +301,7 @@ def test_a_long_state_loses_what_matters_least(native: ctypes.CDLL) -> None:
 
 # ---- sessions ----
 
-RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY = range(9)
+RECEIVE, HEAR, SEND, GRANT, DRAIN, DRAINED, HOLD, RELEASE, SAY, WITHDRAW = range(10)
 NUMBER = st.one_of(st.integers(0, 40), st.integers(0, WRAP - 1))
 NEAR = st.integers(-3, 3)
 STEP = st.one_of(
@@ -311,6 +311,7 @@ STEP = st.one_of(
               st.booleans(), st.booleans()),
     st.tuples(st.just(SEND), st.booleans(), st.integers(0, 5)),
     st.tuples(st.just(GRANT), st.integers(0, 1), st.integers(0, 9)),
+    st.tuples(st.just(WITHDRAW), st.integers(0, 1), st.integers(0, 9)),
     st.tuples(st.just(DRAIN), st.integers(0, 1)),
     st.tuples(st.just(DRAINED)),
     st.tuples(st.just(HOLD), st.integers(0, 2)),
@@ -364,9 +365,12 @@ class Pair:
         return self.native_step(SEND, LINKS - 1, more, abort == 0), words
 
     def grant(self, number: int, credit: int) -> tuple[str, str]:
-        link = self.model.links[number]
-        link.credit, link.tell = link.credit + credit, True
+        self.model.grant(self.model.links[number], credit)
         return self.native_step(GRANT, number, credit), ""
+
+    def withdraw(self, number: int, credit: int) -> tuple[str, str]:
+        self.model.withdraw(self.model.links[number], credit)
+        return self.native_step(WITHDRAW, number, credit), ""
 
     def drain(self, number: int) -> tuple[str, str]:
         self.model.links[number].drain = self.model.links[number].tell = True
@@ -389,7 +393,7 @@ class Pair:
         return self.native_step(SAY, number), words
 
 
-STEPS = ("receive", "hear", "send", "grant", "drain", "drained", "hold", "release", "say")
+STEPS = ("receive", "hear", "send", "grant", "drain", "drained", "hold", "release", "say", "withdraw")
 
 
 @settings(max_examples=300)

@@ -10,7 +10,7 @@
  * All of it but the state is in the head block, which has room for that much.
  *
  * Credit of the receiver: what it has given, less the deliveries of its link's list that have not begun, is what the
- * far sender may have.
+ * far sender may have.  What the receiver takes back is taken from the far sender, and more if that had been used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -178,23 +178,34 @@ __attribute__((noinline)) PRIVATE bool routed_open(const pump *p, worker_link *k
     return front.size == before || routed_state(p, o, length, front.size - before);
 }
 
-/* Passes on credit of the receiver that the sender does not have yet, or has given back unused. */
+/* Passes on credit that the receiver has given or taken back, or that the sender has given back unused. */
 PRIVATE inline bool routed_credit(pump *p, worker_link *k)
 {
     bool begun = k->queue_first && k->queue_first->delivery;   /* its credit is used already, or kept for it */
     int32_t free = link_credit(k) - (int32_t) (k->queued - begun);
-    if (free <= k->promised) return false;
-    post_link(p, A_CREDIT, k)->credit = (uint32_t) free - (uint32_t) k->promised;
+    if (free == k->promised) return false;
+    for (int64_t left = (int64_t) free - k->promised; left;) {
+        int32_t change = left > INT32_MAX ? INT32_MAX : left < -INT32_MAX ? -INT32_MAX : (int32_t) left;
+        post_link(p, A_CREDIT, k)->credit = (uint32_t) change;
+        left -= change;
+    }
     k->promised = free;
     return true;
+}
+
+/* Credit has come back unused from the far sender. */
+PRIVATE inline void routed_returned(worker_link *k, uint32_t credit)
+{
+    int64_t left = (int64_t) k->promised - credit;
+    k->promised = left < -INT32_MAX / 2 ? -INT32_MAX / 2 : (int32_t) left;
 }
 
 /* Handles the receiver's flow: credit or drain for the far sender. */
 PRIVATE inline void routed_flow(pump *p, worker_link *k)
 {
-    bool more = routed_credit(p, k), drain = link_get_drain(k);
-    if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
-    else if (!drain && k->drain_asked && !more) post_link(p, A_CREDIT, k);      /* of 0: it wants to wait after all */
+    bool changed = routed_credit(p, k), drain = link_get_drain(k);
+    if (drain && (changed || !k->drain_asked)) post_link(p, A_DRAIN, k);
+    else if (!drain && k->drain_asked && !changed) post_link(p, A_CREDIT, k);   /* of 0: it wants to wait after all */
     k->drain_asked = drain;
 }
 
@@ -205,9 +216,7 @@ PRIVATE inline void routed_drained(pump *p, worker_link *k)
     k->drain_ready = k->drain_asked = false;
     if (link_get_drain(k)) {
         link_drained(k);
-        k->promised = 0;
         mark_dirty(p, k->conn);
-    } else {
-        routed_credit(p, k);
     }
+    routed_credit(p, k);
 }

@@ -205,6 +205,8 @@ typedef struct {
 typedef struct {
     uint32_t handle;                   /* ours */
     uint32_t count, credit;            /* delivery-count and link-credit */
+    uint32_t withdrawn;                /* in: credit taken back, which the sender may have used before it hears so */
+    uint32_t overrun;                  /* in: credit taken back that had been used: the next credit makes up for it */
     uint32_t id;                       /* of the delivery that is on its way */
     bool outgoing;
     bool begun;                        /* a delivery is on its way: more of it will follow */
@@ -232,6 +234,7 @@ PRIVATE void lane_release(lane_session *s, uint32_t transfers);
 PRIVATE lane_heard lane_hear(lane_session *s, lane_link *k, const lane_flow *flow);
 PRIVATE void lane_send(lane_session *s, lane_link *k, lane_transfer *t);
 PRIVATE void lane_grant(lane_link *k, uint32_t credit);
+PRIVATE void lane_withdraw(lane_link *k, uint32_t credit);
 PRIVATE void lane_drained(lane_link *k);
 PRIVATE void lane_say(lane_session *s, lane_link *k, lane_flow *flow);
 PRIVATE bool lane_range_add(lane_range *r, bool receiver, bool settled, uint32_t id, amqp_value state);

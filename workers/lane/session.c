@@ -75,9 +75,14 @@ static inline enum lane_fault delivery_begin(lane_session *s, lane_link *k, cons
     if (!t->has_id || (s->id_known && t->id != s->id_in)) return LANE_FIELD;
     s->id_known = true;
     s->id_in = t->id + 1;
-    if (!k->credit) return LANE_LIMIT;         /* the link ends: others of the session go on with the next id */
+    if (__builtin_expect(!k->credit, 0)) {
+        if (!k->withdrawn) return LANE_LIMIT;  /* the link ends: others of the session go on with the next id */
+        k->withdrawn--;
+        k->overrun++;
+    } else {
+        k->credit--;
+    }
     k->id = t->id;
-    k->credit--;
     k->count++;
     k->settled = false;
     return LANE_FINE;
@@ -127,8 +132,11 @@ PRIVATE inline lane_heard lane_hear(lane_session *s, lane_link *k, const lane_fl
     } else if (flow->has_count && serial_past(flow->count, k->count)) {
         uint32_t ahead = flow->count - k->count;
         heard.returned = ahead < k->credit ? ahead : k->credit;
-        k->count += heard.returned;
+        ahead -= heard.returned;
+        uint32_t withdrawn = ahead < k->withdrawn ? ahead : k->withdrawn;
+        k->count += heard.returned + withdrawn;
         k->credit -= heard.returned;
+        k->withdrawn -= withdrawn;             /* nobody has it any more: it was taken back when it was returned */
     }
     return heard;
 }
@@ -155,7 +163,22 @@ PRIVATE inline void lane_send(lane_session *s, lane_link *k, lane_transfer *t)
 /* An incoming link's sender gets credit. */
 PRIVATE inline void lane_grant(lane_link *k, uint32_t credit)
 {
+    uint32_t due = credit < k->overrun ? credit : k->overrun;
+    k->overrun -= due;
+    credit -= due;
     k->credit += credit;
+    k->withdrawn -= credit < k->withdrawn ? credit : k->withdrawn;
+    k->tell = true;
+}
+
+/* An incoming link's sender loses credit (part 2.6.7).  What it has used before it hears of that arrives all the same,
+ * so count + credit + withdrawn never falls. */
+PRIVATE inline void lane_withdraw(lane_link *k, uint32_t credit)
+{
+    uint32_t unused = credit < k->credit ? credit : k->credit;
+    k->credit -= unused;
+    k->withdrawn += unused;
+    k->overrun += credit - unused;
     k->tell = true;
 }
 

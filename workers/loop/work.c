@@ -102,7 +102,10 @@ static void work_link(pump *p, const routerd_record *r)
     case W_FLOW:
         if (k->outgoing || !k->open) return;
         if (k->draining) { k->draining = false; link_set_drain(k, false); mark_dirty(p, k->conn); }
-        if (r->credit && !p->withhold) {
+        if ((int32_t) r->credit < 0) {
+            link_withdraw(k, 0 - r->credit);
+            mark_dirty(p, k->conn);
+        } else if (r->credit && !p->withhold) {
             link_flow(k, (r->credit + k->owed));
             k->owed = 0;
             mark_dirty(p, k->conn);
@@ -114,8 +117,7 @@ static void work_link(pump *p, const routerd_record *r)
     case W_DRAINED:
         if (!k->outgoing || !k->open) return;
         k->drain_ready = true;
-        if (k->routed && k->promised > 0)        /* no more comes back than the far sender was given */
-            k->promised -= r->credit < (uint32_t) k->promised ? (int32_t) r->credit : k->promised;
+        if (k->routed) routed_returned(k, r->credit);
         if (!k->queue_first) egress_drained(p, k);
         else work_add(p, k);
     }

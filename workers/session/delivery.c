@@ -194,6 +194,7 @@ __attribute__((always_inline)) PRIVATE inline int link_credit(worker_link *k)
 PRIVATE inline int link_queued(worker_link *k) { return k->outgoing ? 0 : (int) k->unread; }
 PRIVATE inline delivery *link_current(worker_link *k) { return k->unread_first; }
 PRIVATE inline void link_flow(worker_link *k, uint32_t credit) { lane_grant(&k->lane, credit); tell_later(k); }
+PRIVATE inline void link_withdraw(worker_link *k, uint32_t credit) { lane_withdraw(&k->lane, credit); tell_later(k); }
 PRIVATE inline void link_drain(worker_link *k, uint32_t credit) { k->lane.drain = true; link_flow(k, credit); }
 PRIVATE inline void link_set_drain(worker_link *k, bool drain) { k->lane.drain = drain; tell_later(k); }
 PRIVATE inline bool link_get_drain(worker_link *k) { return k->lane.drain; }

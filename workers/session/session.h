@@ -180,6 +180,7 @@ PRIVATE delivery *link_current(worker_link *k);
 PRIVATE int link_credit(worker_link *k);
 PRIVATE int link_queued(worker_link *k);
 PRIVATE void link_flow(worker_link *k, uint32_t credit);
+PRIVATE void link_withdraw(worker_link *k, uint32_t credit);
 PRIVATE void link_drain(worker_link *k, uint32_t credit);
 PRIVATE void link_set_drain(worker_link *k, bool drain);
 PRIVATE bool link_get_drain(worker_link *k);

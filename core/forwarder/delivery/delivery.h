@@ -56,7 +56,7 @@ GLUE void address_set_routes(core_router *c, core_address *a, core_routes *p);
 /* ---- link-route pairs: link_route_pair.c ---- */
 
 PRIVATE void deliver_to_pair(core_router *c, core_link *l, const routerd_record *r);
-PRIVATE void pair_credit(core_router *c, const core_link *out, uint32_t credit);
+PRIVATE void pair_credit(core_router *c, const core_link *out, int32_t credit);
 PRIVATE void pair_drain(core_router *c, const core_link *out);
 PRIVATE void pair_drained(core_router *c, core_link *in, uint32_t credit);
 PRIVATE void pair_part(core_link *l);

@@ -26,13 +26,14 @@ PRIVATE inline void deliver_to_pair(core_router *c, core_link *l, const routerd_
     if (!(in->flags & IN_COMPLETE) && in->peer) in_post(c, in, W_ACCEPTED);
 }
 
-/* The receiver of an outgoing end gives credit, or wants it used up; 0: it takes back that it wanted that. */
-PRIVATE inline void pair_credit(core_router *c, const core_link *out, uint32_t credit)
+/* The receiver of an outgoing end gives credit, or takes it back (below 0), or wants it used up; 0: it takes back that
+ * it wanted that. */
+PRIVATE inline void pair_credit(core_router *c, const core_link *out, int32_t credit)
 {
     core_link *in = out->pair;
     if (!in) return;
     in->granted += credit;
-    core_post_link(c, in, W_FLOW)->credit = credit;
+    core_post_link(c, in, W_FLOW)->credit = (uint32_t) credit;
 }
 
 PRIVATE void pair_drain(core_router *c, const core_link *out)

@@ -197,7 +197,7 @@ static void action_link(core_router *c, uint32_t w, const routerd_record *r)
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (!l) count_stale(c);
     else if (l->outgoing != (r->type != A_DRAINED) || (r->type == A_CREDIT && l->kind != LINK_ROUTED)) count_bad(c);
-    else if (r->type == A_CREDIT) pair_credit(c, l, r->credit);
+    else if (r->type == A_CREDIT) pair_credit(c, l, (int32_t) r->credit);
     else if (l->kind == LINK_ROUTED && l->outgoing) pair_drain(c, l);
     else if (l->kind == LINK_ROUTED) pair_drained(c, l, r->credit);
     else if (r->type == A_DRAIN) core_post_link(c, l, W_DRAINED);

@@ -198,7 +198,7 @@ static void two_ends(void)
     }
     for (uint32_t round = 0; round < 3000 && choices_left(); round++) {
         uint32_t i = below(LINKS);
-        switch (below(8)) {
+        switch (below(9)) {
         case 0: case 1: case 2:
             if (round < 2500 && a.s.out_window && (a.links[i].begun || a.links[i].credit))
                 send_one(&a, &b, i);
@@ -208,6 +208,7 @@ static void two_ends(void)
         case 4: if (one_in(10) && b.links[i].credit) b.links[i].drain = b.links[i].tell = true; break;
         case 5: if (b.s.held) lane_release(&b.s, 1 + below(b.s.held)); break;
         case 6: settle_one(&b, &a); break;
+        case 7: if (one_in(4)) lane_withdraw(&b.links[i], below(20)); break;
         default: what_is_due(&b, &a); what_is_due(&a, &b);
         }
         if (a.links[i].drain && !a.links[i].begun) lane_drained(&a.links[i]);

@@ -11,6 +11,7 @@ from tests.support.clients.frame_broker import FrameBroker
 from tests.support.clients.frame_client import MESSAGE, FrameClient, disposition, flow, ids_of, transfer
 from tests.support.clients.octets import (
     ACCEPTED,
+    DETACH,
     DISPOSITION,
     FLOW,
     MODIFIED,
@@ -178,6 +179,34 @@ def test_credit_is_the_brokers(connect: Connect, broker: FrameBroker, credit: in
     assert min(credit, 2**31 - 1) <= routed.client.expect(FLOW, 0)["credit"] <= credit
     routed.client.write(transfer(0))
     broker.take(1, 5, routed.channel)
+
+
+def test_credit_that_the_receiver_takes_back_is_taken_from_the_sender(sends: Routed) -> None:
+    """2.6.7: also what its sender has used meanwhile counts; it waits for the next credit."""
+    sends.broker.write(flow(sends.channel, handle=5, count=0, credit=3))
+    sends.client.expect(FLOW, 0, credit=3)
+    sends.client.write(*(transfer(number) for number in range(5)))
+    assert len(sends.broker.take(3, 5, sends.channel)) == 3
+    sends.broker.write(flow(sends.channel, handle=5, count=3, credit=1))
+    assert [one["id"] for one in sends.broker.take(1, 5, sends.channel)] == [3]
+    sends.broker.write(flow(sends.channel, handle=5, count=4, credit=4))
+    sends.broker.take(1, 5, sends.channel)
+    got = sends.client.expect(FLOW, 0, credit=3)
+    assert got["count"] == 5
+    sends.broker.write(flow(sends.channel, handle=5, count=5, credit=0))
+    sends.client.expect(FLOW, 0, credit=0)
+    sends.broker.write(flow(sends.channel, handle=5, count=5, credit=2, drain=True))
+    got = sends.client.expect(FLOW, 0, drain=True)
+    assert (got["count"], got["credit"]) == (5, 2)
+
+
+def test_no_credit_is_left_of_what_the_receiver_takes_back(sends: Routed) -> None:
+    """2.6.7: a sender that uses more than it was ever given hears that it has broken its limit."""
+    sends.broker.write(flow(sends.channel, handle=5, count=0, credit=0))
+    sends.client.expect(FLOW, 0, credit=0)
+    sends.client.write(*(transfer(number) for number in range(11)))
+    got = sends.client.expect(DETACH, 0)
+    assert got["error"].value[0] == "amqp:link:transfer-limit-exceeded"
 
 
 @pytest.mark.parametrize("count", [0, 2**31 - 2, WRAP - 2])

@@ -4,10 +4,12 @@ import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
 from core.links.auto_links import AutoLinks
-from shm.contract.control import LinkRouteSetup, Setup
+from shm.contract.control import LinkRouteSetup, SetSourceRoutes, Setup
 from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, LinkRefused
 from shm.contract.routing import AutoLinkSetup, Routing
+from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 from tests.support.beds.crowd import Crowd, Event
+from tests.support.beds.effort import Effort
 
 FEW, MANY = 100, 400
 SOME = 20  # events of a kind that are counted
@@ -140,7 +142,32 @@ def edges(n: int) -> Crowd:
     return crowd
 
 
-MANY_OF = [clients, auto_links, auto_links_of_one, auto_links_restored, link_routes, edges]
+class Text(str):
+    """An address of a route worker; ``compared`` counts how often one was compared with another."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Text.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def route_workers(n: int) -> Crowd:
+    """They come, are replaced by as many of the same addresses, and go."""
+    crowd = Crowd(setup())
+    for name, count in (("route worker comes", n), ("route worker is replaced", n), ("route worker goes", 0)):
+        found = [RouteWorkerSetup(f"w{i}", "forward", Stop(0, b"%d" % i, Text(f"stop.{i}"))) for i in range(count)]
+        Text.compared = 0
+        with Effort() as effort:
+            crowd.core.configure(SetSourceRoutes(SourceRoutesSetup(workers=found)))
+        crowd.costs[name] = (effort.count + Text.compared) / n
+    strangers(crowd)
+    return crowd
+
+
+MANY_OF = [clients, auto_links, auto_links_of_one, auto_links_restored, link_routes, edges, route_workers]
 
 
 @pytest.mark.parametrize("many", MANY_OF, ids=lambda many: str(many.__name__))
