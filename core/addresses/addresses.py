@@ -13,9 +13,9 @@ from typing import Final, Protocol
 import msgspec
 
 from core.addresses.agent_address import is_agent
-from core.addresses.patterns import WILD, Patterns, SearchTooLongError
 from core.forwarder.forward import PHASES, Forwarder
 from shm.contract.control import AddressSetup
+from shm.contract.patterns import WILD, Patterns, SearchTooLongError
 from shm.contract.sparse import thinned
 
 LOGGER = logging.getLogger("ROUTER_CORE")

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import strip_spelling
-from core.addresses.patterns import SearchTooLongError
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key
 from core.interior.inter_router import is_skupper
@@ -20,6 +19,7 @@ from core.links.local import RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
 from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
+from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.patterns import SearchTooLongError
 from core.forwarder.forward import LinkRoutePairs
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
@@ -23,6 +22,7 @@ from core.links.link import Link
 from core.links.plane import Plane
 from core.links.termini import COORDINATOR, address_of, changed, node_address, placed, unplaced
 from core.links.terminus import INTER_ROUTER, LONG_SEARCH, NO_ROOM
+from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
 
 NEVER: Final = 3  # pn_expiry_policy_t of the engine

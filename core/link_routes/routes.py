@@ -14,7 +14,6 @@ import msgspec
 
 from core.addresses.addresses import tokens
 from core.addresses.agent_address import is_own
-from core.addresses.patterns import Patterns
 from core.links.brokers import ByBroker
 from core.links.named import Named
 from core.links.plane import Plane
@@ -22,6 +21,7 @@ from core.links.termini import Change
 from core.links.terminus import ROUTE_CONTAINER
 from shm.contract.complaints import bursts
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
+from shm.contract.patterns import Patterns
 from shm.contract.payloads import ConnectionOpened
 
 LOGGER = logging.getLogger("ROUTER_CORE")

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
-from core.addresses.patterns import WILD, covers
 from core.addresses.phases import FALLBACK, WAYPOINT
 from core.addresses.tenants import FIRST, HEADS, trespasses
 from core.links.termini import COORDINATOR, named
 from shm.contract.control import AddressSetup
+from shm.contract.patterns import WILD, covers
 from shm.contract.payloads import Attach, Error
 from shm.contract.security import Admission
 from shm.contract.text import printable

@@ -7,7 +7,7 @@ import msgspec
 
 from core.addresses.addresses import BEYOND, UNSEARCHABLE, Address, Identity
 from core.addresses.names import Names
-from core.addresses.patterns import SEARCH_TOO_LONG
+from shm.contract.patterns import SEARCH_TOO_LONG
 from shm.contract.payloads import Attach, Error
 from shm.native import LINK_CREDIT, LINK_CREDIT_MOST
 

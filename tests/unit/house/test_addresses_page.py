@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from core.addresses.addresses import Identity, address_key, tokens
-from core.addresses.patterns import Patterns
+from shm.contract.patterns import Patterns
 
 PAGE = (Path(__file__).parents[3] / "docs" / "addresses.md").read_text()
 

@@ -6,10 +6,10 @@ import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_OPENED
 from core.addresses.addresses import Rules
-from core.addresses.patterns import MOST_STEPS, Patterns, SearchTooLongError
 from core.link_routes.routes import Routes
 from core.links.rights import AddressRights
 from shm.contract.control import AddressSetup, LinkRouteSetup, SetLinkRoutes
+from shm.contract.patterns import MOST_STEPS, Patterns, SearchTooLongError
 from shm.contract.payloads import Attach, ConnectionOpened, Error
 from tests.support.beds.control import Bed
 from tests.support.beds.effort import Effort
