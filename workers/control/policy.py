@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from shm.contract.patterns import MOST_STEPS, WILD, Patterns, SearchTooLongError
 from shm.contract.security import Admission, GroupSetup, PolicySetup, VhostSetup
 from shm.contract.structs import same
 
@@ -18,7 +19,6 @@ DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local
 DEFAULT_GROUP: Final = "$default"
 CONNECTOR_GROUP: Final = "$connector"
 USER: Final = "${user}"
-_WILD: Final = ("*", "#")
 _HIGHEST: Final = 1 << 128  # above all addresses
 _NO_LIMIT: Final = 2**31 - 1
 _ANY_VHOST: Final = VhostSetup("", max_connections=_NO_LIMIT)
@@ -74,6 +74,10 @@ class Policy:
             for vhost in setup.vhosts
             for group in vhost.groups
         }
+        self._patterns = Patterns[VhostSetup]()
+        if setup.patterns:
+            for name, vhost in self._vhosts.items():
+                self._patterns.insert(name.split("."), vhost)
 
     def grant(self, hostname: str, user: str, host: str, *, known: bool = True) -> Grant:
         """Return the grant for a peer at address ``host`` whose OPEN names ``hostname``. Raises DeniedError.
@@ -104,8 +108,11 @@ class Policy:
 
     def _vhost(self, hostname: str) -> VhostSetup:
         found = self._vhosts.get(hostname)
-        if found is None and self._setup.patterns:
-            found = self._vhosts.get(best_pattern(hostname, self._vhosts) or "")
+        if found is None:
+            try:
+                found = self._patterns.find(hostname.split("."))
+            except SearchTooLongError:
+                raise DeniedError(f"finding the vhost for {hostname!r} takes more than {MOST_STEPS} steps") from None
         if found is None:
             found = self._vhosts.get(self._setup.default_vhost) if self._setup.default_vhost else None
         if found is None:
@@ -163,7 +170,7 @@ def personal(names: Iterable[str], user: str) -> list[str]:
 
     An empty name, and one that would act as a wildcard, is unusable.
     """
-    wild = any(character in user for character in _WILD)
+    wild = any(character in user for character in WILD)
     return [name.replace(USER, user, 1) for name in names if USER not in name or (user and not wild)]
 
 
@@ -193,33 +200,3 @@ def _within(host: str, ranges: list[Range] | None) -> bool:
     number = int(address)
     at = bisect_right(ranges, (address.version, number, _HIGHEST)) - 1
     return at >= 0 and ranges[at][0] == address.version and ranges[at][2] >= number
-
-
-def best_pattern(hostname: str, patterns: Iterable[str]) -> str | None:
-    """Return the best pattern for a host name; literal tokens rank before ``*``, and ``*`` before ``#``."""
-    tokens = hostname.split(".")
-    fitting = [pattern for pattern in patterns if _fits(tokens, pattern.split("."))]
-    return min(fitting, key=lambda pattern: [_rank(token) for token in pattern.split(".")], default=None)
-
-
-def _rank(token: str) -> int:
-    return {"*": 1, "#": 2}.get(token, 0)
-
-
-def _fits(tokens: list[str], pattern: list[str]) -> bool:
-    """Return whether a pattern matches the tokens; ``places`` are the pattern's positions reached so far."""
-    places = _skip({0}, pattern)
-    for token in tokens:
-        reached = {at for at in places if at < len(pattern) and pattern[at] == "#"}
-        reached |= {at + 1 for at in places if at < len(pattern) and pattern[at] in (token, "*")}
-        places = _skip(reached, pattern)
-    return len(pattern) in places
-
-
-def _skip(places: set[int], pattern: list[str]) -> set[int]:
-    """Return the places together with those reached because ``#`` may match no token."""
-    for at in sorted(places):
-        while at < len(pattern) and pattern[at] == "#":
-            at += 1  # noqa: PLW2901 - walks on from each place
-            places = places | {at}
-    return places

@@ -134,6 +134,15 @@ def policies(n: int) -> dict[str, int]:
     with Effort() as effort:
         policy.grant_connector("crowd")
     found["a connector"] = effort.lines
+    patterns = [VhostSetup(f"*.v{i}.org", allow_unknown_user=True, groups=[GroupSetup("$default")]) for i in range(n)]
+    policy = Policy(PolicySetup(enforce=True, default_vhost="", vhosts=patterns, patterns=True))
+    with Effort() as effort:
+        granted = policy.grant(f"a.v{i}.org", "", "10.0.0.1")
+    assert granted.admission is not None
+    found["a pattern"] = effort.lines
+    with Effort() as effort, pytest.raises(DeniedError):
+        policy.grant("a.b.org", "", "10.0.0.1")
+    found["no pattern"] = effort.lines
     return found
 
 

@@ -8,7 +8,7 @@ from routerd.config.entities.policy import Policy as Configured
 from routerd.config.entities.policy import Vhost
 from routerd.translate.security import host_ranges, policy_setup
 from shm.contract.security import GroupSetup, PolicySetup, VhostSetup
-from workers.control.policy import DeniedError, Policy, best_pattern, personal
+from workers.control.policy import DeniedError, Policy, personal
 
 DEFAULT = GroupSetup("$default", targets=["all_${user}"])
 ADMINS = GroupSetup("admins", users=["alice", "bob"], allow_user_id_proxy=True, max_message_size=5)
@@ -122,7 +122,21 @@ def test_the_default_vhost_takes_unknown_names() -> None:
     ],
 )
 def test_the_most_specific_pattern_wins(hostname: str, best: str | None) -> None:
-    assert best_pattern(hostname, ["a.#", "a.*", "a.b", "*.b", "#.z.b"]) == best
+    names = ["a.#", "a.*", "a.b", "*.b", "#.z.b", "none"]
+    vhosts = [VhostSetup(name, allow_unknown_user=True, groups=[DEFAULT]) for name in names]
+    admission = policy(*vhosts, patterns=True, default_vhost="none").grant(hostname, "", "1.2.3.4").admission
+    assert admission is not None
+    assert admission.vhost == (best or "none")
+
+
+def test_a_host_name_that_takes_too_long_to_find_is_denied() -> None:
+    """Though there is a vhost for all others: nobody has looked whether this is one of them."""
+    vhosts = [VhostSetup(f"#.{'*.#.' * 8}x{i}", allow_unknown_user=True, groups=[DEFAULT]) for i in range(9)]
+    vhosts.append(VhostSetup("d", allow_unknown_user=True, groups=[DEFAULT]))
+    it = policy(*vhosts, patterns=True, default_vhost="d")
+    assert it.grant("a.b", "", "1.2.3.4").admission
+    with pytest.raises(DeniedError, match="takes more than 4000 steps"):
+        it.grant("a." * 400, "", "1.2.3.4")
 
 
 def test_patterns_count_only_when_enabled() -> None:
