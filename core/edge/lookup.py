@@ -24,6 +24,7 @@ from shm.contract.payloads import Attach, ConnectionOpened, Detach
 ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"
 PATIENCE_NS: Final = 3_000_000_000
+Name = tuple[int, int, int]  # worker, index and generation of a link in it
 MOST_WAITING: Final = 10_000  # attaches; for further ones this router decides at once
 
 
@@ -34,6 +35,11 @@ class Waiting(msgspec.Struct):
     attach: Attach
     connection: ConnectionOpened
     since: int  # nanoseconds
+
+    @property
+    def name(self) -> Name:
+        """Its link."""
+        return self.worker, self.attach.link, self.attach.generation
 
 
 # Decides about a worker's attach after the answer: via the hop beyond if a broker is there (True); if None, locally.
@@ -50,6 +56,7 @@ class Lookup:
         self._reply_to = f"amqp:/_edge/{base.me.router_id}/{ANSWERS}"
         self._uplink: Hop | None = None  # the uplink, while it takes questions
         self._waiting: dict[str, Waiting] = {}
+        self._numbers: dict[Name, str] = {}  # of the questions, by the links that wait
         self._number = 0
         self._decide = decide
         base.local.listen(f"_local/{ANSWERS}", self._answered)
@@ -61,7 +68,7 @@ class Lookup:
     def end(self) -> None:
         """Stop asking. This router decides about the attaches that wait."""
         self._uplink = None
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting, self._numbers = self._waiting, {}, {}
         for one in waiting.values():
             self._decide(one.worker, one.attach, one.connection, None, False)
 
@@ -76,7 +83,8 @@ class Lookup:
         number = f"client-{self._number:024x}"
         if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
             return False
-        self._waiting[number] = Waiting(worker, attach, connection, self._base.forwarder.now)
+        waiting = self._waiting[number] = Waiting(worker, attach, connection, self._base.forwarder.now)
+        self._numbers[waiting.name] = number
         return True
 
     def _answered(self, content: bytes, _: int) -> None:
@@ -85,22 +93,26 @@ class Lookup:
         except BadMessageError as error:
             self._complain("sent an unreadable answer to a question about an address: ", str(error))
             return
-        one = self._waiting.pop(answer.correlation, None)
+        one = self._take(answer.correlation)
         if one is not None:
             beyond = self._uplink if answer.routed else None
             self._decide(one.worker, one.attach, one.connection, beyond, answer.reached)
 
     def cancel(self, worker: int, detach: Detach) -> bool:
         """Drop the question of a link that is gone. Return False if there was none."""
-        for number, one in self._waiting.items():
-            if (one.worker, one.attach.link, one.attach.generation) == (worker, detach.link, detach.generation):
-                del self._waiting[number]
-                return True
-        return False
+        number = self._numbers.get((worker, detach.link, detach.generation))
+        return number is not None and self._take(number) is not None
+
+    def _take(self, number: str) -> Waiting | None:
+        one = self._waiting.pop(number, None)
+        if one is not None:
+            del self._numbers[one.name]
+        return one
 
     def forget_worker(self, worker: int) -> None:
         """Drop the questions of a dead worker's links."""
-        self._waiting = {number: one for number, one in self._waiting.items() if one.worker != worker}
+        for number in [number for number, one in self._waiting.items() if one.worker == worker]:
+            self._take(number)
 
     def step(self, now: int) -> None:
         """Decide about attaches that have waited three seconds. ``now`` is in nanoseconds."""
@@ -108,6 +120,6 @@ class Lookup:
             number, one = next(iter(self._waiting.items()))
             if now - one.since < PATIENCE_NS:
                 return
-            del self._waiting[number]
+            self._take(number)
             self._complain("did not answer a question about an address", level=logging.INFO)  # it may be busy
             self._decide(one.worker, one.attach, one.connection, None, False)

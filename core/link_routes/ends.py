@@ -69,6 +69,7 @@ class Ends(Plane):
         self._path_to = path_to
         self._request = FIRST_REQUEST
         self._pending: dict[int, Pending] = {}
+        self._waiting: dict[Name, Pending] = {}  # the same by first end, without those that are cancelled
         self._partners: dict[Name, Name] = {}
 
     # ---- attaches ----
@@ -130,7 +131,8 @@ class Ends(Plane):
         assert attach.termini is not None, "forbidden without"
         far, opened = path
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
-        self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
+        pending = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
+        self._pending[self._request] = self._waiting[pending.name] = pending
         name = attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(
@@ -170,6 +172,7 @@ class Ends(Plane):
     def answered(self, worker: int, attach: Attach, enter: Enter) -> None:
         """Pair an open far end with its first end."""
         pending = self._pending.pop(attach.request)
+        self._waiting.pop(pending.name, None)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
             self._detach(far, Detach(attach.link, attach.generation))
@@ -201,18 +204,18 @@ class Ends(Plane):
     def refused(self, refused: LinkRefused) -> None:
         """Refuse the first end whose far end was refused or lost its connection."""
         pending = self._pending.pop(refused.request, None)
-        if pending is not None and not pending.cancelled:
+        if pending is not None and self._waiting.pop(pending.name, None) is not None:
             self._refuse(pending, refused.error or LOST)
 
     # ---- detaches ----
 
     def cancel(self, worker: int, detach: Detach) -> bool:
         """Cancel a first end that is gone before its answer. Return False if it did not wait here."""
-        for pending in self._pending.values():
-            if pending.name == (worker, detach.link, detach.generation):
-                pending.cancelled = True
-                return True
-        return False
+        pending = self._waiting.pop((worker, detach.link, detach.generation), None)
+        if pending is None:
+            return False
+        pending.cancelled = True
+        return True
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         """Detach the other end of a pair, unless no peer is left to tell."""
@@ -230,6 +233,8 @@ class Ends(Plane):
         for request, pending in list(self._pending.items()):
             if pending.worker == worker:
                 pending.cancelled = True
+            if pending.cancelled or pending.far[0] == worker:
+                self._waiting.pop(pending.name, None)
             if pending.far[0] == worker:
                 del self._pending[request]
                 if not pending.cancelled:

@@ -7,7 +7,8 @@ at another router. Other routers are told of it while a broker for it is connect
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 CLASSES: Final = "CDEF"
 OUTWARD: Final = "DF"
+PORTION: Final = 8  # routes that are forgotten before others have their turn: 2 ms of patterns as long as can be
 LINK_BALANCED: Final = 4  # as the router protocol numbers treatments
 
 Host = tuple[int, int]  # worker, index of the connection in it
@@ -106,6 +108,9 @@ class Routes(Plane):
         self._offered_by: dict[Host, dict[str, Offer]] = {}
         self._offers_named: dict[Host, Named[str]] = {}  # identities
         self._offered = 0
+        self._going: dict[
+            Host, Iterator[None]
+        ] = {}  # connections that are gone, of which routes are still to be forgotten
         self._lines = bursts()
 
     def entries(self) -> list[Route]:
@@ -176,13 +181,36 @@ class Routes(Plane):
                 self._add_host(self._route(_key(setup)), host, setup.identity)
 
     def closed(self, worker: int, connection: int) -> None:
-        """Forget a connection that is gone, with its offers."""
+        """Forget a connection that is gone, with its offers, in the coming steps."""
         host = worker, connection
         self._connections.pop(host, None)
+        for _ in self._going.pop(host, ()):  # of an earlier connection in its place
+            continue
+        if host in self._served:
+            self._going[host] = self._end(host)
+
+    def _end(self, host: Host) -> Iterator[None]:
+        """Forget what a connection that is gone offered and served, one route at a time."""
         for offer in self.offers(host):
             self.withdraw(offer)
+            yield
         for (_, identity), route in list(self._served.get(host, {}).items()):
             self._drop_host(route, host, identity)
+            yield
+
+    @property
+    def restless(self) -> bool:
+        """Whether routes of connections that are gone are still to be forgotten."""
+        return bool(self._going)
+
+    def step(self, now: int) -> None:
+        """Forget a portion of the routes of connections that are gone."""
+        left = PORTION
+        for host, end in list(self._going.items()):
+            left -= sum(1 for _ in islice(end, left))
+            if not left:
+                return
+            del self._going[host]
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         for host in set(self._served) | set(self._connections):

@@ -21,7 +21,7 @@ from shm.contract.control import LinkRouteSetup
 from shm.contract.management import TypeSchema
 
 DIRECTIONS = ("in", "out")
-MOST = 250  # link routes of one connection: 30 MB of the core, and 60 ms of it when they end together
+MOST = 250  # link routes of one connection: 30 MB of the core
 LONGEST = 1000  # characters of a pattern, because routes are searched token by token
 
 

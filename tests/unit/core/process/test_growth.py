@@ -3,9 +3,11 @@
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from core.link_routes.ends import Ends
+from core.link_routes.routes import PORTION, Routes
 from core.links.auto_links import AutoLinks
 from shm.contract.control import LinkRouteSetup, SetSourceRoutes, Setup
-from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, LinkRefused
+from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, LinkRefused, Termini, Terminus
 from shm.contract.routing import AutoLinkSetup, Routing
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 from tests.support.beds.crowd import Crowd, Event
@@ -17,10 +19,11 @@ GROWTH = 1.25
 STRANGER = 50_000  # connections and links that have nothing to do with the crowd
 
 
-def setup(mode: str = "standalone", auto: int = 0, routes: int = 0, of_one: int = 0) -> Setup:
+def setup(mode: str = "standalone", auto: int = 0, routes: int = 0, of_one: int = 0, of_one_route: int = 0) -> Setup:
     links = [AutoLinkSetup(f"a{i}", f"q.{i}", True, 0, container=f"broker{i}") for i in range(auto)]
     links += [AutoLinkSetup(f"one{i}", f"q.{i}", True, 0, container="one") for i in range(of_one)]
     link_routes = [LinkRouteSetup(bool(i % 2), prefix=f"q{i}", container=f"broker{i}") for i in range(routes)]
+    link_routes += [LinkRouteSetup(False, prefix=f"one{i}", container="one") for i in range(of_one_route)]
     return Setup(
         "core", 1, 1, "/none", "me", "0", 1, [-1], mode=mode, routing=Routing(auto_links=links), link_routes=link_routes
     )
@@ -120,6 +123,36 @@ def link_routes(n: int) -> Crowd:
     return crowd
 
 
+def served(crowd: Crowd) -> int:
+    return sum(bool(route.hosts) for route in crowd.core.plane(Routes).entries())
+
+
+def broker_of_many(n: int) -> Crowd:
+    """One broker of all routes, to which links are asked for that it does not answer; they go, and then it goes."""
+    crowd = Crowd(setup(of_one_route=n))
+    crowd.count("broker of one route opens", [opened(1, "broker0", "route-container")])
+    crowd.count("broker opens, per route", [opened(2, "one", "route-container")])
+    crowd.costs["broker opens, per route"] /= n
+    crowd.do([opened(3, "client")])
+    termini = Termini(Terminus(1, "one1.x"), Terminus(2, "one1.x"))
+    crowd.do((C_ATTACH, Attach(i, 1, 3, f"l{i}", False, "one1.x", termini=termini)) for i in range(n))
+    assert len(crowd.core.plane(Ends)._pending) == n
+    crowd.count("link that waits for a broker detaches", [(C_DETACH, Detach(i, 1)) for i in range(n)])
+    assert not crowd.core.plane(Ends)._waiting
+
+    routes = crowd.core.plane(Routes)
+    crowd.count("broker of all goes", [(C_CONNECTION_CLOSED, ConnectionClosed(2, 1))])
+    crowd.turn("turn while its routes go", 0)
+    left = served(crowd)
+    assert left > n // 2
+    while routes.restless:
+        crowd.core.tick(crowd.now)
+        before, left = left, served(crowd)
+        assert 0 <= before - left <= PORTION
+    assert left == 0
+    return crowd
+
+
 def edge_links(i: int) -> list[Event]:
     """What an edge router attaches, and a sender of one of its clients."""
     return [
@@ -167,7 +200,16 @@ def route_workers(n: int) -> Crowd:
     return crowd
 
 
-MANY_OF = [clients, auto_links, auto_links_of_one, auto_links_restored, link_routes, edges, route_workers]
+MANY_OF = [
+    clients,
+    auto_links,
+    auto_links_of_one,
+    auto_links_restored,
+    link_routes,
+    broker_of_many,
+    edges,
+    route_workers,
+]
 
 
 @pytest.mark.parametrize("many", MANY_OF, ids=lambda many: str(many.__name__))
