@@ -107,8 +107,9 @@ static inline bool sweep_due(SWEEP_POOL *p, uint32_t used)
     return true;
 }
 
-/* A step of a sweep.  True: it was the last one, and memory has gone back. */
-static inline bool sweep_step(SWEEP_POOL *p)
+/* A step of a sweep of a pool in which so many entries are used.  True: it was the last one, and memory has gone
+ * back. */
+static inline bool sweep_step(SWEEP_POOL *p, uint32_t used)
 {
     pool_sweep *s = p->sweep;
     uint32_t n = sweep_sort(p);
@@ -116,6 +117,7 @@ static inline bool sweep_step(SWEEP_POOL *p)
     if (s->rest != SWEEP_NONE || s->next) return false;
     const bool thinner = pool_room(p) <= s->room / 8 * 7;
     p->slack = thinner ? 0 : -SWEEP_FUTILE;
+    if (p->futile < used) p->futile = used;    /* they came meanwhile, and may be why */
     p->sweep = NULL;
     free(s);
     return thinner;

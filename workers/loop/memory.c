@@ -21,7 +21,7 @@ static bool pool_thin(pool *p)
         if (!sweep_due(p, p->used) || !sweep_begin(p, (p->high + POOL_CHUNK - 1) / POOL_CHUNK)) return false;
         for (; p->bare; p->bare--) p->sweep->chunk[p->bare_at[p->bare - 1]].count = POOL_BARE;
     }
-    return sweep_step(p);
+    return sweep_step(p, p->used);
 }
 
 /* Tables and queues without entries. */

@@ -35,7 +35,7 @@ typedef struct {
     uint32_t floor;            /* the generation of objects in new memory */
     uint32_t bare;             /* chunks below `high` without memory */
     int32_t slack;             /* polls in a row that found few objects used; below 0: before they count */
-    uint32_t futile;           /* used entries when the last sweep began */
+    uint32_t futile;           /* used entries when the last sweep began or ended */
     uint32_t *bare_at;         /* their numbers */
     struct pool_sweep *sweep;  /* NULL: none */
 } pool;

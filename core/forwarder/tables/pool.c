@@ -54,7 +54,7 @@ static bool sweep_give(core_pool *p, uint32_t chunk, uint32_t count)
 PRIVATE bool pool_thin(core_pool *p, bool look)
 {
     if (!p->sweep && (!look || !sweep_due(p, p->live) || !sweep_begin(p, p->chunks))) return false;
-    return sweep_step(p);
+    return sweep_step(p, p->live);
 }
 
 /* ---- growing ---- */

@@ -38,7 +38,7 @@ typedef struct {
     uint32_t floor;            /* the generation of entries in a new chunk */
     uint32_t bare;             /* chunks without memory */
     int32_t slack;             /* looks in a row that found few entries live; below 0: before they count */
-    uint32_t futile;           /* used entries when the last sweep began */
+    uint32_t futile;           /* used entries when the last sweep began or ended */
     uint32_t *bare_at;         /* the places of those chunks */
     struct pool_sweep *sweep;  /* NULL: none */
 } core_pool;

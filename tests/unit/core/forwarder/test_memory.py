@@ -60,6 +60,22 @@ def test_a_table_shrinks() -> None:
         assert room(bed, "link") == KEPT
 
 
+def test_a_table_shrinks_after_links_that_came_while_it_shrank() -> None:
+    """The sweep gave nothing back; the next one is due as soon as those are gone, and not minutes later."""
+    bed = Bed()
+    attach(bed, range(10, 10 + LINKS))
+    detach(bed, range(10, 10 + LINKS))
+    now = SECOND
+    while (pause := Pools(bed.forwarder).thin(now)) > SECOND // 50:
+        now += pause
+    attach(bed, range(10, 10 + LINKS), 2)
+    now = rest(bed, 2, now)
+    assert room(bed, "link") > LINKS
+    detach(bed, range(10, 10 + LINKS), 2)
+    rest(bed, 2 * LOOKS, now)
+    assert room(bed, "link") == KEPT
+
+
 def test_links_come_while_a_table_shrinks() -> None:
     """Entries are taken and given back in the middle of a sweep; each stays what it is."""
     bed = Bed()
