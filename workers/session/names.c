@@ -24,26 +24,36 @@ struct link_name {
     char octets[];
 };
 
-static uint64_t name_hash(const link_names *names, const char *octets, size_t size)
+typedef struct {
+    const worker_session *session;     /* NULL: all of them */
+    const char *octets;
+    size_t size;
+    uint64_t hash;
+    bool outgoing;
+} name_key;
+
+static name_key name_key_of(const link_names *names, const worker_session *s, const char *octets, bool outgoing)
 {
-    return sip_hash(names->key[0], names->key[1], (const uint8_t *) octets, size, 1, 3);
+    const size_t size = strlen(octets);
+    const uint64_t hash = sip_hash(names->key[0], names->key[1], (const uint8_t *) octets, size, 1, 3);
+    return (name_key) { s, octets, size, hash ^ (uintptr_t) s >> 4 ^ outgoing, outgoing };
 }
 
 /* The place of a name in its bucket; there it is NULL if nobody has it. */
-static link_name **name_place(link_names *names, const worker_session *s, const char *octets, bool outgoing)
+static link_name **name_place(link_names *names, const name_key *key)
 {
-    const size_t size = strlen(octets);
-    const uint64_t hash = name_hash(names, octets, size) ^ (uintptr_t) s >> 4 ^ outgoing;
-    link_name **at = &names->bucket[hash & names->mask];
-    while (*at && ((*at)->hash != hash || (*at)->session != s || (*at)->outgoing != outgoing || (*at)->size != size
-                   || memcmp((*at)->octets, octets, size)))
+    link_name **at = &names->bucket[key->hash & names->mask];
+    while (*at && ((*at)->hash != key->hash || (*at)->session != key->session || (*at)->outgoing != key->outgoing
+                   || (*at)->size != key->size || memcmp((*at)->octets, key->octets, key->size)))
         at = &(*at)->next;
     return at;
 }
 
 static link_name *name_find(lane_connection *l, const worker_session *s, const char *octets, bool outgoing)
 {
-    return l->names.bucket ? *name_place(&l->names, s, octets, outgoing) : NULL;
+    if (!l->names.bucket) return NULL;
+    const name_key key = name_key_of(&l->names, s, octets, outgoing);
+    return *name_place(&l->names, &key);
 }
 
 static void names_grow(link_names *names)
@@ -67,13 +77,12 @@ static link_name *name_make(lane_connection *l, worker_session *s, const char *o
 {
     link_names *names = &l->names;
     if (!names->bucket || names->count > names->mask) names_grow(names);
-    link_name **at = name_place(names, s, octets, outgoing);
+    const name_key key = name_key_of(names, s, octets, outgoing);
+    link_name **at = name_place(names, &key);
     if (*at) return *at;
-    const size_t size = strlen(octets);
-    link_name *n = (link_name *) memory_clear(sizeof *n + size);
-    *n = (link_name) { .session = s, .size = (uint32_t) size, .outgoing = outgoing };
-    n->hash = name_hash(names, octets, size) ^ (uintptr_t) s >> 4 ^ outgoing;
-    memcpy(n->octets, octets, size);
+    link_name *n = (link_name *) memory_clear(sizeof *n + key.size);
+    *n = (link_name) { .session = s, .hash = key.hash, .size = (uint32_t) key.size, .outgoing = outgoing };
+    memcpy(n->octets, octets, key.size);
     if (s) {
         n->session_next = s->names;
         if (s->names) s->names->session_previous = n;
