@@ -155,11 +155,11 @@ class Worker:
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, (FORCED, why))
                 self._closing = True
-            case CoreGone(generation):
+            case CoreGone(generation, died):
                 for one in self._framed:
                     one.forget()
                 self._link_requests.forget()
-                self._pump.leave()
+                self._pump.leave(died)
                 self._resyncing = False
                 self._channel.send(Quiesced(generation))
             case CoreBack():

@@ -266,7 +266,7 @@ class Children:
             if worker.serving:
                 worker.child.kill_at = now + QUIESCE_SECONDS
                 worker.child.why = f"did not quiesce after the death of the core within {QUIESCE_SECONDS:g} s"
-                worker.child.send(CoreGone(self.core.generation))
+                worker.child.send(CoreGone(self.core.generation, died=not self.core.dismissed))
             else:
                 worker.dismissed = True
                 worker.child.kill("the core died before it served")

@@ -299,9 +299,13 @@ class Exit(msgspec.Struct, tag=True, frozen=True):
 
 
 class CoreGone(msgspec.Struct, tag=True, frozen=True):
-    """To a worker: the core is dead. End all deliveries, touch no ring and no block, answer ``Quiesced``."""
+    """To a worker: the core is gone. End all deliveries, touch no ring and no block, answer ``Quiesced``.
+
+    ``died``: it had not been told to go.
+    """
 
     generation: int
+    died: bool = True
 
 
 class CoreBack(msgspec.Struct, tag=True, frozen=True):

@@ -63,7 +63,7 @@ int main(void)
     CHECK(p->conns.bare && p->links.bare, "no memory has gone back");
     heap_waits(p);
     long before = resident();
-    pump_leave(p);
+    pump_leave(p, true);
     CHECK(!c->known && !k->known, "the core is still known");
     layout_format_rings(world.rings, 1);
     CHECK(pump_return(p, (routerd_ring *) (world.rings + layout_action_ring(0)),

@@ -36,7 +36,7 @@ PRIVATE void work_unstall(pump *p);
 PRIVATE bool work_turn(pump *p);
 
 /* resync.c */
-GLUE void pump_leave(pump *p);
+GLUE void pump_leave(pump *p, bool died);
 GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work);
 GLUE int32_t resync_credit(worker_link *k);
 GLUE void resync_link(pump *p, worker_link *k);

@@ -220,7 +220,7 @@ cdef extern from "workers/loop/api.h" nogil:
     worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)
-    void pump_leave(native_pump *)
+    void pump_leave(native_pump *, bint died)
     bint pump_return(native_pump *, routerd_ring *, routerd_ring *)
     void pump_present(native_pump *)
     int resync_credit(worker_link *)

@@ -246,9 +246,9 @@ cdef class Pump(AnnotatingPump):
 
     # ---- a dead core, a new core ----
 
-    def leave(self) -> None:
-        """After the core's death, end all deliveries, and keep connections and links."""
-        pump_leave(&self.p)
+    def leave(self, bint died) -> None:
+        """After the core's death or planned end, end all deliveries, and keep connections and links."""
+        pump_leave(&self.p, died)
         unask(&self.p)
 
     def come_back(self) -> None:

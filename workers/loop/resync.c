@@ -50,9 +50,9 @@ static void detach_outgoing(pump *p, worker_link *k)
     k->drain_asked = k->drain_ready = false;
 }
 
-static void detach_link(pump *p, worker_link *k)
+static void detach_link(pump *p, worker_link *k, bool died)
 {
-    if (k->known && !k->open && !k->router_initiated && k->outlived < UINT8_MAX) k->outlived++;
+    if (died && k->known && !k->open && !k->router_initiated && k->outlived < UINT8_MAX) k->outlived++;
     k->known = false;
     mark_dirty(p, k->conn);
     if (k->outgoing) {
@@ -72,8 +72,9 @@ static void detach_link(pump *p, worker_link *k)
     }
 }
 
-/* Leaves a dead core: takes its last records, then drops all that went through it. */
-GLUE void pump_leave(pump *p)
+/* Leaves a core that is gone: takes its last records, then drops all that went through it.  `died`: it was not told to
+ * go. */
+GLUE void pump_leave(pump *p, bool died)
 {
     if (p->detached) return;
     while (work_turn(p)) continue;
@@ -87,7 +88,7 @@ GLUE void pump_leave(pump *p)
     }
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
-        if (k->slot.next_free == SLOT_USED) detach_link(p, k);
+        if (k->slot.next_free == SLOT_USED) detach_link(p, k, died);
     }
 }
 

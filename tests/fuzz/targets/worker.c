@@ -198,7 +198,7 @@ static void core_is_confused(void)
 static void core_dies(void)
 {
     ring_publish(&world.core.work);
-    pump_leave(&world.p);
+    pump_leave(&world.p, true);
     pump_run(&world.p, 0);
     for (uint32_t i = 0; i < 2; i++) arena_mark_none(&world.p.views[i]);
     layout_format_rings(world.core.rings, 1);

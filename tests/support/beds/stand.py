@@ -75,9 +75,9 @@ class Stand(Net):
         setup = ConnectorSetup("c", 5, [f"127.0.0.1:{port}"], **attributes)
         self.connectors.change([setup])
 
-    def core_dies(self) -> None:
-        """The core dies, and another one begins."""
-        self.pump.leave()
+    def core_dies(self, died: bool = True) -> None:
+        """The core dies, or has been told to go, and another one begins."""
+        self.pump.leave(died)
         self.turn(0.0)
         n.format_rings(self.segments.rings, 1)
         for arena in self.segments.arenas:

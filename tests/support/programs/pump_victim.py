@@ -78,7 +78,7 @@ class World:
     def die(self, meanwhile: Callable[[], None]) -> None:
         """The core dies in the middle of what it says, and another one begins."""
         self.work.publish()
-        self.pump.leave()
+        self.pump.leave(True)
         for _ in range(3):
             self.pump.run(0.0)
             meanwhile()

@@ -293,3 +293,16 @@ def test_an_attach_that_two_cores_died_of_is_refused(
     stand.core_dies()
     assert [one.name for one in stand.hear(Attach)] == [answered.name]
     assert not any(isinstance(one, Attach) for one in stand.heard)
+
+
+def test_an_attach_is_not_blamed_for_cores_that_were_told_to_go(stand: Stand, acceptor: Acceptor) -> None:
+    """As by `routerd restart`, twice while the core waits for another router's word on it."""
+    peer, _ = opened(stand, acceptor)
+    waiting = peer.begin_sender("b", peer.session())
+    for _ in range(3):
+        (attach,) = stand.hear(Attach)
+        assert attach.name == waiting.name
+        stand.core_dies(died=False)
+    (attach,) = stand.hear(Attach)
+    stand.tell(C_ATTACHED, Attached(attach.link, attach.generation))
+    stand.until(lambda: waiting.state & Endpoint.REMOTE_ACTIVE, "ATTACH")

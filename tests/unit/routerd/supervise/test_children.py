@@ -17,6 +17,7 @@ from shm.contract.control import (
     ChangeAddresses,
     CloseConnections,
     Closed,
+    CoreGone,
     Drained,
     Exit,
     LogSetup,
@@ -248,6 +249,7 @@ def test_a_rolling_restart_replaces_everybody_and_blames_nobody(home: Home) -> N
     assert home.child(home.core).sent[-1] == Exit()
     home.children.died(home.core, 1.1)
     for worker in home.workers:
+        assert home.child(worker).sent[-1] == CoreGone(1, died=False)
         home.children.said(worker, Quiesced(1), 1.1)
     home.children.step(1.1)
     home.ready(home.core, 1.2)
