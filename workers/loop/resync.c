@@ -37,15 +37,19 @@ static void detach_incoming(pump *p, in_delivery *s)
     }
 }
 
-/* Drops all deliveries of a link; a half-written one is aborted. */
+/* Drops all deliveries of a link; a half-written one is aborted.  One whose receiver has said its outcome, and waits
+ * for that to be settled, is settled: no core will say so.  Others are as soon as their receivers say theirs
+ * (egress_updated). */
 static void detach_outgoing(pump *p, worker_link *k)
 {
     out_delivery *o;
     work_remove(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
-        delivery *half = o->sent ? NULL : o->delivery;
+        delivery *d = o->delivery;
+        const bool sent = o->sent, over = o->outcome_known;
         out_free(p, o);
-        if (half) delivery_abort(half);
+        if (d && !sent) delivery_abort(d);
+        else if (d && over) delivery_settle(d);
     }
     k->drain_asked = k->drain_ready = false;
 }
@@ -125,12 +129,13 @@ GLUE int32_t resync_credit(worker_link *k)
     return credit > INT32_MAX ? INT32_MAX : (int32_t) credit;
 }
 
-/* Repeats the receiver's drain to a new core that knows the link. */
+/* Repeats the receiver's drain to a new core that knows the link.  One that it has taken back since was asked of
+ * nobody, and the next one is to be. */
 GLUE void resync_link(pump *p, worker_link *k)
 {
-    if (!k->outgoing || !k->open || !link_get_drain(k)) return;
-    k->drain_asked = true;
-    post_link(p, A_DRAIN, k);
+    if (!k->outgoing || !k->open) return;
+    k->drain_asked = link_get_drain(k);
+    if (k->drain_asked) post_link(p, A_DRAIN, k);
 }
 
 /* Lets messages flow after the core has learned all links, and grants the credit that was withheld meanwhile. */
