@@ -12,6 +12,8 @@
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
 # make soak    build, then do everything at once to a network of three routers for HOURS (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
+# make simulate  build, then simulate a whole router for MINUTES (1) of CPU time; SEED=n begins with that life,
+#              LIVES=n ends after so many
 # make clean   remove compiled files; make clean-all removes .venv, too
 
 PYTHON ?= python3
@@ -36,7 +38,7 @@ SPARK := $(VENV)/.spark
 FUZZ := $(VENV)/.fuzz
 SITE := $(VENV)/.site
 
-.PHONY: build run lint test test-packages wheel deb image docs chaos soak bench fuzz clean clean-all
+.PHONY: build run lint test test-packages wheel deb image docs chaos soak bench fuzz simulate clean clean-all
 .DELETE_ON_ERROR:
 
 build: $(COMPILED)
@@ -92,6 +94,9 @@ bench: build
 
 fuzz: build $(FUZZ)
 	$(BIN)/python -m tests.fuzz.run $(or $(MINUTES),1) $(TARGETS) $(if $(KEEP),--keep)
+
+simulate: build
+	$(BIN)/python -m tests.support.simulation.run $(or $(MINUTES),1) $(SEED) $(if $(LIVES),$(if $(SEED),,0) $(LIVES))
 
 $(SYSTEM): .ci/system-packages
 	.ci/system-packages build $(PYTHON)

@@ -1,0 +1,396 @@
+/* A client: what it says, and what it makes of what it hears.  It keeps its side of the protocol, and checks the
+ * router's. */
+#ifndef ROUTERD_TESTS_SIMULATION_CLIENT_H
+#define ROUTERD_TESTS_SIMULATION_CLIENT_H
+
+#include "tests/simulation/depth/ledger.h"
+
+enum { OUTSTANDING = 320, SENDERS_KNOWN = 64, LATELY = 1024, FRAME_ROOM = 5000, LARGEST_GRANT = 20 };
+
+enum peer_state { DETACHED, ASKED, ATTACHED, LEAVING };
+
+typedef struct {                       /* a link, as a client knows it */
+    enum peer_state state;
+    bool receives, heard, sends_settled;
+    uint8_t address, sender_mode;      /* of a sender: ANONYMOUS; snd-settle-mode */
+    bool second;                       /* rcv-settle-mode second: it waits for its sender to settle */
+    uint32_t name, there;              /* a number of each link; the router's handle */
+    lane_link lane;
+    uint32_t number, at, id;           /* the message on its way (0: none), octets of it */
+    bool settled, nameless;            /* that delivery; its number is not known yet */
+    uint8_t head[HEAD_OCTETS];
+    uint32_t last[SENDERS_KNOWN], of[SENDERS_KNOWN];   /* the last message of each sender */
+} peer_link;
+
+typedef struct { uint32_t id, number; uint8_t link, said; bool used, over; } delivery_known;
+
+typedef struct {
+    bool connected, headed, begun, closing;
+    int wire;
+    uint16_t channel;                  /* the router's */
+    uint32_t max_frame, unparsed;
+    lane_session s;
+    peer_link links[CLIENT_LINKS];
+    delivery_known sent[OUTSTANDING], got[OUTSTANDING];
+    uint32_t sent_count, got_count;
+    uint64_t settled[LATELY];          /* the deliveries that the router has settled lately: their ids plus 1 */
+} client;
+
+static client clients[CLIENTS];
+static uint32_t names;
+
+/* ---- what it says ---- */
+
+static bool may_say(const client *k)
+{
+    const wire *w = &wires[k->wire];
+    return w->open_there && w->in.end - w->in.at < WIRE_ROOM / 4 && !w->out.closed;
+}
+
+static void say(client *k, const void *octets, size_t size) { wire_say(k->wire, octets, (uint32_t) size); }
+
+static void say_list(client *k, uint8_t *frame, const list_writer *w)
+{
+    say(k, frame, lane_put_size(frame, list_end(frame, w, true)));
+}
+
+static void say_open(client *k)
+{
+    static const uint8_t header[] = { 'A', 'M', 'Q', 'P', 0, 1, 0, 0 };
+    static const uint32_t frames[] = { 512, 1000, 4096 };
+    uint8_t frame[128];
+    list_writer w = list_begin(frame, 0, LANE_OPEN, true);
+    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, "client", 6));
+    list_null(&w);
+    list_uint(&w, k->max_frame = frames[below(3)]);
+    list_put(&w, amqp_put(w.at, AMQP_USHORT, 8));
+    say(k, header, sizeof header);
+    say_list(k, frame, &w);
+    uint32_t first = one_in(2) ? 0xfffffff0u + below(32) : below(1000), window = 2 + below(one_in(2) ? 6 : 200);
+    lane_session_open(&k->s, window);
+    k->s.next_out = k->s.id_out = first;
+    w = list_begin(frame, 0, LANE_BEGIN, true);
+    list_null(&w);
+    list_uint(&w, first);
+    list_uint(&w, window);
+    list_uint(&w, 0x7fffffff);
+    say_list(k, frame, &w);
+}
+
+static void put_terminus(list_writer *w, uint8_t descriptor, uint8_t address)
+{
+    uint8_t *at = amqp_put_descriptor(w->at, descriptor), *items = at + 9;
+    uint8_t *end = address == ANONYMOUS ? amqp_put(items, AMQP_NULL, 0)
+        : amqp_put_octets(items, AMQP_STRING8, address_text(address), ADDRESS_OCTETS);
+    amqp_put_items_head(at, AMQP_LIST32, (uint32_t) (end - items), 1);
+    list_put(w, end);
+}
+
+static void say_attach(client *k, uint32_t handle)
+{
+    peer_link *l = &k->links[handle];
+    uint8_t frame[256], text[24];
+    list_writer w = list_begin(frame, 0, LANE_ATTACH, true);
+    *l = (peer_link) { .state = ASKED, .receives = one_in(2), .name = ++names, .address = (uint8_t) below(ADDRESSES),
+                       .sender_mode = (uint8_t) below(3), .second = one_in(4) };
+    if (!l->receives && one_in(3)) l->address = ANONYMOUS;
+    if (l->address == UNAVAILABLE && !one_in(4)) l->address = BALANCED;
+    if (l->receives) l->sender_mode = l->address == SETTLING && one_in(3) ? PN_SND_SETTLED : PN_SND_MIXED;
+    l->sends_settled = l->sender_mode == PN_SND_SETTLED;
+    l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives };
+    if (!l->receives) l->lane.count = one_in(2) ? 0xfffffff8u : 0;
+    size_t size = (size_t) sprintf((char *) text, "%u.%u", handle, l->name);
+    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, text, size));
+    list_uint(&w, handle);
+    list_boolean(&w, l->receives);
+    list_put(&w, amqp_put(w.at, AMQP_UBYTE, l->sender_mode));
+    list_put(&w, amqp_put(w.at, AMQP_UBYTE, l->second));
+    put_terminus(&w, 0x28, l->address == ANONYMOUS ? 0 : l->address);
+    put_terminus(&w, 0x29, l->address);
+    list_null(&w);
+    list_null(&w);
+    if (!l->receives) list_uint(&w, l->lane.count);
+    say_list(k, frame, &w);
+    total.links++;
+}
+
+static void say_end(client *k, uint32_t handle, uint8_t performative)
+{
+    uint8_t frame[64];
+    list_writer w = list_begin(frame, 0, performative, true);
+    if (performative == LANE_DETACH) { list_uint(&w, handle); list_boolean(&w, true); }
+    say_list(k, frame, &w);
+}
+
+static void say_flow(client *k, peer_link *l)
+{
+    uint8_t frame[LANE_FLOW_MAX];
+    lane_flow flow;
+    lane_say(&k->s, l ? &l->lane : NULL, &flow);
+    if (l && one_in(8)) flow.echo = true;
+    say(k, frame, lane_put_flow(frame, 0, &flow));
+}
+
+static void say_disposition(client *k, bool receiver, bool settled, uint32_t id, uint8_t code)
+{
+    const uint8_t state[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, code, AMQP_LIST0 };
+    uint8_t frame[LANE_DISPOSITION_MAX + sizeof state];
+    lane_disposition d = { .first = id, .last = id, .receiver = receiver, .settled = settled };
+    if (code) d.state = (amqp_value) { state, sizeof state };
+    say(k, frame, lane_put_disposition(frame, 0, &d));
+}
+
+/* ---- deliveries ---- */
+
+static delivery_known *known_new(delivery_known *of, uint32_t *count)
+{
+    for (uint32_t i = 0; i < OUTSTANDING; i++) if (!of[i].used) { ++*count; return &of[i]; }
+    return NULL;
+}
+
+static delivery_known *known_find(delivery_known *of, uint32_t id)
+{
+    for (uint32_t i = 0; i < OUTSTANDING; i++) if (of[i].used && of[i].id == id) return &of[i];
+    return NULL;
+}
+
+static void known_end(delivery_known *d, uint32_t *count) { d->used = false; --*count; }
+
+/* A link is gone: nobody waits for its deliveries. */
+static void link_over(client *k, uint32_t handle)
+{
+    peer_link *l = &k->links[handle];
+    if (l->state == DETACHED) return;
+    for (uint32_t i = 0; i < OUTSTANDING; i++) {
+        if (k->sent[i].used && k->sent[i].link == handle) {
+            ledger.all[k->sent[i].number].flags &= (uint8_t) ~ALIVE;
+            known_end(&k->sent[i], &k->sent_count);
+        }
+        if (k->got[i].used && k->got[i].link == handle) known_end(&k->got[i], &k->got_count);
+    }
+    if (!l->receives && l->number) ledger.all[l->number].flags &= (uint8_t) ~ALIVE;
+    l->state = DETACHED;
+    people_disturbed();
+}
+
+static void connection_over(client *k)
+{
+    if (!k->connected) return;
+    for (uint32_t i = 0; i < CLIENT_LINKS; i++) link_over(k, i);
+    lane_session_end(&k->s);
+    wire_hang_up(k->wire);
+    k->connected = false;
+    people_disturbed();
+}
+
+/* ---- what it hears ---- */
+
+static peer_link *heard_link(client *k, uint32_t handle)
+{
+    for (uint32_t i = 0; i < CLIENT_LINKS; i++)
+        if (k->links[i].state != DETACHED && k->links[i].heard && k->links[i].there == handle) return &k->links[i];
+    return NULL;
+}
+
+static void attach_heard(client *k, const lane_frame *f)
+{
+    lane_attach a;
+    uint32_t handle, name;
+    HOLDS(!lane_attach_read(f, &a), "an ATTACH makes no sense");
+    HOLDS(sscanf((const char *) a.name.at, "%u.%u", &handle, &name) == 2 && handle < CLIENT_LINKS,
+          "an ATTACH of another");
+    peer_link *l = &k->links[handle];
+    HOLDS(l->state != DETACHED && l->name == name && !l->heard && a.receiver == !l->receives, "an ATTACH of no link");
+    HOLDS(!heard_link(k, a.handle), "the router uses handle %u twice", a.handle);
+    l->heard = true;
+    l->there = a.handle;
+    if (l->receives) l->lane.count = a.count;
+    if (l->state == ASKED) l->state = ATTACHED;
+}
+
+static void detach_heard(client *k, const lane_frame *f)
+{
+    uint32_t there;
+    HOLDS(!lane_detach_read(f, &there), "a DETACH makes no sense");
+    peer_link *l = heard_link(k, there);
+    HOLDS(l, "a DETACH of no link");
+    uint32_t handle = (uint32_t) (l - k->links);
+    if (l->state != LEAVING) {
+        HOLDS(l->address == UNAVAILABLE, "the router detaches link %u", handle);
+        say_end(k, handle, LANE_DETACH);
+    }
+    link_over(k, handle);
+}
+
+static void flow_heard(client *k, const lane_frame *f)
+{
+    lane_flow flow;
+    HOLDS(!lane_flow_read(f, &flow), "a FLOW makes no sense");
+    peer_link *l = flow.has_handle ? heard_link(k, flow.handle) : NULL;
+    HOLDS(l || !flow.has_handle, "a FLOW of no link");
+    lane_heard heard = lane_hear(&k->s, l ? &l->lane : NULL, &flow);
+    if (!l) return;
+    if (l->receives) { if (heard.returned || !l->lane.credit) l->lane.drain = false; return; }
+    const uint32_t most = listener_terms.capacity ? listener_terms.capacity : ROUTERD_LINK_CREDIT_MOST;
+    HOLDS(l->lane.credit <= most, "a sender has %u credit of %u", l->lane.credit, most);
+}
+
+/* The number of the message that comes is known. */
+static void transfer_named(peer_link *l)
+{
+    l->number = be32(l->head + NUMBER_AT + 4);
+    l->nameless = false;
+    HOLDS(!be32(l->head + NUMBER_AT), "what comes has no number");
+    message_comes(l->number);
+    const message *m = &ledger.all[l->number];
+    HOLDS(m->address == l->address, "message %u to address %u comes to %u", l->number, m->address, l->address);
+    uint32_t place = m->sender % SENDERS_KNOWN;
+    HOLDS(l->of[place] != m->sender || l->last[place] < l->number, "message %u of sender %u comes behind %u", l->number,
+          m->sender, l->last[place]);
+    l->of[place] = m->sender;
+    l->last[place] = l->number;
+}
+
+static void octets_heard(peer_link *l, const uint8_t *octets, uint32_t size)
+{
+    static uint8_t expected[FRAME_ROOM];
+    if (l->nameless) {
+        uint32_t n = size < HEAD_OCTETS - l->at ? size : HEAD_OCTETS - l->at;
+        memcpy(l->head + l->at, octets, n);
+        l->at += n;
+        octets += n;
+        size -= n;
+        if (l->at < HEAD_OCTETS) return;
+        transfer_named(l);
+        message_write(l->number, 0, HEAD_OCTETS, expected);
+        HOLDS(!memcmp(l->head, expected, HEAD_OCTETS), "the beginning of message %u is another one", l->number);
+    }
+    HOLDS(l->at + size <= ledger.all[l->number].length, "message %u has %u octets, %u come", l->number,
+          ledger.all[l->number].length, l->at + size);
+    HOLDS(size <= sizeof expected, "a TRANSFER of %u octets", size);
+    message_write(l->number, l->at, size, expected);
+    HOLDS(!memcmp(octets, expected, size), "octets of message %u behind %u are others", l->number, l->at);
+    l->at += size;
+}
+
+static void transfer_heard(client *k, const lane_frame *f)
+{
+    lane_transfer t;
+    lane_piece piece;
+    HOLDS(!lane_transfer_read(f, &t), "a TRANSFER makes no sense");
+    peer_link *l = heard_link(k, t.handle);
+    HOLDS(l, "a TRANSFER of no link");
+    enum lane_fault fault = lane_receive(&k->s, &l->lane, &t, &piece);
+    HOLDS(!fault, "a TRANSFER: %s", lane_faults[fault].description);
+    if (piece.first) {
+        l->nameless = true;
+        l->at = l->number = 0;
+        l->id = l->lane.id;
+        HOLDS(t.tag.at, "a first TRANSFER has no tag");
+        HOLDS(!known_find(k->got, l->id), "delivery %u comes twice", l->id);
+    }
+    if (l->state != ATTACHED) return;
+    octets_heard(l, f->payload, f->payload_size);
+    if (!piece.last) return;
+    HOLDS(!l->sends_settled || piece.settled, "a receiver of settled messages gets one that is not");
+    if (!piece.aborted) {
+        HOLDS(!l->nameless && l->at == ledger.all[l->number].length, "a message ends after %u octets", l->at);
+        message_complete(l->number, piece.settled);
+    }
+    if (piece.settled) return;
+    delivery_known *d = known_new(k->got, &k->got_count);
+    HOLDS(d, "too many deliveries");
+    *d = (delivery_known) { .id = l->id, .number = l->number, .link = (uint8_t) (l - k->links), .used = true };
+}
+
+/* Of what it has sent. */
+static void outcome_heard(client *k, const lane_disposition *d, uint32_t id)
+{
+    delivery_known *s = known_find(k->sent, id);
+    uint32_t code = d->state.at ? lane_state_code(d->state) : 0;
+    if (d->settled) {
+        HOLDS(k->settled[id % LATELY] != (uint64_t) id + 1, "delivery %u is settled twice", id);
+        k->settled[id % LATELY] = (uint64_t) id + 1;
+    }
+    /* it has settled it itself, or its link is gone: the DISPOSITION was on its way */
+    if (!s) return;
+    if (!d->settled) {
+        message_told(s->number, code, false);
+        s->said |= state_bit(code);
+        return;
+    }
+    if (!code && s->said) code = 0;
+    message_told(s->number, code, true);
+    peer_link *l = &k->links[s->link];
+    s->over = true;
+    if (l->number == s->number) return;                        /* it goes on sending it */
+    known_end(s, &k->sent_count);
+}
+
+static void disposition_heard(client *k, const lane_frame *f)
+{
+    lane_disposition d;
+    HOLDS(!lane_disposition_read(f, &d), "a DISPOSITION makes no sense");
+    HOLDS(d.last - d.first < OUTSTANDING, "a DISPOSITION of %u deliveries", d.last - d.first + 1);
+    for (uint32_t id = d.first; (int32_t) (d.last - id) >= 0; id++) {
+        if (d.receiver) { outcome_heard(k, &d, id); continue; }
+        delivery_known *g = known_find(k->got, id);
+        if (g && d.settled) known_end(g, &k->got_count);
+    }
+}
+
+static void frame_heard(client *k, const uint8_t *octets, size_t size)
+{
+    lane_frame f;
+    lane_begin b;
+    HOLDS(!lane_frame_read(octets, size, &f), "a frame makes no sense");
+    switch (f.performative) {
+    case 0: case LANE_OPEN: return;
+    case LANE_BEGIN:
+        HOLDS(!lane_begin_read(&f, &b) && b.answers && !b.remote_channel, "a BEGIN makes no sense");
+        lane_session_begun(&k->s, &b);
+        k->begun = true;
+        return;
+    case LANE_ATTACH: attach_heard(k, &f); return;
+    case LANE_DETACH: detach_heard(k, &f); return;
+    case LANE_FLOW: flow_heard(k, &f); return;
+    case LANE_TRANSFER: transfer_heard(k, &f); return;
+    case LANE_DISPOSITION: disposition_heard(k, &f); return;
+    case LANE_CLOSE:
+        HOLDS(k->closing, "the router closes a connection: %.*s", (int) size, (const char *) octets + 20);
+        connection_over(k);
+        return;
+    default: HOLDS(false, "performative %#x", f.performative);
+    }
+}
+
+/* Hears some of what is there; false: nothing is. */
+static bool client_hears(client *k)
+{
+    wire_way *y = &wires[k->wire].out;
+    uint32_t there = y->end - y->at;
+    if (there <= k->unparsed && y->closed) { connection_over(k); return true; }
+    if (there <= k->unparsed) return false;
+    if (one_in(2)) there = k->unparsed + 1 + below(there - k->unparsed);
+    k->unparsed = 0;
+    if (!k->headed) {
+        if (there < 8) { k->unparsed = there; return true; }
+        HOLDS(!memcmp(y->octets + y->at, "AMQP", 4), "no header");
+        y->at += 8;
+        there -= 8;
+        k->headed = true;
+    }
+    while (k->connected && there) {
+        size_t size = lane_frame_size(y->octets + y->at, there, k->max_frame);
+        HOLDS(size != AMQP_WRONG, "the router writes no frame, or a longer one than %u", k->max_frame);
+        if (!size || size > there) { k->unparsed = there; break; }
+        frame_heard(k, y->octets + y->at, size);
+        y->at += (uint32_t) size;
+        there -= (uint32_t) size;
+    }
+    return true;
+}
+
+#include "tests/simulation/depth/people.h"
+
+#endif

@@ -1,0 +1,128 @@
+/* What has become of each message: what its sender was told, what its receivers got and said. */
+#ifndef ROUTERD_TESTS_SIMULATION_LEDGER_H
+#define ROUTERD_TESTS_SIMULATION_LEDGER_H
+
+#include "tests/simulation/depth/simulation.h"
+
+/* Receivers of this address may want all settled: then a message is accepted as soon as it is written. */
+enum { SETTLING = 7 };
+enum { MESSAGES = 1 << 17, BODY_MOST = 60000, HEAD_OCTETS = 43, NUMBER_AT = 16 };
+
+enum { PRESETTLED = 1, ALIVE = 2,      /* its sender waits for an outcome */
+       SETTLED = 4, ABORTED = 8, WHOLE = 16, OF_SENDER = 32 /* its sender settled it first */ };
+
+typedef struct {
+    uint32_t sender, length;           /* a number of each attached link; octets */
+    uint8_t address, flags, copies, priority;
+    uint8_t said, told;                /* by receivers, to the sender: bits of states, from `received` on */
+    uint8_t whole;                     /* copies that are complete */
+} message;
+
+static struct {
+    message all[MESSAGES];             /* by their numbers, from 1 */
+    uint32_t count, calm;              /* calm: those before this one may have met with something */
+    uint32_t rested;                   /* those up to this one are over */
+    uint32_t senders;
+    uint8_t pattern[256 + BODY_MOST];
+} ledger;
+
+static inline uint8_t state_bit(uint32_t state) { return state - 0x23u < 5 ? (uint8_t) (1u << (state - 0x23u)) : 0; }
+
+static inline bool disturbed(uint32_t number) { return number < ledger.calm; }
+static inline bool multicast(const message *m) { return address_treatment(m->address) == MULTICAST; }
+
+static uint32_t message_new(uint32_t sender, uint8_t address, uint32_t body, bool presettled)
+{
+    HOLDS(ledger.count + 1 < MESSAGES, "too many messages in a life");
+    message *m = &ledger.all[++ledger.count];
+    *m = (message) { .sender = sender, .length = HEAD_OCTETS + body, .address = address,
+                     .priority = (uint8_t) below(10),
+                     .flags = presettled ? PRESETTLED : ALIVE };
+    total.messages++;
+    total.presettled += presettled;
+    return ledger.count;
+}
+
+/* Octets of a message: a header, properties with its number and its address, a body. */
+static void message_write(uint32_t number, uint32_t from, uint32_t size, uint8_t *to)
+{
+    const message *m = &ledger.all[number];
+    const uint32_t body = m->length - HEAD_OCTETS;
+    if (from < HEAD_OCTETS) {
+        uint8_t head[HEAD_OCTETS] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_HEADER, AMQP_LIST8, 4, 2, AMQP_FALSE,
+                                      AMQP_UBYTE, m->priority, AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_PROPERTIES,
+                                      AMQP_LIST8, 21, 3, AMQP_ULONG };
+        const uint8_t data[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_DATA, AMQP_BINARY32 };
+        be32_put(head + NUMBER_AT + 4, number);
+        head[24] = AMQP_NULL;
+        amqp_put_octets(head + 25, AMQP_STRING8, address_text(m->address), ADDRESS_OCTETS);
+        memcpy(head + 35, data, sizeof data);
+        be32_put(head + 39, body);
+        uint32_t n = size < HEAD_OCTETS - from ? size : HEAD_OCTETS - from;
+        memcpy(to, head + from, n);
+        from += n;
+        to += n;
+        size -= n;
+    }
+    if (size) memcpy(to, ledger.pattern + (number & 255) + (from - HEAD_OCTETS), size);
+}
+
+/* A sender is told an outcome, or that it is over. */
+static void message_told(uint32_t number, uint32_t state, bool settled)
+{
+    message *m = &ledger.all[number];
+    if (state) m->told |= state_bit(state);
+    if (settled) {
+        HOLDS(!(m->flags & SETTLED), "message %u is settled twice", number);
+        m->flags = (uint8_t) ((m->flags | SETTLED) & ~ALIVE);
+        total.settled++;
+        total.accepted += state == S_ACCEPTED;
+    }
+    if (state == S_ACCEPTED && m->address != SETTLING) {
+        HOLDS(m->said & state_bit(S_ACCEPTED), "message %u is accepted, but nobody has accepted it", number);
+        HOLDS(m->whole, "message %u is accepted, but nobody has all of it", number);
+    }
+    if (!state || state == S_RECEIVED || multicast(m) || disturbed(number)) return;
+    const uint8_t outcomes = m->said & (uint8_t) ~state_bit(S_RECEIVED);
+    HOLDS(!outcomes || outcomes & state_bit(state), "message %u: its sender is told %#x, its receiver said %#x", number,
+          state, outcomes);
+}
+
+/* A receiver gets the beginning of a message. */
+static void message_comes(uint32_t number)
+{
+    HOLDS(number && number <= ledger.count, "message %u does not exist", number);
+    message *m = &ledger.all[number];
+    m->copies++;
+    total.received++;
+    HOLDS(multicast(m) || m->copies == 1, "message %u comes %u times", number, m->copies);
+}
+
+/* It has all of it. */
+static void message_complete(uint32_t number, bool settled)
+{
+    message *m = &ledger.all[number];
+    m->whole++;
+    HOLDS(settled || !(m->flags & PRESETTLED), "message %u was settled, and comes unsettled", number);
+    HOLDS(m->flags & WHOLE, "message %u comes whole, but its sender has not said all of it", number);
+}
+
+static void message_said(uint32_t number, uint32_t state)
+{
+    message *m = &ledger.all[number];
+    m->said |= state_bit(state);
+}
+
+/* Nothing is on its way: whoever waited has been told. */
+static void ledger_rests(void)
+{
+    for (uint32_t i = ledger.rested + 1; i <= ledger.count; i++) {
+        const message *m = &ledger.all[i];
+        HOLDS(!(m->flags & ALIVE),
+              "message %u (of sender %u to %s, %u octets, told %#x, said %#x, copies %u) is never settled",
+              i, m->sender, (const char *) address_text(m->address), m->length, m->told, m->said, m->copies);
+    }
+    ledger.rested = ledger.count;
+}
+
+#endif

@@ -1,0 +1,372 @@
+/* What clients choose to do. */
+#ifndef ROUTERD_TESTS_SIMULATION_PEOPLE_H
+#define ROUTERD_TESTS_SIMULATION_PEOPLE_H
+
+#include "tests/simulation/depth/client.h"
+
+static bool obliging, leaving;
+static bool quarrels;                  /* links and connections end in this life */
+
+/* ---- senders ---- */
+
+static uint32_t some_body(void)
+{
+    switch (below(16)) {
+    case 0: case 1: case 2: case 3: return below(440);
+    case 4: return below(4000);
+    case 5: return below(4) ? below(16000) : below(BODY_MOST);
+    default: return below(90);
+    }
+}
+
+static bool message_begins(client *k, peer_link *l, lane_transfer *t)
+{
+    delivery_known *s = NULL;
+    bool settled = l->sender_mode == PN_SND_SETTLED || (l->sender_mode == PN_SND_MIXED && one_in(3));
+    if (!settled && !(s = known_new(k->sent, &k->sent_count))) return false;
+    const uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
+    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS, body = some_body();
+    l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled);
+    l->at = 0;
+    l->settled = settled;
+    t->tag = (amqp_octets) { (const uint8_t *) &l->number, sizeof l->number };
+    t->has_format = true;
+    if (!s) return true;
+    *s = (delivery_known) { .id = k->s.id_out, .number = l->number, .link = (uint8_t) (l - k->links), .used = true };
+    return true;
+}
+
+/* A TRANSFER of a link; false: it must wait, or there is nothing to send. */
+static bool sender_sends(client *k, peer_link *l)
+{
+    static uint8_t frame[FRAME_ROOM];
+    lane_transfer t = { .has_settled = true };
+    if (!k->s.out_window || (!l->number && (obliging || !l->lane.credit || (l->lane.drain && one_in(2))))) return false;
+    bool first = !l->number;
+    if (first && !message_begins(k, l, &t)) return false;
+    message *m = &ledger.all[l->number];
+    uint32_t left = m->length - l->at, n = listener_terms.frame - LANE_TRANSFER_MAX;
+    if (!listener_terms.whole && one_in(4)) n = 1 + below(n);
+    if (n > left) n = left;
+    t.settled = l->settled;
+    t.aborted = !first && !obliging && one_in(40);
+    t.more = n < left && !t.aborted;
+    if (first && t.more) total.streams++;
+    lane_send(&k->s, &l->lane, &t);
+    uint8_t *at = lane_put_transfer(frame, 0, &t);
+    if (!t.aborted) message_write(l->number, l->at, n, at);
+    say(k, frame, lane_put_size(frame, at + (t.aborted ? 0 : n)));
+    l->at += n;
+    if (t.more) return true;
+    m->flags |= t.aborted ? ABORTED : WHOLE;
+    delivery_known *s = l->settled ? NULL : known_find(k->sent, t.id);
+    /* an aborted delivery is settled (AMQP 1.0 part 2.7.5) */
+    if (s && (t.aborted || s->over)) {
+        m->flags &= (uint8_t) ~ALIVE;
+        known_end(s, &k->sent_count);
+    }
+    l->number = 0;
+    return true;
+}
+
+/* Settles what it has been told an outcome of, or, seldom, what it does not wait for any longer. */
+static bool sender_settles(client *k, bool impatient)
+{
+    for (uint32_t i = 0, from = below(OUTSTANDING); i < OUTSTANDING && k->sent_count; i++) {
+        delivery_known *s = &k->sent[(from + i) % OUTSTANDING];
+        const uint8_t outcome = (uint8_t) ~state_bit(S_RECEIVED);
+        if (!s->used || s->over || k->links[s->link].number == s->number) continue;
+        if (!(s->said & outcome) && !impatient) continue;
+        message *m = &ledger.all[s->number];
+        m->flags = (uint8_t) ((m->flags | OF_SENDER) & ~ALIVE);
+        say_disposition(k, false, true, s->id, 0);
+        known_end(s, &k->sent_count);
+        return true;
+    }
+    return false;
+}
+
+/* ---- receivers ---- */
+
+static bool receiver_answers(client *k)
+{
+    static const uint8_t states[] = { S_ACCEPTED, S_ACCEPTED, S_ACCEPTED, S_ACCEPTED, S_REJECTED, S_RELEASED,
+          S_MODIFIED };
+    for (uint32_t i = 0, from = below(OUTSTANDING); i < OUTSTANDING && k->got_count; i++) {
+        delivery_known *g = &k->got[(from + i) % OUTSTANDING];
+        if (!g->used || g->over) continue;
+        const peer_link *l = &k->links[g->link];
+        if (!obliging && one_in(16)) {
+            say_disposition(k, true, false, g->id, S_RECEIVED);
+            message_said(g->number, S_RECEIVED);
+            return true;
+        }
+        uint8_t state = states[below(sizeof states)];
+        message_said(g->number, state);
+        bool waits = l->second && !one_in(4);
+        say_disposition(k, true, !waits, g->id, state);
+        if (waits) g->over = true;
+        else known_end(g, &k->got_count);
+        return true;
+    }
+    return false;
+}
+
+static bool receiver_grants(client *k, peer_link *l)
+{
+    if (l->lane.credit > (obliging ? 4 : 0) && !(one_in(4) && l->lane.credit < LARGEST_GRANT)) return false;
+    if (k->got_count > OUTSTANDING / 8) return false;
+    l->lane.drain = false;
+    lane_grant(&l->lane, 1 + below(LARGEST_GRANT) + (obliging ? LARGEST_GRANT / 2 : 0));
+    say_flow(k, l);
+    return true;
+}
+
+/* ---- all ---- */
+
+/* Says what is due; false: nothing is. */
+static bool client_due(client *k)
+{
+    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+        peer_link *l = &k->links[i];
+        if (l->state != ATTACHED) continue;
+        if (!l->receives && l->lane.drain && l->lane.credit && !l->number && (obliging || one_in(2)))
+              lane_drained(&l->lane);
+        if (!l->lane.tell) continue;
+        say_flow(k, l);
+        return true;
+    }
+    if (!k->s.tell) return false;
+    say_flow(k, NULL);
+    return true;
+}
+
+static bool client_connects(client *k)
+{
+    if (obliging || leaving) return false;
+    uint32_t worker = below(shared.workers);
+    if (!processes[worker].alive) return false;
+    int number = wire_new((int) worker);
+    if (number < 0) return false;
+    if (!worker_connect(worker, number)) { wires[number].used = false; return false; }
+    *k = (client) { .connected = true, .wire = number };
+    say_open(k);
+    total.connections++;
+    return true;
+}
+
+static void link_leaves(client *k, peer_link *l)
+{
+    uint32_t handle = (uint32_t) (l - k->links);
+    say_end(k, handle, LANE_DETACH);
+    for (uint32_t i = 0; i < OUTSTANDING; i++) {
+        if (k->sent[i].used && k->sent[i].link == handle) {
+            ledger.all[k->sent[i].number].flags &= (uint8_t) ~ALIVE;
+            known_end(&k->sent[i], &k->sent_count);
+        }
+        if (k->got[i].used && k->got[i].link == handle) known_end(&k->got[i], &k->got_count);
+    }
+    l->state = LEAVING;
+    people_disturbed();
+}
+
+static bool client_ends(client *k)
+{
+    if (!quarrels && !leaving) return false;
+    if (!leaving && !one_in(3)) {
+        peer_link *l = &k->links[below(CLIENT_LINKS)];
+        if (l->state != ATTACHED || one_in(2)) return false;
+        link_leaves(k, l);
+        return true;
+    }
+    if (one_in(2)) {
+        total.vanished++;
+        connection_over(k);
+        return true;
+    }
+    if (!k->begun || k->closing) return false;
+    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+        if (k->links[i].state == ATTACHED && one_in(2)) { link_leaves(k, &k->links[i]); return true; }
+    }
+    say_end(k, 0, LANE_CLOSE);
+    k->closing = true;
+    return true;
+}
+
+static bool client_obliges(client *k)
+{
+    bool did = false;
+    if (client_hears(k)) return true;
+    if (!k->begun || k->closing || !may_say(k)) return false;
+    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+        peer_link *l = &k->links[i];
+        if (l->state != ATTACHED) continue;
+        if (l->receives) did |= receiver_grants(k, l);
+        else if (l->number) did |= sender_sends(k, l);
+    }
+    return client_due(k) || receiver_answers(k) || sender_settles(k, false) || did;
+}
+
+bool client_step(uint32_t number)
+{
+    client *k = &clients[number];
+    if (!k->connected) return one_in(4) && client_connects(k);
+    if (leaving && may_say(k) && client_ends(k)) return true;
+    if (obliging || leaving) return client_obliges(k);
+    if (one_in(3) && client_hears(k)) return true;
+    if (!k->begun || k->closing || !may_say(k)) return client_hears(k);
+    peer_link *l = &k->links[below(CLIENT_LINKS)];
+    switch (below(64)) {
+    case 0: if (one_in(4)) return client_ends(k); break;
+    case 1: case 2: return sender_settles(k, one_in(8));
+    case 3: case 4: case 5: case 6: case 7: case 8: return client_due(k);
+    case 9:
+        if (l->state != ATTACHED || !l->receives || !l->lane.credit) return false;
+        l->lane.drain = true;
+        say_flow(k, l);
+        return true;
+    case 10: case 11: case 12: case 13: case 14: case 15: case 16: case 17: case 18: case 19: case 20: case 21:
+        return receiver_answers(k);
+    case 22: case 23: case 24: case 25: return client_hears(k);
+    default: break;
+    }
+    if (l->state == DETACHED && !one_in(4)) { say_attach(k, (uint32_t) (l - k->links)); return true; }
+    if (l->state != ATTACHED) return client_hears(k);
+    return l->receives ? receiver_grants(k, l) : sender_sends(k, l);
+}
+
+void people_begin(void)
+{
+    memset(clients, 0, sizeof clients);
+    ledger.count = ledger.calm = ledger.rested = 0;
+    names = 0;
+    obliging = leaving = false;
+    quarrels = !one_in(4);
+    for (uint32_t i = 0; i < sizeof ledger.pattern; i++) ledger.pattern[i] = (uint8_t) (i * 2654435761u >> 24);
+}
+
+void people_oblige(bool on) { obliging = on; }
+
+bool people_goodbye(void)
+{
+    leaving = true;
+    for (uint32_t i = 0; i < CLIENTS; i++) if (clients[i].connected) return false;
+    return true;
+}
+
+void people_disturbed(void) { ledger.calm = ledger.count + 1; }
+
+bool people_wait(void)
+{
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        const client *k = &clients[i];
+        if (!k->connected) continue;
+        if (!k->begun || k->closing || k->sent_count || k->got_count) return true;
+        for (uint32_t j = 0; j < CLIENT_LINKS; j++) {
+            const peer_link *l = &k->links[j];
+            if (l->state == ASKED || l->state == LEAVING || (l->state == ATTACHED && (l->number && !l->receives)))
+                return true;
+            if (l->state == ATTACHED && l->lane.begun) return true;
+        }
+    }
+    return false;
+}
+
+/* What clients know, for who looks for a fault. */
+void people_tell(void)
+{
+    for (uint32_t w = 0; w < shared.workers; w++) {
+        const pump *p = &workers[w].p;
+        if (!processes[w].alive) continue;
+        fprintf(stderr, "worker %u: free %u of %u, %u of %u, reserve %u, stalled %u, paused %d, resting %d, "
+              "detached %d, ins %u, outs %u, "
+                "streams %u, actions wait %zu, core_gone %d back %d quiet %d coming %d asleep %d until %lu\n", w,
+                      p->arena.free_count[0],
+                p->views[w].small_count, p->arena.free_count[1], p->views[w].large_count, p->reserve, p->stalled_count,
+                      p->paused,
+                p->resting, p->detached, p->ins.used, p->outs.used, p->streams, p->actions.waiting,
+                      workers[w].core_gone,
+                workers[w].core_back, workers[w].quiet, workers[w].coming, processes[w].asleep, (unsigned long)
+                      processes[w].wake_at);
+        for (uint32_t i = 0; i < p->links.high; i++) {
+            const worker_link *k = (const worker_link *) pool_at(&p->links, i);
+            if (k->slot.next_free != SLOT_USED) continue;
+            fprintf(stderr, "    link %u: out %d stalled %d held %d kept %u %u current %d unread %u queued %u owed "
+                  "%u\n", i, k->outgoing, k->stalled, k->held,
+                    k->kept[0], k->kept[1], k->current != NULL, k->unread, k->queued, k->owed);
+        }
+    }
+    core_shown();
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        const client *k = &clients[i];
+        if (!k->connected) continue;
+        const wire *w = &wires[k->wire];
+        fprintf(stderr, "client %u at worker %d, wire %d: begun %d, closing %d, sent %u, got %u, window out %u, in %u, "
+                "octets out %u, in %u\n", i, w->worker, k->wire, k->begun, k->closing, k->sent_count, k->got_count,
+                k->s.out_window, k->s.in_window, w->in.end - w->in.at, w->out.end - w->out.at);
+        for (uint32_t j = 0; j < CLIENT_LINKS; j++) {
+            const peer_link *l = &k->links[j];
+            uint32_t link = 0, generation = 0;
+            if (l->state == DETACHED) continue;
+            (void) link_of_worker((uint32_t) w->worker, k->wire, j, &link, &generation);
+            core_view v = core_see((uint32_t) w->worker, link, generation);
+            fprintf(stderr, "    link %u (%u), state %u, %s address %u: credit %u, drain %d, message %u at %u; "
+                  "core: link %u.%u, "
+                    "there %d, granted %ld, withheld %ld, count %u, capacity %u, draining %d\n", j, l->name, l->state,
+                    l->receives ? "from" : "to", l->address, l->lane.credit, l->lane.drain, l->number, l->at, link,
+                          generation,
+                    v.there, (long) v.granted, (long) v.withheld, v.count, v.capacity, v.draining);
+        }
+        for (uint32_t j = 0; j < OUTSTANDING; j++) {
+            if (k->sent[j].used) fprintf(stderr, "    sent %u: message %u, said %#x, over %d\n", k->sent[j].id,
+                  k->sent[j].number,
+                                         k->sent[j].said, k->sent[j].over);
+            if (k->got[j].used) fprintf(stderr, "    got %u: message %u, answered %d\n", k->got[j].id,
+                  k->got[j].number, k->got[j].over);
+        }
+    }
+}
+
+/* Nothing is on its way: links and credit are the same to all. */
+void people_check(void)
+{
+    uint32_t links[MOST_WORKERS] = { 0 };
+    ledger_rests();
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        client *k = &clients[i];
+        for (uint32_t j = 0; j < CLIENT_LINKS && k->connected; j++) {
+            const peer_link *l = &k->links[j];
+            uint32_t link, generation;
+            if (l->state == DETACHED) continue;
+            uint32_t w = (uint32_t) wires[k->wire].worker;
+            links[w]++;
+            HOLDS(link_of_worker(w, k->wire, j, &link, &generation), "worker %u does not know link %u of client %u", w,
+                  j, i);
+            core_view v = core_see(w, link, generation);
+            HOLDS(v.there && v.outgoing == l->receives && v.address == l->address,
+                  "the core knows link %u of worker %u as %d, %d, %u, not as %d, %u", link, w, v.there, v.outgoing,
+                  v.address, l->receives, l->address);
+            HOLDS(!l->lane.drain || !l->lane.credit, "link %u of client %u still drains", j, i);
+            if (l->receives) continue;
+            HOLDS(!v.count && (!v.draining || !v.granted) && v.granted + v.withheld == v.capacity,
+                  "link %u of worker %u: granted %ld, withheld %ld, outstanding %u, capacity %u", link, w,
+                  (long) v.granted, (long) v.withheld, v.count, v.capacity);
+            const uint32_t owed = ((const worker_link *) pool_at(&workers[w].p.links, link))->owed;
+            HOLDS(l->lane.credit + owed == v.granted, "a sender has %u credit, its worker owes %u, the core gave %ld",
+                  l->lane.credit, owed, (long) v.granted);
+        }
+    }
+    for (uint32_t w = 0; w < shared.workers; w++)
+        HOLDS(worker_links(w) == links[w], "worker %u has %u links, clients have %u", w, worker_links(w), links[w]);
+}
+
+void people_end(void)
+{
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        if (!clients[i].connected) continue;
+        lane_session_end(&clients[i].s);
+        clients[i].connected = false;
+    }
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""Native code of the workers as Python functions: compiled when a test asks for it."""

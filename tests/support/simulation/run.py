@@ -1,0 +1,33 @@
+"""``python -m tests.support.simulation.run MINUTES [SEED] [LIVES]``: simulate a router for so long (make simulate).
+
+The seed of the first life is from the clock, or SEED; each later life has the next one. With LIVES there are so many,
+however long they take. The exit status is 1 if a promise was broken; the line that begins with SEED= names the life.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+from tests.fuzz.catalogue import ROOT
+from tests.support.simulation.build import build
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.simulation.run")
+    parser.add_argument("minutes", type=float, help="of CPU time")
+    parser.add_argument("seed", type=int, nargs="?", default=int(time.time()) % 2**31 << 20, help="of the first life")
+    parser.add_argument("lives", type=int, nargs="?", default=0)
+    options = parser.parse_args()
+    program = build(ROOT / "build" / "simulation")
+    print(f"seed {options.seed}", flush=True)
+    seconds = 0 if options.lives else options.minutes * 60
+    command = [str(program), str(options.seed), str(options.lives), str(seconds)]
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        print("repeat one life:  make simulate SEED=n LIVES=1;  SIMULATION_TELL=1 shows what everybody knows then")
+    return 1 if done.returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
