@@ -18,11 +18,12 @@ from pipeline.hourly import ROLLUPS, Hourly
 from pipeline.output.directory import Output
 from pipeline.output.generations import PLAN, Generation, begun
 from pipeline.output.results import Results
-from pipeline.plan import Plan, Wishes, endpoints, entity_loads, make_plan, table_text
+from pipeline.plan import Plan, Wishes, make_plan, table_text
 from pipeline.quality import table_differs
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
+from pipeline.tables.endpoints import endpoints, entity_loads
 from pipeline.tables.findings import findings
 from pipeline.tables.flows import flows
 

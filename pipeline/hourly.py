@@ -16,7 +16,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from pipeline import plan
 from pipeline.errors import PipelineError
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
@@ -24,9 +23,8 @@ from pipeline.flow_log.survey import Survey
 from pipeline.output.generations import Generation
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import Rollups
-from pipeline.plan import endpoint_sets
 from pipeline.record_sets import Numbered, Records, covers, missing
-from pipeline.tables import anomalies, capacity, flows, latencies, paths, traffic
+from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
 from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
@@ -52,12 +50,12 @@ ROLLUPS: Final = {
     "traffic": Rollup(traffic.traffic, "minute"),
     "latencies": Rollup(latencies.latencies, "quarter"),
     "quarters": Rollup(anomalies.observed, "quarter"),
-    "endpoints": Rollup(endpoint_sets),
+    "endpoints": Rollup(endpoints.endpoint_sets),
     "passages": Rollup(paths.passages),
     "trips": Rollup(paths.trips),
 }
 # All columns that rollups need of the log.
-_MAKERS: Final = (anomalies, capacity, flows, latencies, paths, plan, traffic)
+_MAKERS: Final = (anomalies, capacity, endpoints, flows, latencies, paths, traffic)
 NEEDS: Final = sorted({*KEY}.union(*(one.NEEDS for one in _MAKERS)))
 AT_ONCE: Final = 4_000_000  # records that are kept in Spark while rollups are made of them
 

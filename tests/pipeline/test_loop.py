@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
-from pipeline.plan import Wishes, endpoint_sets, entity_loads, make_plan, table_text
+from pipeline.plan import Wishes, make_plan, table_text
+from pipeline.tables.endpoints import endpoint_sets, entity_loads
 from pipeline.tables.flows import hourly
 from tests.support.clients.rmr import Application
 from tests.support.peer import ACCEPTED, Net
