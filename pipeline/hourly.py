@@ -28,7 +28,7 @@ from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, pa
 from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
-VERSION: Final = "routerd.rollups.v2"
+VERSION: Final = "routerd.rollups.v3"
 SMALL: Final = 4 << 20  # bytes of a rollup that one task reads sooner than Spark shuffles them
 
 Tell = Callable[[str], None]

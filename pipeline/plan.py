@@ -61,8 +61,10 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
             raise PipelineError(f"--add {one!r} is no endpoint, so no table can name it: give HOST:PORT")
     plan = Plan()
     seen: dict[Key, set[frozenset[str]]] = defaultdict(set)
+    messages: Counter[tuple[Key, bool]] = Counter()
     for row in sets:
         seen[_key(row)].add(frozenset(row["endpoints"]))
+        messages[_key(row), row["whole"]] += row["messages"]
     if not seen:
         raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
     reported, routed = _types(rows, plan.odd)
@@ -72,6 +74,12 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     gone = set(wishes.remove) | set(wrong)
     shared = _assign(plan, rows, routed, wishes.add, gone, wishes.slack)
     for key, sets_ in sorted(seen.items()):
+        if unknown := messages[key, False]:
+            plan.odd.append(
+                f"message type {key[0]}, subscription {key[1]}: copies of {unknown:,} of "
+                f"{unknown + messages[key, True]:,} messages went to other routers, whose logs do not show to whom: "
+                "endpoints may be missing from its groups, or in the wrong one; look at them before you push the plan"
+            )
         inferred = key in routed and key not in shared and len(frozenset.union(*sets_)) > 1
         if reported.get(key, inferred):
             plan.entries[key] = "%meid"

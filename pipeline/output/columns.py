@@ -1,4 +1,4 @@
-"""The tables of results, column by column: `routerd.results.v2`. Writer, readers and documentation share them.
+"""The tables of results, column by column: `routerd.results.v3`. Writer, readers and documentation share them.
 
 A run writes exactly these columns in this order, and a reader refuses a table with other names or types. Every change
 of names, types or meanings raises the version.
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shm.contract.flow_log.schema import OUTCOMES
 
-VERSION: Final = "routerd.results.v2"
+VERSION: Final = "routerd.results.v3"
 SPARK: Final = {  # by the types that the declarations use
     "string": "string",
     "bool": "boolean",
@@ -134,7 +134,9 @@ load double [CPUs]: share of a CPU that they cost
 mtype int32: message type
 sub_id int32: subscription id
 endpoints strings: the endpoints, in order
-messages int64: messages of which each of these got a copy
+whole bool: whether nobody else got a copy. False: further copies went to other routers, in whose logs they were not
+  found, as without message-id, with sampling, or where there is no log
+messages int64: messages of which each of these got a copy, scaled by the sampling
 = links: pair of neighbouring routers, by both clocks as they are
 router_id string: router that sent
 onward string: router that received

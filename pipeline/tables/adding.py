@@ -46,6 +46,11 @@ def _weighed(rows: DataFrame) -> DataFrame:
     return _added(rows, [name for name in rows.columns if name not in ("weight", "bytes")])
 
 
+def _counted(rows: DataFrame) -> DataFrame:
+    """Return rows that are equal but for the messages as one, with these added up."""
+    return _added(rows, [name for name in rows.columns if name != "messages"])
+
+
 ADDED: Final[dict[str, Add]] = {  # by rollup
     "minutes": partial(_added, key=_MINUTES),
     "flows": partial(
@@ -56,7 +61,7 @@ ADDED: Final[dict[str, Add]] = {  # by rollup
     ),
     "latencies": partial(_added, key=("quarter", "address", "mtype", "bucket")),
     "quarters": partial(_added, key=_QUARTERS, by=_OF_QUARTERS),
-    "endpoints": partial(_added, key=("began", "mtype", "sub_id", "endpoints")),
+    "endpoints": _counted,
     "passages": _weighed,
     "trips": _weighed,
 }

@@ -2,18 +2,20 @@
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import gathered, hour
+from pipeline.tables.flows import client
+from pipeline.tables.measures import gathered, hour, weight
+from pipeline.tables.paths import edge
 
 NEEDS: Final = (
-    "ts", "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",
-    "msg_id_hash", "message_number",
+    "ts", "router_id", "boot_id", "ingress_kind", "egress_kind", "egress_conn_id", "peer_container", "path", "address",
+    "mtype", "sub_id", "msg_id_hash", "message_number", "n_deliveries", "sample_weight",
 )  # fmt: skip
-# Messages of route tables that left the network for an endpoint.
-_LEFT: Final = "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
+OWN_ADDRESS: Final = r"/([^/]+:\d{1,5})$"  # of an endpoint, behind that of its table
+KNOWN: Final = "mtype >= 0"  # a copy alone may be of any message
 ORDER: Final = ("meid", "mtype", "sub_id", "endpoint")
 
 
@@ -25,8 +27,8 @@ def entity_loads(flows: DataFrame) -> DataFrame:
     the last of the messages came.
     """
     return (
-        flows.where(_LEFT)
-        .where("meid is not null")
+        flows.where("mtype >= 0 and egress_conn_id is not null and meid is not null")
+        .where(client("egress_kind"))
         .groupBy("meid", "mtype", "sub_id", f.col("peer_container").alias("endpoint"))
         .agg(f.sum("messages").alias("messages"), f.max("by_meid").alias("by_meid"), f.max("last").alias("last"))
         .repartition(1)
@@ -35,21 +37,104 @@ def entity_loads(flows: DataFrame) -> DataFrame:
 
 
 def endpoint_sets(log: DataFrame) -> DataFrame:
-    """Return one row for each hour, message type and set of endpoints that received copies of the same message.
+    """Return by hour the sets of endpoints that received copies of the same message, with how many messages.
 
-    Endpoints that never received the same message are members of one group; see `groups_of`. All copies came to the
-    router at one time, so they are of one hour; so are those in a log without message numbers, by what counts here.
+    The router whose table a message goes by has its key in the records of all copies, which share a number and a time.
+    A copy to an endpoint at another router has a record there, too: it goes to the endpoint's own address,
+    ``TABLE/HOST:PORT``, has no key, and is known by ``msg_id_hash``. Logs without message numbers have the key at each
+    router.
+
+    A set is ``whole`` if as many copies are found at other routers as went there. A message of which copies are
+    missing, or were found alone, is a row of its own if it is near the end of an hour (``edge``): `endpoints` looks
+    for the rest of it in the other hour.
     """
-    rows = require(log, NEEDS, "the plan").where(_LEFT)
-    typed = gathered(rows.select("*", hour(), f.col("peer_container").alias("endpoint")))
-    in_router = f.when(f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number"))
-    by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # in a log without message numbers
-    copies = typed.groupBy(
-        "began", "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
-    ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
-    return copies.groupBy("began", "mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
+    same = Window.partitionBy("began", "id")
+    single = f.equal_null(f.min("unit").over(same), f.max("unit").over(same))
+    copies = gathered(_copies(log)).select("*", single.alias("single"))
+    found = (
+        copies.groupBy("began", "id", f.when(~f.col("single"), f.xxhash64("unit")).alias("one_of_several"))
+        .agg(
+            *_together(),
+            f.max("mtype").alias("mtype"),
+            f.max("sub_id").alias("sub_id"),
+            f.sort_array(f.collect_set("endpoint")).alias("endpoints"),
+            f.coalesce(f.max(f.when(f.col("decided"), f.col("weight"))), f.max("weight")).alias("messages"),
+            f.min("at_ns").alias("at_ns"),
+            f.max(f.when(f.col("single"), f.col("msg_id_hash"))).alias("msg_id_hash"),
+        )
+        .withColumn("whole", f.col("decided") & (f.col("missing") <= 0))
+        .withColumn("edge", f.when(~f.col("whole") & f.col("msg_id_hash").isNotNull(), edge("at_ns")))
+    )
+    waits = f.col("edge").isNotNull()
+    of_wait = (f.when(waits, f.col(name)).alias(name) for name in ("msg_id_hash", "decided", "missing"))
+    return (
+        found.where(waits | f.expr(KNOWN))
+        .select("began", "edge", *of_wait, "mtype", "sub_id", "endpoints", "whole", "messages")
+        .groupBy("began", "edge", "msg_id_hash", "decided", "missing", "mtype", "sub_id", "endpoints", "whole")
+        .agg(f.sum("messages").alias("messages"))
+    )
+
+
+def _copies(log: DataFrame) -> DataFrame:
+    """Return copies by route tables, ``decided`` at the router of the table, and those found at other routers.
+
+    ``unit`` tells the messages of a router apart, and ``endpoint`` is null where a copy went on to another router, or
+    the name of its receiver is not known.
+    """
+    number, key = f.col("message_number"), f.col("mtype") >= 0
+    onward = f.coalesce(f.locate(">", f.col("path")) > 0, f.lit(False))
+    decided = key & (number.isNotNull() | ~onward)
+    name = f.regexp_extract(f.coalesce("address", f.lit("")), OWN_ADDRESS, 1)
+    came = client("egress_kind") & ~client("ingress_kind") & f.col("msg_id_hash").isNotNull()
+    unit = f.struct("router_id", "boot_id", "message_number")
+    alone = f.coalesce(f.when(number.isNotNull(), f.xxhash64(unit)), f.monotonically_increasing_id())
+    endpoint = f.when(key, f.when(client("egress_kind"), f.col("peer_container"))).otherwise(name)
+    return (
+        require(log, NEEDS, "the plan")
+        .where(f.col("egress_conn_id").isNotNull() & (decided | (came & (key | (name != "")))))
+        .select(
+            hour(),
+            f.coalesce("msg_id_hash", alone).alias("id"),
+            f.when(decided, unit).alias("unit"),
+            decided.alias("decided"),
+            endpoint.alias("endpoint"),
+            "msg_id_hash", "mtype", "sub_id",
+            weight().alias("weight"),
+            (f.unix_micros("ts") * 1000).alias("at_ns"),
+        )
+    )  # fmt: skip
+
+
+def _together() -> tuple[Column, Column]:
+    """Return whether a table of a router whose log is there decided, and how many copies went on and were not found."""
+    unknown = f.col("endpoint").isNull().cast("int")
+    to_find = f.when(f.col("decided"), unknown).otherwise(unknown - 1)
+    return f.max("decided").alias("decided"), f.sum(to_find).alias("missing")
 
 
 def endpoints(hours: DataFrame) -> DataFrame:
-    """Return the sets of endpoints of hours, added up over all time."""
-    return hours.groupBy("mtype", "sub_id", "endpoints").agg(f.sum("messages").alias("messages"))
+    """Return the sets of endpoints of hours, added up over all time, also those of messages over the end of an hour."""
+    same = Window.partitionBy("edge", "msg_id_hash")
+    several = f.count(f.when(f.col("decided"), 1)).over(same) > 1  # messages with this id
+    apart = f.when(several, f.col("began")).alias("one_of_several")
+
+    def of(decided: bool) -> Column:
+        here = f.when(f.col("decided") == decided, f.col("endpoints"))
+        return f.coalesce(f.max(here), f.array().cast("array<string>"))
+
+    over = (
+        hours.where("edge is not null")
+        .select("*", apart)
+        .groupBy("edge", "msg_id_hash", "one_of_several")
+        .agg(
+            f.max("mtype").alias("mtype"),
+            f.max("sub_id").alias("sub_id"),
+            f.sort_array(f.array_union(of(True), of(False))).alias("endpoints"),
+            (f.max("decided") & (f.sum("missing") <= 0)).alias("whole"),
+            f.coalesce(f.max(f.when(f.col("decided"), f.col("messages"))), f.max("messages")).alias("messages"),
+        )
+        .where(KNOWN)
+    )
+    columns = ("mtype", "sub_id", "endpoints", "whole", "messages")
+    found = hours.where("edge is null").select(*columns).unionByName(over.select(*columns))
+    return found.groupBy("mtype", "sub_id", "endpoints", "whole").agg(f.sum("messages").alias("messages"))

@@ -19,10 +19,11 @@ from pipeline.tables.flows import INNER, RECEIVER, ROUTE, SENDER, SUBJECT, added
 from pipeline.tables.measures import HOUR_S, gathered, hour, identity, origin, placed, ranked, weight
 
 NEEDS: Final = (
-    "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number",
+    "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number", "address_class",
     "n_deliveries", "sample_weight", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
 )  # fmt: skip
 EDGE_S: Final = 600
+SINGLE: Final = ("anycast", "balanced", "link")  # treatments by which a message has one receiver
 WHOLE: Final = ("sender", "receiver", "subject", "weight", "bytes")  # of a trip, besides path and time
 
 
@@ -39,6 +40,7 @@ def _followed(log: DataFrame) -> DataFrame:
             "path",
             "router_id",
             "peer_container",
+            "address_class",
             (f.col("egress_kind") == INNER).alias("inner"),
             weight().alias("weight"),
             (f.col("size_bytes") * f.col("sample_weight")).alias("bytes"),
@@ -51,7 +53,7 @@ def _followed(log: DataFrame) -> DataFrame:
     )
 
 
-def _edge(at_ns: str) -> Column:
+def edge(at_ns: str) -> Column:
     """Return the end of an hour to which a time is near; null for other times. ``began`` is the hour of the time."""
     end = f.col("began") + f.expr(f"interval {HOUR_S} seconds")
     into = f.col(at_ns) - f.unix_micros("began") * 1000
@@ -118,7 +120,7 @@ def _hourly(
         "began",
         group,
         f.when(both, value).alias(name),
-        f.when(~both, _edge(at_ns)).alias("edge"),
+        f.when(~both, edge(at_ns)).alias("edge"),
         *(f.when(~both, f.col(one)).alias(one) for one in half),
         *more,
         *sums,
@@ -257,7 +259,8 @@ def trips(log: DataFrame) -> DataFrame:
 
     A row is a message. It has the ``path``, the time (``took``) by the clocks of its ends, numbers of ``sender``,
     ``receiver`` and ``subject`` (`identity`), ``weight`` and ``bytes``, or else the message is near the end of an hour
-    (``edge``) and entered or left, and `journeys` looks for it in the other one.
+    (``edge``) and entered or left, and `journeys` looks for it in the other one. Where a message may have several
+    copies, others of them may have left in the other hour.
     """
     left = ~f.coalesce("inner", f.lit(False))
     ends = (
@@ -278,13 +281,14 @@ def trips(log: DataFrame) -> DataFrame:
             f.min(f.when(~f.col("left"), f.col("began_ns"))).over(whole).alias("start_ns"),
             f.equal_null(f.min(number).over(whole), f.max(number).over(whole)).alias("alone"),
             f.max("left").over(whole).alias("any_left"),
+            f.max(~f.coalesce(f.col("address_class").isin(*SINGLE), f.lit(False))).over(whole).alias("has_copies"),
             f.row_number().over(in_order).alias("place"),
             f.when(f.col("left"), f.col("path")).alias("path"),
             f.when(f.col("left"), f.col("ended_ns")).alias("ended_ns"),
             f.when(alike, f.min(sender).over(whole)).alias("sender"),
             *(f.when(f.col("left"), f.col(one)).alias(one) for one in ("receiver", "subject", "weight", "bytes")),
         )
-        .where("alone and (ended_ns is not null or (place = 1 and not any_left))")
+        .where("alone and (ended_ns is not null or (place = 1 and (has_copies or not any_left)))")
         .withColumn("at_ns", f.col("began_ns"))
     )  # fmt: skip
     both = f.col("ended_ns").isNotNull() & f.col("start_ns").isNotNull()

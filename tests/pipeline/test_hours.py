@@ -23,7 +23,7 @@ from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
 from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
-from pipeline.tables import paths
+from pipeline.tables import endpoints, paths
 from pipeline.tables.capacity import Costs
 from tests.support.pipeline.logs import Written, cut, file, written
 
@@ -191,3 +191,72 @@ def test_messages_that_pass_the_end_of_an_hour_are_followed(spark: SparkSession)
     for hours in (paths.trips(log), hourly(log, paths.trips)):
         times = paths.whole_trips(hours).collect()
         assert sorted(row["took"] / 1e9 for row in times) == [round(one + 0.002, 3) for one in wanted]
+    more = {"address_class": "mc", "message_number": 1}
+    copies = spark.createDataFrame(
+        [
+            record(1, end + timedelta(seconds=sent), *of) | more
+            for sent, *of in (
+                (-0.2, "R1", "R1", "R2"), (-0.2, "R1", "R1", "R3"),
+                (-0.1, "R2", "R1>R2", None), (0.1, "R3", "R1>R3", None),
+            )
+        ],
+        FLOW,
+    )  # fmt: skip
+    times = paths.whole_trips(hourly(copies, paths.trips)).collect()
+    assert sorted((row["path"], row["took"] / 1e9) for row in times) == [("R1>R2", 0.101), ("R1>R3", 0.301)]
+
+
+def copy(at: datetime, router: str, peer: str, number: int | None, message: int | None, **more: Any) -> dict[str, Any]:
+    """A copy that a route table of a router sent to a peer: an endpoint, or a router."""
+    onward = peer if peer.startswith("R") else None
+    made = record(message or 0, at, router, router, onward) | {"msg_id_hash": message, "message_number": number}
+    made |= {"peer_container": peer, "mtype": 3001, "sub_id": -1, "egress_conn_id": 1, "ingress_kind": "normal"}
+    return made | {"address": "ric"} | more
+
+
+def arrived(at: datetime, message: int, endpoint: str, **more: Any) -> dict[str, Any]:
+    """A copy at the second router, which has no key any more: it goes to the endpoint's own address."""
+    made = copy(at, "R2", "a client", 1000 + message, message, address=f"ric/{endpoint}", ingress_kind="inter_router")
+    return made | {"path": "R1>R2", "mtype": -1} | more
+
+
+def test_copies_at_several_routers_and_in_two_hours_are_of_one_message(spark: SparkSession) -> None:
+    """Counts are scaled; where the log does not say who got a copy, the set says that it is not whole."""
+    end = datetime(2026, 1, 5, 11, tzinfo=UTC)
+    before, after, noon = end - timedelta(seconds=0.2), end + timedelta(seconds=0.1), end + timedelta(minutes=30)
+    early = {"message_number": None, "address": None}  # a log without numbers has the key at each router
+    log = spark.createDataFrame(
+        [
+            # over the end of an hour, and a third copy in the first hour
+            copy(before, "R1", "a:1", 1, 1), copy(before, "R1", "R2", 1, 1), copy(before, "R1", "R2", 1, 1),
+            arrived(before, 1, "b:1"), arrived(after, 1, "c:1", message_number=7),
+            # the other clock is behind
+            copy(after, "R1", "R2", 2, 2), arrived(before, 2, "d:1"),
+            # of one router alone, sampled: it needs no id
+            *(copy(noon, "R1", peer, 3, None, sample_weight=4) for peer in ("a:1", "b:1")),
+            # sampled so that the second router has no record of it
+            copy(noon, "R1", "a:1", 4, 4, sample_weight=4), copy(noon, "R1", "R2", 4, 4, sample_weight=4),
+            # two messages with one id are two, and nobody knows of which the copy is
+            copy(noon, "R1", "a:1", 5, 5), copy(noon, "R1", "c:1", 6, 5), copy(noon, "R1", "R2", 6, 5),
+            arrived(noon, 5, "b:1"),
+            # the same in two hours
+            copy(before, "R1", "R2", 8, 8), copy(after, "R1", "R2", 9, 8), arrived(after, 8, "a:1"),
+            # through an edge router
+            copy(noon, "R1", "R2", 10, 10, egress_kind="edge"), arrived(noon, 10, "e:1", ingress_kind="edge"),
+            # an earlier log, over the end of an hour
+            copy(before, "R1", "a:1", None, 11, **early), copy(before, "R1", "R2", None, 11, **early),
+            arrived(after, 11, "", mtype=3001, peer_container="f:1", **early),
+            # no copy by a route table
+            arrived(noon, 12, "x:1"),
+        ],
+        FLOW,
+    )  # fmt: skip
+    wanted = [
+        ([], False, 1), (["a:1"], False, 4), (["a:1"], True, 2), (["a:1", "b:1"], True, 4),
+        (["a:1", "b:1", "c:1"], True, 1), (["a:1", "f:1"], True, 1), (["c:1"], False, 1), (["d:1"], True, 1),
+        (["e:1"], True, 1),
+    ]  # fmt: skip
+    for hours in (endpoints.endpoint_sets(log), hourly(log, endpoints.endpoint_sets)):
+        rows = endpoints.endpoints(hours).collect()
+        assert {(row["mtype"], row["sub_id"]) for row in rows} == {(3001, -1)}
+        assert sorted((row["endpoints"], row["whole"], row["messages"]) for row in rows) == wanted

@@ -135,7 +135,19 @@ def planned(rows: list[dict[str, Any]], sets: list[dict[str, Any]], wishes: Wish
 
 
 def row(**values: Any) -> dict[str, Any]:
-    return {"mtype": 1, "sub_id": -1, "messages": 1, **values}
+    return {"mtype": 1, "sub_id": -1, "messages": 1, "whole": True, **values}
+
+
+def test_groups_that_the_log_does_not_show_are_named() -> None:
+    """With the share of messages of which copies are unknown; whoever is known is planned."""
+    sets = [row(endpoints=["a:1", "b:1"], messages=3), row(endpoints=["a:1"], messages=1200, whole=False)]
+    made = planned([], [*sets, row(mtype=2, endpoints=["c:1"])], Wishes())
+    assert made.entries == {(1, -1): "a:1;b:1", (2, -1): "c:1"}
+    (odd,) = made.odd
+    assert odd.startswith("message type 1, subscription -1: copies of 1,200 of 1,203 messages went to other routers, ")
+    unknown = planned([], [row(endpoints=[], whole=False), row(mtype=2, endpoints=["c:1"])], Wishes())
+    assert unknown.entries == {(2, -1): "c:1"}
+    assert [one.split(": ")[1][:6] for one in unknown.odd] == ["copies", "no end"]
 
 
 def test_what_no_table_can_say_is_said() -> None:
