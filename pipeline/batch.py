@@ -7,6 +7,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -195,8 +196,12 @@ def plan(found: Generation, wishes: Wishes) -> tuple[Plan, str]:
 
 
 def _rows(found: Generation, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table as they are in its files."""
+    """Yield the rows of a table as they are in its files. Raises ``PipelineError`` if one is damaged."""
     for part in found.files(name):
-        with found.output.files.open_input_file(part) as file:
-            for some in pq.ParquetFile(file).iter_batches(AT_ONCE):
-                yield from some.to_pylist()
+        try:
+            with found.output.files.open_input_file(part) as file:
+                for some in pq.ParquetFile(file).iter_batches(AT_ONCE):
+                    yield from some.to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            why = str(error).splitlines()[0][:100]
+            raise PipelineError(f"{part} cannot be read ({why}): `routerd pipeline run` makes it anew") from error

@@ -3,16 +3,19 @@
 A check that could not be made is an error, with status 1; one that fails has a status of its own.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.errors import PipelineError
 from pipeline.flow_log.hours import number, text
 from pipeline.output.columns import differs
-from pipeline.output.generations import Generation
+from pipeline.output.generations import SUMMARY, Generation
 from pipeline.output.rollups import manifest
 
 # By what pyarrow calls the types that Spark writes.
@@ -25,6 +28,11 @@ SUMS: Final = {
     "traffic": {"records": "records", "messages": "hops", "bytes": "hop_bytes"},
     "flows": {"messages": "hops", "bytes": "hop_bytes", "sent": "messages", "sent_bytes": "bytes"},
 }
+# What the summary says, by what the values must be; a log without records has no last minute.
+SAYS: Final = {
+    **dict.fromkeys(("records", "messages", "bytes", "hops", "hop_bytes", "files", "lost", "dropped"), "a number"),
+    "skipped": "a list of texts", "last_minute": "a time, or null",
+}  # fmt: skip
 NAMED: Final = 3  # hours or files that a line names
 
 
@@ -48,6 +56,13 @@ class Check(NamedTuple):
 def checks(found: Generation, limits: Limits, now: datetime) -> list[Check]:
     """Return all checks of a run's results, those of the worst faults first. Raises ``PipelineError`` if torn."""
     said = found.summary()
+    for name, what in SAYS.items():
+        if name not in said or not _is(said[name], what):
+            value = json.dumps(said[name])[:40] if name in said else "nothing"
+            raise PipelineError(
+                f"{found.root}/{SUMMARY} says {value} as `{name}`, which must be {what}: `routerd pipeline run` makes "
+                "the results anew"
+            )
     made: tuple[tuple[str, int, str, Callable[[], Iterator[str]]], ...] = (
         ("schema", 10, f"{len(said['tables'])} tables", lambda: _schema(found, said)),
         ("totals", 11, f"{said['records']:,} records", lambda: _totals(found, said)),
@@ -57,6 +72,18 @@ def checks(found: Generation, limits: Limits, now: datetime) -> list[Check]:
     return [Check(name, status, looked_at, tuple(look())) for name, status, looked_at, look in made]
 
 
+def _is(value: Any, what: str) -> bool:
+    """Return whether a value of the summary is what it must be."""
+    if what == "a number":
+        return type(value) is int and value >= 0
+    if what == "a list of texts":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    try:
+        return value is None or bool(datetime.fromisoformat(value))
+    except (TypeError, ValueError):
+        return False
+
+
 def _schema(found: Generation, said: dict[str, Any]) -> Iterator[str]:
     for name in said["tables"]:
         if why := table_differs(found, name):
@@ -64,14 +91,21 @@ def _schema(found: Generation, said: dict[str, Any]) -> Iterator[str]:
 
 
 def table_differs(found: Generation, name: str) -> str:
-    """Return how the columns of a table of a run differ from those declared; "" if not."""
+    """Return how the columns of a table of a run differ from those declared, or which file is damaged; "" if not."""
     for part in found.files(name):
-        with found.output.files.open_input_file(part) as file:
-            schema = pq.read_schema(file)
+        try:
+            with found.output.files.open_input_file(part) as file:
+                schema = pq.read_schema(file)
+        except (OSError, pa.ArrowException) as error:
+            return _damaged(part, error)
         types = {field.name: SPARK.get(kind := _plain(field.type), kind) for field in schema}
         if why := differs(name, types):
             return why
     return ""
+
+
+def _damaged(part: str, error: Exception) -> str:
+    return f"{part} cannot be read: {(str(error).splitlines() or [type(error).__name__])[0][:100]}"
 
 
 def _plain(kind: pa.DataType) -> str:
@@ -84,14 +118,25 @@ def _totals(found: Generation, said: dict[str, Any]) -> Iterator[str]:
         if name not in said["tables"]:
             continue
         there = dict.fromkeys(sums, 0)
+        wrong = []
         for part in found.files(name):
-            with found.output.files.open_input_file(part) as file:
-                rows = pq.read_table(file, columns=list(sums))
-            for column in sums:
-                there[column] += sum(rows[column].to_pylist())
+            try:
+                with found.output.files.open_input_file(part) as file:
+                    parquet = pq.ParquetFile(file)
+                    wrong += [f"{part} has no column {one}" for one in sums if one not in parquet.schema_arrow.names]
+                    rows = parquet.read(columns=[one for one in sums if one in parquet.schema_arrow.names])
+                for column in rows.column_names:
+                    there[column] += pc.sum(rows[column].cast(pa.decimal128(38)), min_count=0).as_py()
+                    if nulls := rows[column].null_count:
+                        wrong.append(f"{part} has no value of {column} in {nulls:,} rows")
+            except (OSError, pa.ArrowException) as error:
+                wrong.append(_damaged(part, error))
+        if wrong:
+            yield from (f"the table {name} does not add up: {one}" for one in wrong)
+            continue
         for column, total in sums.items():
             if there[column] != said[total]:
-                yield f"the table {name} has {there[column]:,} {column}, and the log {said[total]:,}"
+                yield f"the table {name} has {int(there[column]):,} {column}, and the log {said[total]:,}"
 
 
 def _gaps(found: Generation, said: dict[str, Any], limits: Limits) -> Iterator[str]:

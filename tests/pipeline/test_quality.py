@@ -72,6 +72,36 @@ def wider(rows: Any) -> Any:
     return rows.set_column(0, rows.schema.names[0], pa.array([1.5] * len(rows)))
 
 
+def nulls(rows: Any) -> Any:
+    place = rows.schema.names.index("sent")
+    return rows.set_column(place, rows.schema.field(place), pa.array([1, None], pa.int64()))
+
+
+def less(rows: Any) -> Any:
+    return rows.drop_columns(["sent_bytes"])
+
+
+def damage(directory: Path, table: str, left: int | None) -> None:
+    """Cut a table's file, or spoil its values and leave what says where they are."""
+    path = sorted((run(directory) / table).glob("*.parquet"))[0]
+    data = path.read_bytes()
+    if left is None:
+        whole = pq.read_metadata(path).row_group(0)
+        names = [whole.column(at).path_in_schema for at in range(whole.num_columns)]
+        chunk = whole.column(names.index("records"))
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        data = data[:start] + b"\xff" * chunk.total_compressed_size + data[start + chunk.total_compressed_size :]
+    path.write_bytes(data if left is None else data[:left])
+
+
+def unsaid(directory: Path, name: str) -> None:
+    """Take something out of the summary."""
+    path = run(directory) / "summary.json"
+    said = json.loads(path.read_text())
+    del said[name]
+    path.write_text(json.dumps(said))
+
+
 def without_an_hour(directory: Path) -> None:
     path = run(directory) / "hours.json"
     manifest = json.loads(path.read_text())
@@ -102,6 +132,16 @@ def test_results_are_well_for_some_time(made: Path) -> None:
         (lambda out: say(out, dropped=3), 12, "gaps: failed: the routers had no room for 3 records"),
         (lambda out: say(out, skipped=["a: left out"]), 12, "gaps: failed: 1 files were left out: a: left out"),
         (without_an_hour, 12, "gaps: failed: 1 hours have no record: 2026-01-05T11"),
+        (lambda out: damage(out, "ways", 4), 10, "schema: failed: the table ways is not as routerd writes it: "),
+        (lambda out: damage(out, "traffic", 4), 10, "totals: failed: the table traffic does not add up: "),
+        (lambda out: damage(out, "traffic", None), 11, ".parquet cannot be read: "),
+        (lambda out: rewrite(out, "flows", nulls), 11, ".parquet has no value of sent in 1 rows"),
+        (lambda out: rewrite(out, "flows", less), 10, ".parquet has no column sent_bytes"),
+        (lambda out: say(out, records=None), 1, "summary.json says null as `records`, which must be a number: "),
+        (lambda out: say(out, hops="2"), 1, 'summary.json says "2" as `hops`, which must be a number: '),
+        (lambda out: say(out, skipped=None), 1, "summary.json says null as `skipped`, which must be a list of texts"),
+        (lambda out: say(out, last_minute="soon"), 1, 'says "soon" as `last_minute`, which must be a time, or null'),
+        (lambda out: unsaid(out, "lost"), 1, "summary.json says nothing as `lost`, which must be a number"),
         (lambda out: None, 13, "freshness: failed: the newest record is "),
         (lambda out: shutil.rmtree(run(out) / "ways"), 1, "the table ways is not there"),
     ],
