@@ -109,6 +109,7 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--no-faults", is_flag=True, help="Nothing in the log is out of the ordinary.")
 def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> None:
     """Write a flow log into DIRECTORY, with faults that its _truth.json lists."""
+    from pipeline.files import file_system  # noqa: PLC0415  pyarrow is optional
     from pipeline.generate.scenario import FAULTS, Scenario  # noqa: PLC0415  numpy is optional
     from pipeline.generate.write import generate as write  # noqa: PLC0415  numpy is optional
 
@@ -128,6 +129,7 @@ def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> Non
         raise PipelineError("all messages are hot, so no fault would be in the log: give --no-faults as well")
     if "://" in directory:
         raise PipelineError(f"{directory} is a URL: generate a log in a local directory, and copy it there")
+    file_system(directory)  # refuses a name that no file system has
     truth = write(scenario, Path(directory))
     click.echo(f"{directory}: {truth.records} records in {truth.files} files, {len(truth.faults)} faults")
 

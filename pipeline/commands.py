@@ -50,6 +50,7 @@ def run(
         catalogue.check(register)
     warn = partial(click.echo, err=True)
     with (
+        until_stopped() as stop,
         held(source) as (found, kept),
         claimed(output, RESULTS, source) as place,
         lineage.told(source, output, warn) as take,
@@ -57,6 +58,8 @@ def run(
         for one in found.skipped:
             click.echo(str(one), err=True)
         with start(found.rows - records_known(place)) as spark:
+            stop.cancel = spark.sparkContext.cancelAllJobs
+            stop.listen()
             places = places_for(spark, kept)
             try:
                 made = batch.run(spark, found, place, costs, _after(time.monotonic()), places, choice)
@@ -66,6 +69,9 @@ def run(
             if register is not None:
                 catalogue.register(spark, made.generation, wanted, register)
         said = made.generation.summary()
+    if stop.told:
+        click.echo(f"{output}: stopped; what this run has made is removed, and former results stay", err=True)
+        raise SystemExit(128 + stop.told)
     click.echo(
         f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages of clients "
         f"and {said['hops']} hops; "

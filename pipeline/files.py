@@ -4,6 +4,7 @@ A URL goes to pyarrow and to Spark with its scheme and authority. pyarrow has no
 Apache has no `s3://`. The part after `?` is for pyarrow alone: Spark has settings for the same things.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +24,19 @@ ADVICE: Final = {
 
 def file_system(directory: str) -> tuple[Any, str]:
     """Return the file system of a directory, and its path there. Raises ``PipelineError`` if it cannot be reached."""
+    if not directory.strip():
+        raise PipelineError(f"{directory!r} is no directory: give its name")
     if "://" not in directory:
         if one := re.match(r"(s3a?|gs|gcs|abfss?|hdfs|file):/", directory):
             raise PipelineError(f"{directory} is not a URL: write two slashes, {one[1]}://…")
-        return fs.LocalFileSystem(), str(Path(directory).absolute())
+        path = str(Path(directory).absolute())
+        if not path.isascii() and os.fsencode(path) != path.encode(errors="replace"):
+            said = os.fsencode(path).decode(errors="backslashreplace")
+            raise PipelineError(
+                f"{said} has octets that are no UTF-8, and neither pyarrow nor Spark can open it: rename the "
+                "directory, or give a link to it"
+            )
+        return fs.LocalFileSystem(), path
     url = urlsplit(directory)
     if url.password:
         raise PipelineError(

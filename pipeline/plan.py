@@ -70,6 +70,12 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     reported, routed = _types(rows, plan.odd)
     endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
     wrong = sorted(one for one in endpoints if not re.fullmatch(ENDPOINT, one))
+    if wrong == sorted(endpoints) and wrong and not wishes.add:
+        some = ", ".join(wrong[:NAMED]) + (", …" if len(wrong) > NAMED else "")
+        raise PipelineError(
+            "nothing to plan: no receiver of a route table's messages is called host:port, as RMR applications are, so "
+            f"no table can name one ({some}); --add names an endpoint"
+        )
     plan.odd += [f"{one} is not host:port, so no table can name it" for one in wrong]
     gone = set(wishes.remove) | set(wrong)
     shared = _assign(plan, rows, routed, wishes.add, gone, wishes.slack)

@@ -27,8 +27,11 @@ LOCAL: Final = "local[*]"
 MEMORY: Final = "spark.driver.memory"
 LEAST_MB: Final = 512  # Spark refuses to start with less
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_PARTS: Final = r"(?:\d+|\*)"
+_PARTS: Final = r"(?:0*[1-9]\d*|\*)"
+_PLACE: Final = r"(?:\[[0-9a-fA-F:]+\]|[^/:\s]+)"
+KUBERNETES: Final = rf"k8s://(?:(https?)://)?({_PLACE})(?::(\d{{1,5}}))?/?"
 MASTER: Final = rf"local(?:\[{_PARTS}(?:, *\d+)?\])?|local-cluster\[.*\]|spark://(.+)|yarn|k8s://.+"
+PORTS: Final = {"https": 443, "http": 80}
 PATIENCE_S: Final = 5.0  # with a Spark master that does not answer
 
 # Jobs depend on these, also on a cluster.
@@ -92,11 +95,13 @@ def check_master(master: str) -> None:
     form = re.fullmatch(MASTER, master)
     if form is None:
         raise PipelineError(
-            f"--master {master} is no master of Spark: give spark://HOST:PORT, yarn, k8s://URL, or local[N] for N CPUs "
-            "of this machine"
+            f"--master {master} is no master of Spark: give spark://HOST:PORT, yarn, k8s://https://HOST:PORT, or "
+            "local[N] for N CPUs of this machine, 1 or more"
         )
     if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
         raise PipelineError("--master yarn needs the configuration of Hadoop: set HADOOP_CONF_DIR to its directory")
+    if master.startswith("k8s://"):
+        _check_kubernetes(master)
     if not form[1]:
         return
     why = ""
@@ -111,6 +116,21 @@ def check_master(master: str) -> None:
         else:
             return
     raise PipelineError(f"--master {master} does not answer ({why}): start it, or give the address that its log names")
+
+
+def _check_kubernetes(master: str) -> None:
+    """Raise ``PipelineError`` if this names no API server of Kubernetes, or that does not answer."""
+    form = re.fullmatch(KUBERNETES, master)
+    if form is None or not (form[1] or form[3]) or int(form[3] or 1) > 65535:
+        raise PipelineError(f"--master {master} names no API server of Kubernetes: give k8s://https://HOST:PORT")
+    port = int(form[3] or PORTS[form[1]])
+    try:
+        socket.create_connection((form[2].strip("[]"), port), PATIENCE_S).close()
+    except OSError as error:
+        raise PipelineError(
+            f"--master {master} does not answer ({error.strerror or error}): give the API server that `kubectl "
+            "cluster-info` names"
+        ) from error
 
 
 def check_memory(memory: str) -> None:

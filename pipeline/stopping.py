@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end a stream in good order: Spark's jobs are cancelled, and what is half made is removed."""
+"""SIGTERM and SIGINT end a run or a stream in good order: Spark's jobs are cancelled, and what is half made goes."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ class Stop:
     """What a signal does: it calls ``cancel`` and raises ``KeyboardInterrupt``. Further signals do nothing."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.told = 0  # the signal
         self.cancel: Callable[[], Any] = lambda: None
 
     def listen(self) -> None:
@@ -20,8 +20,8 @@ class Stop:
         for one in SIGNALS:
             signal.signal(one, signal.SIG_IGN if self.told else self._take)
 
-    def _take(self, *_: object) -> None:
-        self.told = True
+    def _take(self, number: int, _: object) -> None:
+        self.told = number
         self.listen()
         try:
             self.cancel()

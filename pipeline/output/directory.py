@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -177,6 +177,7 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     output = Output(directory)
     _keep_apart(output, source)
     _check(output, kind)
+    new = output.files.get_file_info(output.root).type == fs.FileType.NotFound
     try:
         output.files.create_dir(output.root, recursive=True)
         if not output.belongs(kind):
@@ -187,9 +188,21 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     try:
         output.sign(kind)  # a killed process left it empty
         yield output
+    except BaseException:
+        if new and output.local:
+            with suppress(OSError, PipelineError):
+                _unmake(output, kind)
+        raise
     finally:
         if lock >= 0:
             os.close(lock)
+
+
+def _unmake(output: Output, kind: Kind) -> None:
+    """Remove a directory of ours in which nothing but its marker is."""
+    if set(output.entries()) == {kind.marker}:
+        os.unlink(output.path(kind.marker))
+        os.rmdir(output.root)
 
 
 def _check(output: Output, kind: Kind) -> None:

@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
+from pipeline.output.directory import RESULTS, Output, claimed
+from pipeline.output.generations import begin, begun
 from pipeline.session import check_master, session
 from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly
@@ -164,6 +168,8 @@ def test_a_choice_of_nothing_is_refused_before_spark_starts(
     [
         (("--master", "nonsense"), "--master nonsense is no master of Spark: give spark://HOST:PORT, yarn,"),
         (("--master", "local[two]"), "--master local[two] is no master of Spark"),
+        (("--master", "local[0]"), "--master local[0] is no master of Spark"),
+        (("--master", "k8s://x"), "--master k8s://x names no API server of Kubernetes: give k8s://https://HOST:PORT"),
         (("--master", "spark://there"), "there is not HOST:PORT; the port is typically 7077"),
         (("--master", "yarn"), "--master yarn needs the configuration of Hadoop: set HADOOP_CONF_DIR"),
         (("--memory", "100m"), "--memory 100m is too little for Spark: give 512m or more"),
@@ -183,6 +189,32 @@ def test_what_spark_cannot_start_with_is_one_sentence(
     assert said in done.output
 
 
+@pytest.mark.parametrize("former", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool, number: signal.Signals
+) -> None:
+    """Neither what it had made nor a new directory; what was there before stays."""
+    out = tmp_path / "out"
+    if former:
+        with claimed(str(out), RESULTS, str(flows)) as output:
+            begin(output)
+    before = sorted(out.rglob("*"))
+
+    def stopped(_: object, found: object, output: Output, *more: object) -> None:
+        with begun(output):
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("pipeline.session.session", lambda *_: nullcontext(mock.Mock()))
+    monkeypatch.setattr("pipeline.commands.places_for", lambda *_: {})
+    monkeypatch.setattr("pipeline.batch.run", stopped)
+    done = invoke("run", "--input", str(flows), "--output", str(out))
+    assert done.exit_code == 128 + number
+    assert done.output == f"{out}: stopped; what this run has made is removed, and former results stay\n"
+    assert out.exists() == former
+    assert {path.name for path in out.rglob("*")} == {path.name for path in before if path.name == RESULTS.marker}
+
+
 def test_a_master_that_does_not_answer_is_said() -> None:
     """Spark would try for more than a minute; one of several is enough."""
     with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
@@ -191,7 +223,10 @@ def test_a_master_that_does_not_answer_is_said() -> None:
         check_master(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
         with pytest.raises(PipelineError, match="does not answer \\(Connection refused\\): start it"):
             check_master(f"spark://127.0.0.1:{ports[0]}")
-    for master in ("local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]", "k8s://https://there"):
+        check_master(f"k8s://https://127.0.0.1:{ports[1]}")
+        with pytest.raises(PipelineError, match="does not answer \\(Connection refused\\): give the API server"):
+            check_master(f"k8s://127.0.0.1:{ports[0]}")
+    for master in ("local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]"):
         check_master(master)
 
 

@@ -163,6 +163,12 @@ def test_what_no_table_can_say_is_said() -> None:
         planned([row(meid="x", endpoint="a:1")], [row(endpoints=["a:1"])], Wishes(remove=("a:1",)))
 
 
+def test_receivers_that_no_table_can_name_are_said() -> None:
+    """Not that some should be added, or fewer removed."""
+    with pytest.raises(PipelineError, match=r"no receiver of a route table's messages is called host:port.*\(laptop\)"):
+        planned([row(meid="x", endpoint="laptop")], [row(endpoints=["laptop"])], Wishes())
+
+
 def test_what_goes_by_entity_is_known_from_the_log() -> None:
     """Though one endpoint owns everything: so that a new one can get some; and a type whose copies all went
     to one endpoint is no table of entities because of that."""

@@ -36,6 +36,7 @@ JUSTIFIED = {
     "pipeline/output/directory.py Output.sweep": "names whose digits prove that this output gave them",
     "pipeline/output/directory.py Output.remove": "a directory in which every file is Spark's or ours by its name",
     "pipeline/output/directory.py Output.sign": "our marker, where there is none, or one with no words but ours",
+    "pipeline/output/directory.py _unmake": "a directory that this process made, with nothing but our marker in it",
     "pipeline/output/days.py remove": "`current` that names a run, a report or plan with our sign, a bare marker",
     "pipeline/report/write.py report": "by Generation.write_text",
     "pipeline/scratch.py scratch": "the directory that this session made",

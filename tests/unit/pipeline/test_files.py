@@ -1,5 +1,6 @@
 """What pyarrow and Spark are given of a directory, local or with a URL."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,36 @@ def test_a_generated_log_is_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
     assert "s3a://bucket/flows is a URL: generate a log in a local directory" in done.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            b"/tmp/caf\xe9",
+            r"/tmp/caf\xe9 has octets that are no UTF-8, and neither pyarrow nor Spark can open it: rename",
+        ),
+        (b" ", "' ' is no directory: give its name"),
+        (b"", "'' is no directory: give its name"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--input", "?", "--output", "out"),
+        ("run", "--input", "log", "--output", "?"),
+        ("stream", "--input", "log", "--output", "?"),
+        ("check", "--results", "?"),
+        ("generate", "?"),
+    ],
+)
+def test_a_name_that_is_no_directory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], name: bytes, said: str
+) -> None:
+    """In one sentence, before anything is made; the current directory is not meant."""
+    monkeypatch.chdir(tmp_path)
+    Path("log").mkdir()
+    given = os.fsdecode(name)
+    done = CliRunner().invoke(pipeline, [given if word == "?" else word for word in words])
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert done.output.startswith(f"Error: {said}")
