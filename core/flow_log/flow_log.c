@@ -155,11 +155,21 @@ static inline uint8_t flow_class(const core_link *l, const core_address *a)
     return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
 }
 
-static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t handle, uint32_t address,
-                                   const core_link *l, uint8_t priority)
+/* Returns the name of the path of what carries no trace: this router, or none for what comes over a link route from
+ * another router. */
+static inline uint32_t flow_untraced(const core_router *c, const core_flow *f, const core_link *l)
+{
+    if (__builtin_expect(l->kind != LINK_ROUTED, 1) || !l->flow) return f->me;
+    uint8_t from = f->view.link[flow_place(l->flow)].kind;
+    return from == FLOW_INTER_ROUTER || (from == FLOW_EDGE && c->exit) ? 0 : f->me;
+}
+
+static inline void flow_note_begin(const core_router *c, const core_flow *f, core_note *note, uint64_t handle,
+                                   uint32_t address, const core_link *l, uint8_t priority)
 {
     note->of = (telemetry_message) {
-        .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation,
+        .delivery = handle, .from_link = l->flow, .address = address, .path = flow_untraced(c, f, l),
+        .generation = f->generation,
         .mtype = -1, .sub_id = -1, .pieces = 1, .worker = l->worker, .priority = priority,
     };
 }
@@ -230,7 +240,7 @@ __attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link
             stats_add(c->stats, N_FLOW_THINNED, 1);
         if (!f->spans || !logged || !(r->flags & F_EXTRACT)) return;
     }
-    flow_note_begin(f, note, handle, a ? a->flow : l->flow ? f->link[flow_place(l->flow)].address : 0, l, priority);
+    flow_note_begin(c, f, note, handle, a ? a->flow : l->flow ? f->link[flow_place(l->flow)].address : 0, l, priority);
     note->of.treatment = flow_class(l, a);
     note->of.weight = taken ? f->every : 0;
     flow_ahead(c, l);

@@ -130,7 +130,7 @@ class Rows:
             "outcome": _enum(column("outcome", count), OUTCOMES),
             "error_type": texts["condition"],
             "settled": column("settled", count).cast(pa.bool_()),
-            "hops": column("hops", count),
+            "hops": self._hops(column("hops", count), texts["path"], count),
             "path_id": names["path"].numbers(
                 [one & 0x7FFFFFFF or None for one in self._columns.ids("path")], pa.int32()
             ),
@@ -152,6 +152,12 @@ class Rows:
             **self._octets(count),
             **self._routed(count),
         }
+
+    def _hops(self, hops: "pa.Array", path: "pa.Array", count: int) -> "pa.Array":
+        """Return how many routers each message has passed; null where a link route carries no trace."""
+        routed = pc.equal(self._column("treatment", count), ADDRESS_CLASSES.index("link"))
+        unknown = pc.and_(routed, pc.is_null(path))
+        return pc.if_else(unknown, pa.scalar(None, pa.int16()), hops)
 
     def _octets(self, count: int) -> dict[str, "pa.Array"]:
         """Return columns of octets that few records have."""

@@ -87,9 +87,10 @@ outcome dictionary: outcome: the receiver's state, or `presettled`: none was ask
 error_type dictionary?: condition of the error with which it was rejected
 settled bool: whether the message was sent settled
 redelivery int16?: delivery-count of its header, at most 32767; null for `address_class` `link`
-hops int16?: routers that the message had passed before this one
+hops int16?: routers that the message had passed before this one; null as `path` on a link route's link
 path_id int32?: number of `path` within `boot_id`; null where `path` is null
-path dictionary?: routers that the message passed, this one last: `R1>R2>R3`; null where no longer known
+path dictionary?: routers that the message passed, this one last: `R1>R2>R3`; null where no longer known, and
+  where it came from another router over a link route, which carries no path
 trace_id trace?: trace-id of a `traceparent` (W3C) among its application properties or message annotations
 span_id span?: parent-id of that `traceparent`
 end_reason dictionary?: why an aggregate ended; only for `flow`

@@ -17,7 +17,9 @@ from shm.memory.segment import attach, segment_prefix
 from shm.statistics.stats import COUNTERS
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from tests.support.pipeline.logs import lost
-from tests.support.running import Configuration, RunningRouter, until
+from tests.support.routers.network import NetworkRouter
+from tests.support.running import Configuration, RunningRouter, address_of, until
+from tests.support.servers.broker import Broker
 
 LISTENER = "name: clients\n host: 127.0.0.1\n port: 0"
 ENDPOINTS = ("127.0.0.1:1", "127.0.0.1:2")  # nobody listens there: AMQP clients receive for them
@@ -272,3 +274,53 @@ def test_it_is_switched_off_and_on(logged: Logged) -> None:
     told = logged.exchange("flow.e", 5)
     assert Counter(row["outcome"] for row in logged.has("flow.e", 5)) == told
     assert not logged.rows("flow.d")
+
+
+def test_a_link_route_carries_no_path_and_a_copy_of_a_tee_has_no_row(tmp_path: Path) -> None:
+    """The second router does not know where a routed message entered the network; a client did not send the copy."""
+    log = f"flowLog {{\n directory: {tmp_path / 'flows'}\n rollAge: 1\n}}\n"
+    door = "listener {\n host: 127.0.0.1\n port: 0\n role: route-container\n}\n"
+    route = "linkRoute {\n prefix: routed\n direction: in\n containerId: broker\n}\n"
+    tee = "routeWorker {\n address: T\n kind: tee\n route: copies\n}\n"
+    first = NetworkRouter(tmp_path / "R1", more=log + tee)
+    second = NetworkRouter(tmp_path / "R2", first.routers_url, more=log + door + route)
+    try:
+        for router in (first, second):
+            until(lambda router=router: "recorder serves" in router.log, "the recorder")
+        with Net(first.address) as net:
+            broker = Broker(net, address_of(second.urls[2])).open()
+            until(lambda: any("routed" in row["name"] for row in first.stat("addresses")), "the route")
+            sender, taking = net.peer().ready_sender("routed.a"), broker.taken()
+            sent = net.send(sender, Message(id="one", body=b"x"))
+            arrived = broker.take(taking)[0].delivery
+            arrived.update(ACCEPTED)
+            arrived.settle()
+            message = Message(body=b"x")
+            message.annotations = {symbol("x-opt-route.onward"): ["T", "closest/end"]}
+            peer = net.peer()
+            links = [peer.receiver(one, 1) for one in ("closest/end", "copies")]
+            copied = net.send(net.peer().ready_sender(None), message)
+            for link in links:
+                peer.take(link)[0].settle()
+            assert net.settled(sent, copied) == [ACCEPTED] * 2
+        rows: list[dict[str, Any]] = []
+
+        def three() -> bool:
+            rows[:] = [
+                row
+                for file in sorted((tmp_path / "flows").rglob("*.parquet"))
+                for row in pq.ParquetFile(file).read().to_pylist()
+                if row["address"] in ("routed.a", "closest/end", "copies")
+            ]
+            return len(rows) >= 3
+
+        until(three, "the rows")
+    finally:
+        second.end()
+        first.end()
+    told = {(row["router_id"], row["address"]): (row["path"], row["hops"], row["ingress_kind"]) for row in rows}
+    assert told == {
+        (first.id, "routed.a"): (first.id, 0, "normal"),
+        (second.id, "routed.a"): (None, None, "inter_router"),
+        (first.id, "closest/end"): (first.id, 0, "normal"),
+    }
