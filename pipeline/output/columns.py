@@ -73,7 +73,7 @@ messages int64: messages, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 sent int64: messages of a client among them, each once for all of its copies
 sent_bytes int64 [bytes]: size of these
-passed int64: messages that the receiver got whole
+passed int64: messages that were given to the receiver's connection as a whole: `latency_ns` is known
 passed_bytes int64 [bytes]: size of these
 first timestamp [UTC]: when the first one came
 last timestamp [UTC]: when the last one came
@@ -82,7 +82,7 @@ nobody bool: whether one found no receiver
 by_meid bool: whether a route table chose the receiver by the managed entity; null where the log does not say
 = traffic: minute, router where messages came in, router, kind of the connection they went to, address, message type
 minute timestamp [UTC]: when the minute began, by the clock of `router_id`
-origin string: router at which the messages entered the network
+origin string: router at which the messages entered the network; `router_id` where their path is not known
 router_id string: router that forwarded them
 egress_kind string: `inter_router`: they went on to another router. Otherwise they left the network here; null: they
   went nowhere
@@ -122,7 +122,8 @@ credit_mean double [ns]: mean wait for the receiver's credit, by records
 answer_n int64: messages with a known time from the last byte to the outcome
 answer_p50 int64 [ns]: time that half of these do not exceed
 own_n int64: messages with a known latency
-own_p50 int64 [ns]: latency without the wait for credit that half of these do not exceed
+own_p50 int64 [ns]: latency without the wait for credit that half of these do not exceed; a wait that is not known
+  counts as none
 = load: minute, router and process
 minute timestamp [UTC]: when the minute began, by the router's clock
 router_id string: router
@@ -140,7 +141,8 @@ messages int64: messages of which each of these got a copy, scaled by the sampli
 = links: pair of neighbouring routers, by both clocks as they are
 router_id string: router that sent
 onward string: router that received
-messages int64: messages over the link, scaled by the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
+  the sampling
 bytes int64 [bytes]: size of these messages
 least_ns int64 [ns]: shortest time from the one's last byte to the other's first; null where no message is in both logs
 transit_n int64: messages whose time is known
@@ -149,7 +151,8 @@ transit_p99 int64 [ns]: the same for 99 of 100
 = hops: pair of neighbouring routers, with the clocks set right
 router_id string: router that sent
 onward string: router that received
-messages int64: messages over the link, scaled by the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
+  the sampling
 bytes int64 [bytes]: size of these messages
 clock_ns int64 [ns]: how far the clock of `onward` is ahead; null where nothing came back, and times are as they are
 transit_n int64: messages whose time is known
@@ -211,8 +214,10 @@ bytes int64 [bytes]: size of these messages
     + """\
 place int32: 1 for the most messages of all senders, or of all receivers
 = conversations: sender, address, and receiver
-origin string: router at which the messages entered the network
-sender_container string: container-id of the sender; null where it is not known
+origin string: router at which the messages entered the network, for those of an edge router its interior router;
+  `router_id` where their path is not known
+sender_container string: container-id of the sender; null where it is not known, as behind an edge router, or where
+  several could be
 sender_user string: user as whom it logged in; null as the container, or nobody did, or it is not recorded
 sender_host string: IP address of the sender; null as the container, or it is not recorded
 address string: address; null: none

@@ -20,6 +20,7 @@ NEEDS: Final = (
 )  # fmt: skip
 QUARTER_S: Final = 900
 WHERE: Final = ("router_id", "address", "mtype", "container")
+MEANS: Final = {"latency_ns": "latency_mean", "credit_wait_ns": "credit_mean"}  # of whole sums, in any order the same
 FAILED: Final = ("rejected", "modified", "undeliverable", "aborted")
 COLUMNS: Final = ("kind", "first", "last", *WHERE, "n", "value", "usual", "evidence")
 
@@ -62,8 +63,7 @@ def observed(log: DataFrame) -> DataFrame:
         messages(),
         failed.alias("failed"),
         f.mode("error_type", True).alias("error"),
-        f.avg("latency_ns").alias("latency_mean"),
-        f.avg("credit_wait_ns").alias("credit_mean"),
+        *(f.try_divide(f.sum(one), f.count(one)).alias(name) for one, name in MEANS.items()),
         *ranked("answer", ("p50",)),
         *ranked("own", ("p50",)),
     ).drop("began")  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
@@ -46,13 +46,17 @@ def load(workers: DataFrame, costs: Costs) -> DataFrame:
     """
     core = f.lit(-1).cast("smallint")  # every message passes the core
     shares = workers.withColumn("worker_id", f.explode(f.array("worker_id", core)))
-    spent = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
-    by_core = f.col("messages") * (costs.core_us * 1e3)
     return (
         shares.groupBy("minute", "router_id", "worker_id")
         .agg(f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes"))
-        .withColumn("load", f.when(f.col("worker_id") < 0, by_core).otherwise(spent) / MINUTE_NS)
+        .withColumn("load", _spent(costs) / MINUTE_NS)
     )
+
+
+def _spent(costs: Costs) -> Column:
+    """Return the CPU time of messages and bytes at a process, in ns."""
+    by_worker = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
+    return f.when(f.col("worker_id") < 0, f.col("messages") * (costs.core_us * 1e3)).otherwise(by_worker)
 
 
 def processes(minutes: DataFrame, earlier: DataFrame | None = None, *, costs: Costs) -> DataFrame:
@@ -72,13 +76,15 @@ def processes(minutes: DataFrame, earlier: DataFrame | None = None, *, costs: Co
     whole = minutes.groupBy(*place).agg(
         f.sum("messages").alias("messages"),
         f.sum("bytes").alias("bytes"),
-        f.avg("load").alias("load_mean"),
+        f.count("*").alias("minutes"),
         f.percentile_approx("load", 0.99, 10000).alias("load_peak"),
         f.max_by("minute", f.struct("load", "minute")).alias("busiest"),
     )
+    # The sums are whole numbers: a sum of fractions differs in its last digits with the order of the files.
+    mean = _spent(costs) / f.col("minutes") / MINUTE_NS
     left = f.greatest(f.lit(0.0), costs.full - f.col("latest")) / f.col("growth")
     return whole.join(trend, [*place]).select(
-        *place, "messages", "bytes", "load_mean", "load_peak", "busiest",
+        *place, "messages", "bytes", mean.alias("load_mean"), "load_peak", "busiest",
         f.col("growth").alias("growth_per_day"),
         f.when(f.col("growth") > 1e-9, left).alias("full_in_days"),
     )  # fmt: skip

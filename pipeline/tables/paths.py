@@ -131,10 +131,11 @@ def links(flows: DataFrame, hours: DataFrame) -> DataFrame:
     """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
 
     The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, from `passages`.
-    Records without ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
+    Records without path or ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
+    What was not given to the other router as a whole counts in neither.
     """
     counts = (
-        flows.where("egress_kind = 'inter_router' and path is not null and passed > 0")
+        flows.where("egress_kind = 'inter_router' and passed > 0")
         .groupBy("router_id", f.col("peer_container").alias("onward"))
         .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
     )

@@ -228,6 +228,7 @@ def test_advice_follows_the_load(spark: SparkSession) -> None:
     costs = Costs(full=1.0)
     shares = capacity.processes(spark.createDataFrame(rows, schema), costs=costs)
     one = shares.where("worker_id = 0").collect()[0]
+    assert one["load_mean"] == (10 * 1.6e3 + 10 * 1.2) / 10 / 60e9  # of sums: the order of rows makes no difference
     assert one["growth_per_day"] == pytest.approx(0.1)
     assert one["full_in_days"] == pytest.approx(1.0)
     told = capacity.advice(shares, costs).collect()[0]
@@ -278,7 +279,7 @@ READS_AND_SHUFFLES = {
     "rollup minutes": (1, 1), "rollup flows": (1, 1), "rollup traffic": (1, 1), "rollup quarters": (1, 1),
     "rollup latencies": (1, 1), "latencies": (1, 0),
     "rollup endpoints": (1, 1), "rollup passages": (1, 1), "rollup trips": (1, 1),
-    "flows": (1, 1), "traffic": (1, 0), "quarters": (1, 0), "load": (1, 1), "endpoints": (1, 1),
+    "flows": (1, 1), "traffic": (1, 0), "quarters": (1, 0), "load": (1, 1), "endpoints": (2, 2),
     "links": (2, 3), "hops": (0, 0), "journeys": (3, 1), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
     "conversations": (3, 7), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
