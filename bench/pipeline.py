@@ -27,7 +27,7 @@ JOBS: Final = {
     "run": "Spark, every table of `routerd pipeline run`",
     "next": "Spark, every table, after one more hour",
     "duckdb-traffic": "DuckDB, traffic matrix",
-    "duckdb": "DuckDB, every table that reads the log",
+    "duckdb": "DuckDB, every table",
 }
 BESIDE: Final = {"traffic": "duckdb-traffic", "run": "duckdb", "next": "duckdb"}  # what DuckDB does of the same
 

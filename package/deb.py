@@ -57,6 +57,7 @@ COPIED: Final = {
     "systemd/routerd.socket": f"{UNITS}/routerd.socket",
     "systemd/routerd-pipeline.service": f"{UNITS}/routerd-pipeline.service",
     "systemd/routerd-pipeline.timer": f"{UNITS}/routerd-pipeline.timer",
+    "systemd/routerd-stream.service": f"{UNITS}/routerd-stream.service",
     "package/routerd.socket.conf": f"{UNITS}/routerd.socket.d/10-sample.conf",
     "systemd/sysusers.conf": "usr/lib/sysusers.d/routerd.conf",
     "systemd/tmpfiles.conf": "usr/lib/tmpfiles.d/routerd.conf",

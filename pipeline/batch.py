@@ -83,8 +83,7 @@ def make(
     ``earlier`` returns what earlier days have in a table, if these are not among the hours.
     """
     results = Results(hours.spark, hours.made)
-    wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
-    lacking = hours.lacking(name for name in ROLLUPS if name in wanted)
+    lacking = hours.lacking(rollups_of(recipes))
     step = _numbered(tell, len(lacking) + len(recipes))
     hours.compute(lacking, step)
     for name, recipe in recipes.items():
@@ -93,6 +92,12 @@ def make(
         step(f"{name}, {hours.made.rows(name):,} rows")
     hours.made.publish(summary(hours) | dict(said or {}), hours.manifest())
     return results
+
+
+def rollups_of(recipes: Mapping[str, Recipe]) -> list[str]:
+    """Return the rollups that tables are made from, in order, and that of the totals."""
+    wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
+    return [name for name in ROLLUPS if name in wanted]
 
 
 def _numbered(tell: Callable[[str], None], steps: int) -> Callable[[str], None]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from functools import partial, wraps
 from pathlib import Path
@@ -136,6 +137,7 @@ def generate(directory: str, no_faults: bool, start: str, **numbers: Any) -> Non
 
 LOG = click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
 FROM_RUN = click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run or a stream.")
+TABLES = click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
 WORKER_US = _option("--worker-us", default=1.6, type=_Number(0), help="CPU µs of a message in a worker, by make bench.")
 CORE_US = _option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a message in the core.")
 
@@ -147,7 +149,7 @@ CORE_US = _option("--core-us", default=0.25, type=_Number(0), help="CPU µs of a
 @CORE_US
 @click.option("--since", metavar="TIME", help="The first hour of UTC, YYYY-MM-DD or YYYY-MM-DDTHH.")
 @click.option("--until", metavar="TIME", help="The hour before which the results end.")
-@click.option("--tables", multiple=True, metavar="NAME,…", help="Only these, and those they are made from.")
+@TABLES
 @click.option("--register", metavar="DATABASE", help="Name the tables in Spark's catalogue: DATABASE.traffic, ….")
 @click.option("--report", "with_report", is_flag=True, help="Then write report.html, as `report` does.")
 @click.option("--plan", "with_plan", is_flag=True, help="Then write plan.rt, as `plan` does.")
@@ -169,6 +171,7 @@ def run() -> None:
 @_option("--delay", "delay_s", default=60.0, type=_Number(0), help="Seconds that records may be late.")
 @_option("--gone", "gone_s", default=900.0, type=_Number(0), help="Seconds without a file until a router is gone.")
 @_option("--keep", default=30, type=click.IntRange(1), help="Days of results that stay.")
+@TABLES
 @_on_spark
 def stream() -> None:
     """Keep every table of each day of a growing log until interrupted; continue where it was stopped or killed."""
@@ -178,12 +181,14 @@ def stream() -> None:
 @FROM_RUN
 def report(output: str) -> None:
     """Write report.html: one page that says whether anything is wrong, and what changed since the day before."""
-    from pipeline.output.days import results_in  # noqa: PLC0415  pyarrow is optional
+    from pipeline.output.days import day_before, results_in  # noqa: PLC0415  pyarrow is optional
     from pipeline.output.generations import read  # noqa: PLC0415  the same
     from pipeline.report.write import report as write  # noqa: PLC0415  the same
 
-    with read(results_in(output)) as found:
-        click.echo(write(found))
+    where = results_in(output)
+    earlier = day_before(where)
+    with read(where) as found, read(earlier) if earlier else nullcontext() as before:
+        click.echo(write(found, before))
 
 
 @pipeline.command(short_help="Write a route table that evens out the load.")

@@ -41,7 +41,7 @@ def run(
     **costs_us: float,
 ) -> None:
     """Compute tables of the log ``source`` into ``output``; ``costs_us`` are those of `Costs`."""
-    names = tuple(name.strip() for one in tables for name in one.split(","))
+    names = _names(tables)
     if names and (with_report or with_plan):
         raise PipelineError("--report and --plan need all tables: leave out --tables")
     choice, costs = batch.Choice(Period.of(since, until), names), Costs(**costs_us)
@@ -85,19 +85,26 @@ def run(
         plan(output, (), (), Wishes().slack)
 
 
+def _names(tables: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in the values of --tables."""
+    return tuple(name.strip() for one in tables for name in one.split(","))
+
+
 def _after(began: float) -> Callable[[str], None]:
     """Return what prints a step that is over, with the seconds since the beginning."""
     return lambda text: click.echo(f"  {time.monotonic() - began:5.0f} s  {text}")
 
 
-def stream(start: Start, source: str, output: str, worker_us: float, core_us: float, **pace: Any) -> None:
+def stream(
+    start: Start, source: str, output: str, tables: tuple[str, ...], worker_us: float, core_us: float, **pace: Any
+) -> None:
     """Keep the results of each day of the growing log ``source`` in ``output``; ``pace`` are the fields of `Pace`."""
+    recipes = batch.chosen(batch.recipes_of(Costs(worker_us, core_us)), _names(tables))
     survey(source)  # refuses a wrong directory before Spark starts
-    costs = Costs(worker_us, core_us)
     with until_stopped() as stop, claimed(output, STREAM, source) as place, start() as spark:
         stop.cancel = spark.sparkContext.cancelAllJobs
         stop.listen()
-        streaming.run(spark, source, place, costs, streaming.Pace(**pace), click.echo)
+        streaming.run(spark, source, place, recipes, streaming.Pace(**pace), click.echo)
     if stop.told:
         click.echo(f"{output}: stopped; the next start continues here")
 

@@ -4,7 +4,7 @@ A rollup depends on the records of its hour alone. Records that belong together 
 wait in the rollups of both.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -66,7 +66,8 @@ class Hourly:
 
     ``hours`` are those of the ``log``, and ``known`` is what the next run need not read of it. ``places`` says by path
     where a file is to be read instead. ``lasting`` are records of hours whose rollups contain what the log has no
-    longer (`Rollups.take`). With ``once`` Spark reads each file once, and keeps the records until all rollups are made.
+    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. With ``once`` Spark reads each
+    file once, and keeps the records until all rollups are made.
     """
 
     spark: SparkSession
@@ -78,6 +79,7 @@ class Hourly:
     known: Any
     wanted: list[str]
     lasting: Mapping[str, Records] = field(default_factory=dict)
+    rollups: Collection[str] = field(default_factory=list)
     once: bool = False
     computed: set[str] = field(default_factory=set)
     _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
@@ -100,22 +102,23 @@ class Hourly:
     @classmethod
     def of_day(
         cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str],
-        hours: Mapping[str, Hour], known: Any,
+        hours: Mapping[str, Hour], known: Any, wanted: Collection[str],
     ) -> "Hourly":  # fmt: skip
         """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
 
-        Raises ``PipelineError`` if rollups are gone, and the log has no longer all of their records.
+        ``wanted`` are rollups; new records are not added to the others, which go. Raises ``PipelineError`` if rollups
+        are gone, and the log has no longer all of their records.
         """
         kept = Rollups(made.output, made.former, VERSION)
         lasting = kept.take({name: one.numbers for name, one in hours.items()})
         for hour, one in kept.hours.items():
-            if ROLLUPS.keys() - one.files and not (hour in hours and covers(hours[hour].numbers, one.records)):
+            if set(wanted) - one.files.keys() and not (hour in hours and covers(hours[hour].numbers, one.records)):
                 raise PipelineError(
                     f"{made.output.directory}: rollups of the hour {hour} are gone, or of another version of routerd, "
                     "and the log has no longer all of its records: move this directory away to compute from what the "
                     "log has, or give another --output"
                 )
-        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, once=True)
+        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, once=True)
 
     def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return which of these rollups hours lack, and which hours."""
@@ -134,9 +137,10 @@ class Hourly:
         for hour, had in self.lasting.items():
             with self._records([hour]) as log:
                 fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
-                for name, rollup in ROLLUPS.items():
+                self.kept.forget(hour, self.rollups)
+                for name in self.rollups:
                     before = self._files(name, self.kept.files(name, [hour]))
-                    self._write(name, [hour], ADDED[name](before.unionByName(rollup.make(fresh))))
+                    self._write(name, [hour], ADDED[name](before.unionByName(ROLLUPS[name].make(fresh))))
 
     def _steps(self, hours: list[str]) -> list[list[str]]:
         """Return hours in steps; those for which records are kept have a bounded number of these, or one hour."""

@@ -28,7 +28,6 @@ from pipeline.output.directory import DAY, Output, claimed
 from pipeline.output.generations import Generation, begun, pointed
 from pipeline.output.rollups import Rollups
 from pipeline.record_sets import Records, covers
-from pipeline.tables.capacity import Costs
 from pipeline.watermark import Watermarks, moment
 
 EARLIER: Final = 7  # days that findings and capacity compare with
@@ -48,12 +47,14 @@ class Pace:
     keep: int = 30
 
 
-def run(spark: SparkSession, source: str, output: Output, costs: Costs, pace: Pace, tell: Tell) -> None:
+def run(
+    spark: SparkSession, source: str, output: Output, recipes: Mapping[str, batch.Recipe], pace: Pace, tell: Tell
+) -> None:
     """Keep the results of each day of a log in a claimed output: for ever, or, with ``once``, until nothing is new.
 
     Raises ``PipelineError`` as a run does, and if files are deleted each time that a batch reads them.
     """
-    stream = Stream(spark, source, output, batch.recipes_of(costs), pace, tell)
+    stream = Stream(spark, source, output, recipes, pace, tell)
     tries = 0
     while True:
         began = time.monotonic()
@@ -159,7 +160,9 @@ class Stream:
             places = places_for(self._spark, kept)
             try:
                 with begun(place) as made:
-                    made_of = Hourly.of_day(self._spark, part, made, places, hours, known)
+                    made_of = Hourly.of_day(
+                        self._spark, part, made, places, hours, known, batch.rollups_of(self._recipes)
+                    )
                     batch.make(made_of, self._recipes, lambda _: None, said, lambda name: self._earlier(name, day))
             except Exception as error:
                 raise kept.failed(reads, error) from error

@@ -17,7 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.files import below
 from pipeline.output import rollups
 from pipeline.output.directory import DAY, ID, STREAM, Output
-from pipeline.output.generations import CURRENT, HALF, HOLDS, RUN, SIGNS, pointed
+from pipeline.output.generations import CURRENT, HALF, HOLDS, RUN, SIGNS, current, pointed
 from pipeline.output.rollups import ROLLUP
 
 FORM: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)")
@@ -63,6 +63,22 @@ def remove(output: Output, day: str) -> bool:
     else:
         output.files.delete_dir(place.root)
     return True
+
+
+def day_before(directory: str) -> str:
+    """Return the directory of the day before, of a day of a stream; "" if it has no whole results."""
+    output = Output(directory)
+    form = FORM.fullmatch(output.root.rpartition("/")[2])
+    if form is None or not output.belongs(DAY):
+        return ""
+    day = (date.fromisoformat(form[1]) - timedelta(days=1)).isoformat()
+    path, question, options = directory.partition("?") if "://" in directory else (output.root, "", "")
+    there = f"{path.rstrip('/').rpartition('/')[0]}/date={day}{question}{options}"
+    try:
+        current(there)
+    except PipelineError:
+        return ""
+    return there
 
 
 def sweep(output: Output) -> None:

@@ -10,7 +10,7 @@ what a later one replaced: the next run removes such directories.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -80,6 +80,11 @@ class Rollups:
                 lasting[hour] = had
                 self.hours[hour].records = united([*had, *now])
         return lasting
+
+    def forget(self, hour: str, keep: Collection[str]) -> None:
+        """Forget the rollups of an hour but these: new records are not added to the others."""
+        one = self.hours[hour]
+        one.files = {name: files for name, files in one.files.items() if name in keep}
 
     def missing(self, name: str, hours: Iterable[str]) -> list[str]:
         """Return the hours of which a rollup must be computed."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.report.findings import ODD, Finding, Findings
-from pipeline.report.page import Cell, Figure, duration, figures, milliseconds, said, share, short, side, table
+from pipeline.report.page import Cell, Figure, counted, duration, figures, milliseconds, said, share, short, side, table
 from pipeline.report.tables import Name, Tables, names
 from pipeline.report.times import DAY, HOUR, Days
 from pipeline.report.traffic import BUSIEST, FAILED, SUMS, Buckets, Counts, added, compared, latencies_of, percentile
@@ -176,7 +176,7 @@ def _figures(made: Changes) -> dict[str, tuple[Cell, str]]:
             None if now is None else Figure(duration(now)),
             "before " + ("not known" if was is None else duration(was)),
         )
-    shown["findings"] = (len(made.begun), f"new; {len(made.ended)} are over")
+    shown["findings"] = (len(made.begun), f"new; {counted(len(made.ended), 'is', 'are')} over")
     return shown
 
 
@@ -257,6 +257,7 @@ def sentence(made: Changes) -> str:
     before = share(old.failed_share) or "no message"
     failed = f"{share(new.failed_share) or 'none'} were not accepted ({before} the day before)"
     return (
-        f"In the last {hours} hours {short(new.messages)} messages left the network or found no receiver "
+        f"In the last {counted(hours, 'hour', 'hours')} "
+        f"{counted(new.messages, 'message', 'messages', short(new.messages))} left the network or found no receiver "
         f"({_grown(old.messages, new.messages)} from the day before); {failed}{took}{was}."
     )

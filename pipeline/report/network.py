@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pyarrow.compute as pc
 
 from pipeline.report.findings import FAILS, LATE, Finding
-from pipeline.report.page import Cell, duration, octets, said, short, table
+from pipeline.report.page import Cell, counted, duration, octets, said, short, table
 from pipeline.report.tables import OUTER, Row, Tables, shown
 
 DRAWN: Final = 12  # routers with a place of their own; the others share one
@@ -88,7 +88,7 @@ def _edges(hops: Sequence[Row], called: Mapping[str, str]) -> dict[tuple[str, st
             )
         )
         before = found.get((one, other))
-        hint = f"{row['messages']:,} messages, {octets(row['bytes'])}{times}"
+        hint = f"{counted(row['messages'], 'message', 'messages')}, {octets(row['bytes'])}{times}"
         found[one, other] = (
             Edge(row["messages"] + before.messages, "several lines") if before else Edge(row["messages"], hint)
         )
@@ -165,7 +165,7 @@ def _line(one: tuple[float, float], other: tuple[float, float], edge: Edge, most
 def _router(name: str, place: tuple[float, float], made: Network, tone: str) -> str:
     came, went = made.routers[name]
     x, y = place
-    said_of = f"{name}: {came:,} messages came in here, {went:,} left here or found no receiver"
+    said_of = f"{name}: {counted(came, 'message', 'messages')} came in here, {went:,} left here or found no receiver"
     cut = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
     return (
         f'<g><title>{escape(said_of)}</title><circle class="{tone}" cx="{x:.1f}" cy="{y:.1f}" r="{CIRCLE}"/>'

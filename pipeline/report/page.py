@@ -177,6 +177,11 @@ def short(count: float) -> str:
     return f"{count:.0f}"
 
 
+def counted(number: float, one: str, several: str, shown: str = "") -> str:
+    """Return a number with what it counts, in the singular for 1; ``shown`` is the number as it is to stand there."""
+    return f"{shown or f'{number:,}'} {one if number == 1 else several}"
+
+
 def days(count: float | None) -> Figure | None:
     """Return a number of days; beyond 1,000 the exact number means nothing."""
     if count is None:

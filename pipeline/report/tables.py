@@ -68,10 +68,13 @@ def seen(raw: bytes) -> str:
 
 
 class Tables:
-    """The tables of one run. Every method raises ``PipelineError`` for a table that is missing or not as declared."""
+    """The tables of one run, or of a day and the one ``before`` as if they were of one.
 
-    def __init__(self, found: Generation) -> None:
-        self.generation = found
+    Every method raises ``PipelineError`` for a table that is missing or not as declared.
+    """
+
+    def __init__(self, found: Generation, before: Generation | None = None) -> None:
+        self._runs = [one for one in (before, found) if one is not None]
 
     def rows(self, name: str, where: Any = None, order: Mapping[str, str] | None = None, most: int = 0) -> list[Row]:
         """Return rows with texts that can be shown, in an order (`ascending` or `descending`), at most so many."""
@@ -97,16 +100,19 @@ class Tables:
         return acero.Declaration.from_sequence([source, total]).to_table()
 
     def _data(self, name: str) -> dataset.Dataset:
-        found = self.generation
-        files = found.files(name)
-        if not files:
-            raise PipelineError(f"{found.root} has no table {name}: `routerd pipeline run` without `--tables` makes it")
-        if why := table_differs(found, name):
-            raise PipelineError(
-                f"in {found.root} the table {name} is not as routerd writes it ({why}): `routerd pipeline run` makes "
-                "it anew"
-            )
-        return dataset.dataset(files, format="parquet", filesystem=found.output.files)
+        files = []
+        for found in self._runs:
+            if not (there := found.files(name)):
+                raise PipelineError(
+                    f"{found.root} has no table {name}: `routerd pipeline run` without `--tables` makes it"
+                )
+            if why := table_differs(found, name):
+                raise PipelineError(
+                    f"in {found.root} the table {name} is not as routerd writes it ({why}): `routerd pipeline run` "
+                    "makes it anew"
+                )
+            files += there
+        return dataset.dataset(files, format="parquet", filesystem=self._runs[-1].output.files)
 
 
 def shown(table: pa.Table) -> list[Row]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pipeline.report.changes import Changes, sentence
 from pipeline.report.findings import FAILS, Finding, Findings
-from pipeline.report.page import duration, share, short
+from pipeline.report.page import counted, duration, share, short
 from pipeline.report.traffic import Buckets, Counts, percentile
 
 NAMED: Final = 6  # findings with a sentence of their own
@@ -20,11 +20,11 @@ def verdict(summary: dict[str, Any], found: Findings, every: Counts, latency: Bu
     over = [one for one in found.wrong if not one.goes_on]
     at = f"when the log ended, {end:%Y-%m-%d %H:%M} UTC"
     if wrong:
-        before = f"; {_count(len(over), 'other was', 'others were')} over by then" if over else ""
-        first = f"{_count(len(wrong), 'thing was', 'things were')} wrong {at}{before}."
+        before = f"; {counted(len(over), 'other was', 'others were')} over by then" if over else ""
+        first = f"{counted(len(wrong), 'thing was', 'things were')} wrong {at}{before}."
         tone = "bad" if any(one.tone == FAILS for one in wrong) else "warn"
     elif over:
-        first = f"Nothing was wrong {at}; {_count(len(over), 'thing was', 'things were')} before."
+        first = f"Nothing was wrong {at}; {counted(len(over), 'thing was', 'things were')} before."
         tone = "warn"
     else:
         first, tone = f"Nothing was wrong {at}.", "good"
@@ -34,7 +34,7 @@ def verdict(summary: dict[str, Any], found: Findings, every: Counts, latency: Bu
     if more:
         items += f'<li>{more:,} more: see <a href="#findings">Findings</a></li>'
     if found.odd:
-        paths = _count(len(found.odd), "unusual path", "unusual paths")
+        paths = counted(len(found.odd), "unusual path", "unusual paths")
         items += f'<li>{paths}: see <a href="#findings">Findings</a></li>'
     both = changed is not None and changed.total[0].messages > 0
     told = [sentence(changed) if changed and both else _passed(every, latency), *_lacks(summary, end)]
@@ -51,10 +51,6 @@ def minute(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
-
-
 def _item(one: Finding, found: Findings) -> str:
     state = "" if one.goes_on else ", now over"
     evidence = f": {one.row['evidence']}" if one.row["evidence"] else ""
@@ -66,7 +62,8 @@ def _passed(every: Counts, latency: Buckets) -> str:
     p99 = percentile(latency, 990)
     took = "" if p99 is None else f", and 99 of 100 took at most {duration(p99)} in a router"
     return (
-        f"In the whole log {short(every.messages)} messages left the network or found no receiver; "
+        f"In the whole log {counted(every.messages, 'message', 'messages', short(every.messages))} left the network or "
+        "found no receiver; "
         f"{share(every.failed_share) or 'none'} were not accepted{took}."
     )
 
@@ -80,15 +77,15 @@ def _lacks(summary: dict[str, Any], end: datetime) -> list[str]:
             f"The log is old: its last record came at {end:%Y-%m-%d %H:%M}, and the run was made at "
             f"{made.astimezone(UTC):%Y-%m-%d %H:%M}. Nothing is known of the time between."
         )
+    lost, dropped, skipped = summary["lost"], summary["dropped"], len(summary["skipped"])
     missing = [
         text
         for number, text in (
-            (summary["lost"], "{} records are missing by their numbers"),
-            (summary["dropped"], "the routers had no room for {} records"),
-            (len(summary["skipped"]), "{} files were left out"),
+            (lost, f"{counted(lost, 'record is', 'records are')} missing by their numbers"),
+            (dropped, f"the routers had no room for {counted(dropped, 'record', 'records')}"),
+            (skipped, f"{counted(skipped, 'file was', 'files were')} left out"),
         )
         if number
-        for text in [text.format(f"{number:,}")]
     ]
     if missing:
         told.append(f"The answer is not complete: {', '.join(missing)}. See The log.")

@@ -1,6 +1,7 @@
 """The report: the results of a run as one self-contained HTML page. What a reader needs first stands first."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from pipeline.output.generations import REPORT, Generation
 from pipeline.report import changes, sections, timeline
@@ -15,21 +16,35 @@ from pipeline.report.verdict import minute, verdict
 TITLE = "Flow log of routerd"
 
 
-def report(found: Generation) -> str:
-    """Write the page from the results of a run and return its path. Raises ``PipelineError`` if tables are missing."""
-    return found.write_text(REPORT, text(Tables(found), found.summary()))
+def report(found: Generation, before: Generation | None = None) -> str:
+    """Write the page from the results of a run and return its path. Raises ``PipelineError`` if tables are missing.
+
+    ``before`` are the results of the day before, if those of the run are of a day of a stream.
+    """
+    if before is None or (earlier := before.summary()["first_minute"]) is None:
+        return found.write_text(REPORT, text(Tables(found), found.summary()))
+    both = Both(Tables(found, before), minute(earlier))
+    return found.write_text(REPORT, text(Tables(found), found.summary(), both))
 
 
-def text(tables: Tables, summary: dict[str, Any]) -> str:
-    """Return the page."""
+class Both(NamedTuple):
+    """The tables of a day and the day before, and when the latter begins."""
+
+    tables: Tables
+    first: datetime
+
+
+def text(tables: Tables, summary: dict[str, Any], both: Both | None = None) -> str:
+    """Return the page; ``both`` is what it compares, if that is not in the tables."""
     if summary["first_minute"] is None:
         return page(TITLE, "The log is empty.", {"": "", "The log": sections.log(summary)})
     first, last = (minute(summary[name]) for name in ("first_minute", "last_minute"))
     anomalies = findings(tables, last)
     known = by_name(tables, [Name(*one) for one in addresses(tables, timeline.NAMED)])
     line = timeline.timeline(tables, first, last, known, anomalies)
-    two = days(first, last)
-    changed = changes.changes(tables, two, anomalies) if two else None
+    two = days(both.first if both else first, last)
+    compared, known_of = (both.tables, findings(both.tables, last)) if both else (tables, anomalies)
+    changed = changes.changes(compared, two, known_of) if two else None
     routers = network(tables)
     parts = {
         "": verdict(summary, anomalies, known.every, added(line.slots), changed),

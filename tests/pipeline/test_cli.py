@@ -163,6 +163,19 @@ def test_a_choice_of_nothing_is_refused_before_spark_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_stream_makes_the_tables_that_are_named(flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With those they are made from; one that does not exist is refused before Spark starts."""
+    made: list[list[str]] = []
+    monkeypatch.setattr("pipeline.session.session", lambda *_: nullcontext(mock.Mock()))
+    monkeypatch.setattr("pipeline.stream.run", lambda _, __, ___, recipes, *____: made.append(list(recipes)))
+    words = ("stream", "--once", "--input", str(flows), "--output", str(tmp_path / "days"), "--tables")
+    assert invoke(*words, "traffic, hops").exit_code == 0
+    assert made == [["flows", "traffic", "links", "hops"]]
+    refused = invoke(*words, "waves")
+    assert (refused.exit_code, len(made)) == (1, 1)
+    assert "there is no table waves; the tables are flows, traffic," in refused.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

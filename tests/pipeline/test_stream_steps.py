@@ -220,16 +220,14 @@ def test_files_that_are_deleted_while_they_are_read_end_no_stream(
 
     monkeypatch.setattr(stream, "survey", survey)
     none: Any = None
-    costs: Any = None
-    monkeypatch.setattr("pipeline.stream.batch.recipes_of", lambda _: {})
     with claimed(str(out), STREAM, str(log)) as output:
         del files[2:]
-        stream.run(none, str(log), output, costs, Pace(once=True), told.append)
+        stream.run(none, str(log), output, {}, Pace(once=True), told.append)
         assert len([line for line in told if "; the next batch reads what is there" in line]) == 2
         assert results(out) == {"2026-01-05": ["R1 0", "R1 3"]}
         files += [put(log, "R1", number, minutes(START, number)) for number in range(4, 7)]
         with pytest.raises(PipelineError, match=r"R1-0-\d+.parquet was deleted before it was read"):
-            stream.run(none, str(log), output, costs, Pace(once=True), told.append)
+            stream.run(none, str(log), output, {}, Pace(once=True), told.append)
 
 
 @pytest.mark.parametrize("local", [True, False])

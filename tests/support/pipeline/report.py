@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.output.columns import TABLES
-from pipeline.output.directory import RESULTS
+from pipeline.output.directory import RESULTS, Kind
 from pipeline.output.generations import Generation, begin
 from tests.support.pipeline.output import claim, part
 
@@ -24,9 +24,11 @@ COUNTS = (pa.int64(), pa.int32(), pa.int16())
 Row = dict[str, Any]
 
 
-def made(directory: Path, tables: Mapping[str, Iterable[Row]], hours: float = 48, **said: Any) -> Generation:
+def made(
+    directory: Path, tables: Mapping[str, Iterable[Row]], hours: float = 48, *, kind: Kind = RESULTS, **said: Any
+) -> Generation:
     """A run over so many hours from `START`: tables that are not given have no rows, columns are 0 or null."""
-    run = begin(claim(directory, directory.parent / "log", RESULTS))
+    run = begin(claim(directory, directory.parent / "log", kind))
     for name, table in TABLES.items():
         schema = pa.schema([(column.name, ARROW[column.type]) for column in table.columns])
         rows = list(tables.get(name, ()))

@@ -33,8 +33,8 @@ def test_systemd_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     """No unknown key, no wrong value, in none of them."""
     files = units(tmp_path)
     assert [file.name for file in files] == [
-        "routerd-pipeline.service", "routerd-pipeline.timer", "routerd.service", "routerd.socket",
-        "routerd@one.service",
+        "routerd-pipeline.service", "routerd-pipeline.timer", "routerd-stream.service", "routerd.service",
+        "routerd.socket", "routerd@one.service",
     ]  # fmt: skip
     verify = run("verify", *files)
     assert (verify.returncode, verify.stdout + verify.stderr) == (0, "")
@@ -47,6 +47,7 @@ def test_systemd_finds_nothing_to_complain_about(tmp_path: Path) -> None:
         ("routerd.service", "operations"),
         ("routerd@one.service", "operations"),
         ("routerd-pipeline.service", "pipeline"),
+        ("routerd-stream.service", "pipeline"),
     ],
 )
 def test_the_exposure_is_what_the_documentation_says(tmp_path: Path, name: str, page: str) -> None:
@@ -59,13 +60,19 @@ def test_the_exposure_is_what_the_documentation_says(tmp_path: Path, name: str, 
     assert f"exposure level of {score[1]} " in (ROOT / "docs" / f"{page}.md").read_text()
 
 
-def test_the_unit_of_the_pipeline_has_commands_that_exist(tmp_path: Path) -> None:
+def test_the_units_of_the_pipeline_have_commands_that_exist(tmp_path: Path) -> None:
     """They find no log, in the words of the pipeline and not of the command line."""
-    lines = (UNITS / "routerd-pipeline.service").read_text().splitlines()
+    lines = [
+        line
+        for name in ("routerd-pipeline.service", "routerd-stream.service")
+        for line in (UNITS / name).read_text().splitlines()
+    ]
     commands = [line.partition("/bin/routerd ")[2] for line in lines if line.startswith("ExecStart=")]
-    assert [command.split()[:2] for command in commands] == [["pipeline", "run"], ["pipeline", "check"]]
+    assert [command.split()[1] for command in commands] == ["run", "check", "stream"]
+    options = {"$RUN": "", "$CHECK": "--lost 0.01", "$STREAM": "--keep 7"}
     for command in commands:
-        words = re.sub(r"\$\{(\w+)\}", rf"{tmp_path}/\1", command).replace("$RUN", "").replace("$CHECK", "--lost 0.01")
+        words = re.sub(r"\$\{(\w+)\}", rf"{tmp_path}/\1", command)
+        words = " ".join(options.get(word, word) for word in words.split())
         done = subprocess.run([ROUTERD, *words.split()], capture_output=True, text=True, check=False)
         assert done.returncode == 1, done.stderr
         assert re.match(r"Error: \S+ (is not a directory|holds no results)", done.stderr), done.stderr

@@ -1,6 +1,7 @@
 """What a report says of results: its figures are those of the tables, and its size has a bound."""
 
 import random
+import shutil
 from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import pipeline
+from pipeline.output.directory import DAY, STREAM
 from pipeline.output.generations import Generation
 from pipeline.report.tables import Tables
 from pipeline.report.write import report, text
 from tests.model.plainly import nearest_rank
+from tests.support.pipeline.output import claim
 from tests.support.pipeline.report import Page, finding, latency, made, traffic
 
 HOUR = timedelta(hours=1)
@@ -129,7 +132,7 @@ def test_without_findings_nothing_is_wrong(tmp_path: Path) -> None:
     assert "The log is old" not in shown.text
     said = {"lost": 1200, "skipped": ["x.parquet: cut short"], "made": "2026-01-07T06:00:00+00:00"}
     shown = page(made(tmp_path / "two", {"traffic": [traffic(HOUR)]}, **said))
-    assert "not complete: 1,200 records are missing by their numbers, 1 files were left out" in shown.text
+    assert "not complete: 1,200 records are missing by their numbers, 1 file was left out" in shown.text
     assert "The log is old: its last record came at 2026-01-06 23:59" in shown.text
     assert "x.parquet: cut short" in shown.table("Files left out")[0][0]
 
@@ -139,7 +142,34 @@ def test_one_day_only_is_said(tmp_path: Path) -> None:
     shown = page(made(tmp_path / "out", {"traffic": [traffic(HOUR)], "latencies": [latency(HOUR)]}, hours=24))
     assert "The log has no more than one day, so there is no day before to compare it with." in shown.text
     assert "day before)" not in shown.text
-    assert "In the whole log 1 messages" in shown.text
+    assert "In the whole log 1 message left the network" in shown.text
+
+
+def test_a_day_of_a_stream_is_compared_with_the_day_before(tmp_path: Path) -> None:
+    """Whose tables are beside its own; without that day, or where it is torn, there is no comparison."""
+    claim(tmp_path / "days", tmp_path / "log", STREAM)
+    before = {"traffic": [traffic(2 * HOUR, "gone", 10), traffic(2 * HOUR, "stays", 200)]}
+    now = {"traffic": [traffic(26 * HOUR, "new", 10), traffic(26 * HOUR, "stays", 200)]}
+    now["findings"] = [finding("no consumers", 30 * HOUR, 31 * HOUR)]
+    made(tmp_path / "days" / "date=2026-01-05", before, hours=24, kind=DAY)
+    made(tmp_path / "days" / "date=2026-01-06", now, kind=DAY, first_minute="2026-01-06 00:00:00")
+
+    def shown(results: str) -> Page:
+        done = CliRunner().invoke(pipeline, ["report", "--results", str(tmp_path / "days" / results)])
+        assert done.exit_code == 0, done.output
+        return Page(Path(done.output.strip()).read_text())
+
+    for results in ("", "date=2026-01-06"):
+        both = shown(results)
+        assert both.table("New addresses") == [["new", "0", "10", "new"]]
+        assert both.table("Addresses that are gone") == [["gone", "10", "0", "-100 %"]]
+        assert [row[0] for row in both.table("Findings of one day")] == ["new"]
+        assert "In the last 24 hours 210 messages left" in both.text
+        assert "2026-01-06 00:00 to" in both.text
+    assert "so there is no day before to compare it with" in shown("date=2026-01-05").text
+    for torn in tmp_path.glob("days/date=2026-01-05/run-*/latencies"):
+        shutil.rmtree(torn)
+    assert "so there is no day before to compare it with" in shown("").text
 
 
 def test_an_empty_log_is_said(tmp_path: Path) -> None:
