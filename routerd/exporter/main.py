@@ -87,6 +87,6 @@ def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descri
 
 
 def _door(pages: Pages, listener: ListenerSetup, workers: socket.socket | None) -> Door:
-    site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir)
+    site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir, listener.websockets)
     gate = Gate(listener.allowed_hosts, listener.allowed_origins)
     return Door(site, gate, Secured(listener.tls) if listener.tls else None, workers, listener.name)

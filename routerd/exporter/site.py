@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -37,8 +38,8 @@ def _source(content: str) -> str:
 
 
 STYLE: Final = _part("page.css")
-SCRIPTS: Final = ("elements.js", "tables.js", "charts.js", "network.js", "scram.js", "amqp.js", "console.js", "page.js")
-SCRIPT: Final = "\n".join(map(_part, SCRIPTS))
+SCRIPTS: Final = ("elements", "tables", "charts", "network", "scram", "amqp", "console", "explain", "login", "page")
+SCRIPT: Final = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
 # The page is one file, so that a browser never has parts of two versions, and a file below httpRootDir replaces none.
 PAGE: Final = _part("page.html").replace("/* page.css */", STYLE).replace("/* page.js */", SCRIPT).encode()
 PACKED_PAGE: Final = gzip.compress(PAGE, mtime=0)
@@ -66,11 +67,11 @@ class Pages:
     spans: Callable[[], dict[str, int]] = dict  # spans by what became of them
     exemplars: Callable[[], dict[int, Exemplar]] = dict  # some of them by latency
 
-    def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
+    def site(self, metrics: bool, healthz: bool, root: str = "", websockets: bool = True) -> Site:
         """Return the paths of a listener that its attributes leave on. `root` is a directory of files."""
         paths: dict[str, Callable[[Request], Answer]] = {
             "/": self.page,
-            "/status.json": self.status,
+            "/status.json": partial(self.status, websockets),
             "/history.json": self.history,
         }
         if metrics:
@@ -113,9 +114,10 @@ class Pages:
         """Answer whether the router takes traffic."""
         return _verdict("ready", self.observer.unready(self.observer.states()))
 
-    def status(self, request: Request) -> Answer:
+    def status(self, websockets: bool, request: Request) -> Answer:
         """Answer with the data of the live page."""
-        return Answer(msgspec.json.encode(status(self.observer, self.identity, self.http())), "application/json")
+        found = status(self.observer, self.identity, self.http(), websockets)
+        return Answer(msgspec.json.encode(found), "application/json")
 
     def history(self, request: Request) -> Answer:
         """Answer with what the charts of the live page show; `span` is `minutes` or `hour`."""

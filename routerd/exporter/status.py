@@ -54,6 +54,7 @@ class Status(msgspec.Struct, rename="camel"):
     connectors: list[ConnectorRow]
     routers: list[RouterRow]
     edges: list[EdgeRow]
+    web_sockets: bool  # of the listener that answers: the page's console asks by them
 
 
 class Past(msgspec.Struct, rename="camel"):
@@ -70,8 +71,11 @@ class Past(msgspec.Struct, rename="camel"):
     points: list[tuple[float | None, ...]]
 
 
-def status(observer: Observer, identity: Identity, http: Mapping[str, int]) -> Status:
-    """Return the status from shared memory and the ticks so far. ``http`` are the exporter's listeners, by name."""
+def status(observer: Observer, identity: Identity, http: Mapping[str, int], websockets: bool) -> Status:
+    """Return the status from shared memory and the ticks so far.
+
+    ``http`` are the exporter's listeners, by name; ``websockets`` is that attribute of the one that answers.
+    """
     states = observer.states()
     by_name = {state.page.process: state for state in states}
     board = observer.board()
@@ -109,6 +113,7 @@ def status(observer: Observer, identity: Identity, http: Mapping[str, int]) -> S
         connectors=board.connectors,
         routers=board.routers,
         edges=board.edges,
+        web_sockets=websockets,
     )
 
 

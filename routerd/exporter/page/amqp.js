@@ -98,9 +98,14 @@ class Reader {
 const refusal = error => error instanceof Described ? `${error.value[0]}: ${error.value[1] || "no reason"}` : "no reason";
 
 const REFUSED = "the router does not accept this user and password";
+const NO_WEBSOCKETS = "this listener has websockets: no, and the console asks by WebSocket: set websockets: yes there and reload the "
+  + "configuration, or ask with routerd stat on the router's machine";
+const NO_CONNECTION = "no AMQP connection: the router is gone or has no room for another one, or a proxy between does not pass WebSockets on";
 
 // A connection by WebSocket: one session, one receiver with a dynamic address, a sender for each address that is asked.
 class Peer {
+  static offered = null; // SASL mechanisms that the listener has offered last
+  static get takesPasswords() { return [...Object.keys(SCRAMS), "PLAIN"].some(name => Peer.offered?.includes(name)); }
   // A name and password are sent as typed, for Cyrus SASL compares octets; then as RFC 4013 prepares them, if they change.
   static async open(url, login) {
     try {
@@ -132,7 +137,7 @@ class Peer {
     this.socket.onopen = () => this.header(3);
     this.socket.onmessage = event => this.take(new Uint8Array(event.data));
     this.socket.onclose = () => this.end(this.began ? "the router closed the connection"
-      : "no AMQP connection: the router is gone, or this listener has websockets: no, or a proxy is between");
+      : shown?.webSockets === false ? NO_WEBSOCKETS : NO_CONNECTION);
   }
   close() {
     if (!this.closed && this.address) this.frame(new Described(CLOSE, []));
@@ -204,10 +209,12 @@ class Peer {
     }
   }
   authenticate(offered) {
+    Peer.offered = offered;
     const scram = Object.keys(SCRAMS).find(name => offered.includes(name));
     if (this.login && scram) this.scram = new Scram(scram, this.login);
     const wanted = !this.login ? "ANONYMOUS" : scram ?? "PLAIN";
-    if (!offered.includes(wanted)) return this.end(this.login ? "this listener takes no passwords (SCRAM or PLAIN)" : "log in first");
+    if (!offered.includes(wanted)) return this.end(!this.login && Peer.takesPasswords ? "log in first" : "this listener takes no passwords (SCRAM "
+      + `or PLAIN)${this.login ? "" : " and no strangers (ANONYMOUS), and a page has no other login: open the page of another listener"}`);
     const proof = this.scram ? this.scram.first : this.login ? octetsOf(`\0${this.login.user}\0${this.login.password}`) : octetsOf("console");
     this.frame(new Described(INIT, [symbol(wanted), proof, location.hostname]), 1);
   }

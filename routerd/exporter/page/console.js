@@ -49,7 +49,7 @@ const VIEWS = {
     columns: [
       ["link", l => l.identity, String, "", { by: "identity" }],
       ["direction", l => l.linkDir === "in" ? "sender" : "receiver", String, "text", { by: "linkDir" }],
-      ["address", l => l.owningAddr, keyText, "text", { by: "owningAddr" }],
+      ["address", l => l.owningAddr, keyText, "whole", { by: "owningAddr" }],
       ["connection", l => l.connectionId, dash, "", { by: "connectionId", press: l => go("connections", { identity: l.connectionId },
         `connection ${l.connectionId}`), said: l => `connection ${l.connectionId}` }],
       figure("unsettled", "unsettledCount"), figure("stuck", "deliveriesStuck"), figure("not sent", "undeliveredCount"),
@@ -57,7 +57,7 @@ const VIEWS = {
       ["waits for", wanted, dash, "whole"],
       figure("deliveries", "deliveryCount"), figure("settled /s", "settleRate"), figure("accepted", "acceptedCount"),
       ["not accepted", l => l.rejectedCount + l.releasedCount + l.modifiedCount, count], figure("dropped", "droppedPresettledCount"),
-      word("name", "name"),
+      ["name", l => l.name, dash, "whole", { by: "name" }],
     ],
     act: ["detach", l => ({ operation: "UPDATE", type: "router.link", identity: l.identity, body: { adminStatus: "disabled" },
       done: `link ${l.identity} is detached`, ask: `Detach link ${l.identity} of address ${keyText(l.owningAddr)}? Its client may attach again.` })],
@@ -93,7 +93,7 @@ const VIEWS = {
 };
 const LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"];
 
-let peer = null, opening = null, login = null, asked = 0, refresh = 0, rows = null;
+let peer = null, opening = null, asked = 0, refresh = 0, rows = null;
 let ruled = null, mayChange = false; // the router whose rights are known, and whether they include changes
 let at = { view: "", where: {}, label: "" };
 
@@ -102,8 +102,18 @@ let at = { view: "", where: {}, label: "" };
 async function connected() {
   if (peer && !peer.closed) return;
   ruled = null;
-  opening ??= Peer.open(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), login).finally(() => { opening = null; });
-  peer = await opening;
+  if (login?.refused) throw new Error(REFUSED);
+  const mine = login, opened = opening ??= Peer.open(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), mine);
+  try {
+    const found = await opened;
+    if (mine === login) peer = found; else found.close();
+  } catch (error) {
+    if (mine && error.message === REFUSED) mine.refused = true; // it is not sent again: guesses may lock a user out
+    if (mine === login) throw error;
+  } finally {
+    if (opening === opened) opening = null;
+  }
+  if (mine !== login) await connected();
 }
 async function request(operation, properties = {}, body = {}) {
   const router = $("of").value; // as it was when this was asked for
@@ -112,7 +122,7 @@ async function request(operation, properties = {}, body = {}) {
     const { body: self } = await exchange(router, "READ", { type: "org.amqp.management", name: "self" }, {});
     ruled = router;
     mayChange = self.get("management") === "all";
-    set($("rights"), (login ? `as ${login.user}: ` : "without login: ") + (mayChange ? "may change the router" : "may only read"));
+    showLogin(mayChange ? "may change the router" : "may only read");
   }
   return exchange(router, operation, properties, body);
 }
@@ -200,7 +210,7 @@ async function renew() {
     again = true;
     return;
   }
-  const began = Date.now();
+  const began = Date.now(), by = login;
   renewing = true;
   again = false;
   try {
@@ -208,13 +218,14 @@ async function renew() {
     if ($("told").textContent === trouble) tell(""); // what an action has told stays
     failed = 0;
   } catch (error) {
-    tell(trouble = error.message);
+    if (by !== login) again = true; // somebody else is to ask
+    else tell(trouble = error.message);
     failed++;
   } finally {
     renewing = false;
   }
   if (again) watch();
-  else if ($("following").checked && at.view !== "explain") watch(Math.max(REFRESH * 2 ** Math.min(failed, 5), 10 * (Date.now() - began)));
+  else if (at.view === "explain" ? failed : $("following").checked) watch(Math.max(REFRESH * 2 ** Math.min(failed, 5), 10 * (Date.now() - began)));
 }
 async function renewView() {
   const mine = at, table = rows, router = $("of").value, view = VIEWS[at.view], folded = view.folded && !$("inner").checked && !at.label ? view.folded : {};
@@ -268,6 +279,7 @@ async function renewLog() {
   if (!connection) throw new Error(`connection ${frames} is gone`);
 }
 async function renewExplain() {
+  await connected();
   const { rows: found } = await query({ type: "routeTable", names: ["name"] }, {}).catch(() => ({ rows: [] }));
   if (!peer || peer.closed) throw new Error(peer ? peer.closed : "no connection");
   const names = found.map(row => row.name), kept = $("table").value;
@@ -276,10 +288,18 @@ async function renewExplain() {
   $("by-table").hidden = !names.length;
   $("no-table").hidden = !!names.length;
 }
+// Say why an action has failed. A lost connection is over when something is answered again; anything else was the action's.
+function failedTo(error) {
+  if (!peer || peer.closed) {
+    trouble = error.message;
+    watch();
+  }
+  tell(error.message);
+}
 function tell(words) {
   set($("told"), words);
   $("told").hidden = !words;
-  if (peer && peer.closed) set($("rights"), "not connected");
+  if (peer?.closed || Peer.offered && !peer) showLogin("not connected");
 }
 
 // ---- Changes ----
@@ -299,7 +319,7 @@ async function act(router, { ask: question, done, operation, type, identity, bod
     tell("");
     set($("did"), done);
   } catch (error) {
-    tell(error.message);
+    failedTo(error);
   }
   watch(300);
 }
@@ -318,68 +338,15 @@ function agreed(dialog) {
     dialog.onclose = () => { if (!dialog.open) done(dialog.returnValue === "yes"); };
   });
 }
-async function logIn() {
-  $("insecure").hidden = window.isSecureContext;
-  $("credentials").hidden = !window.isSecureContext;
-  const wanted = await agreed($("login")), user = $("user").value, password = $("password").value;
-  $("password").value = "";
-  if (!wanted || !window.isSecureContext) return;
-  login = user ? { user, password } : null;
-  if (peer) peer.close();
-  peer = null;
-  if (at.view) watch();
-  else go("addresses");
-}
-
-// ---- Explaining ----
-
-async function explainTable(event) {
-  event.preventDefault();
-  const number = id => $(id).value === "" ? {} : { [id]: Number($(id).value) };
-  try {
-    const { body } = await request("EXPLAIN", { type: "org.apache.qpid.dispatch.routeTable", name: $("table").value },
-      { ...number("mt"), ...number("sid"), ...($("meid").value ? { meid: $("meid").value } : {}) });
-    steps(body.get("steps"));
-  } catch (error) {
-    tell(error.message);
-  }
-}
-const stop = text => {
-  const [, kind, name] = text.trim().match(/^(?:(\d{1,3})#)?([^#]+)$/) ?? [];
-  if (!name || kind > 255) throw new Error(`${text.trim() || "an empty text"} is no address; give addresses such as D1=>B2`);
-  return kind > 0 ? [ubyte(Number(kind)), octetsOf(name)] : name;
-};
-const shownStop = value => Array.isArray(value) ? `${value[0]}#${textOf(value[1])}` : value;
-// The message visits the route workers and returns here; the last address of the route never sees it.
-async function trace(event) {
-  event.preventDefault();
-  try {
-    const way = $("way").value.split("=>").map(stop);
-    if (way.length < 2) throw new Error("give at least a route worker and a destination, such as D1=>B2");
-    await connected();
-    const there = [...way.slice(0, -1), peer.address];
-    const found = (await peer.send(null, [new Described(ANNOTATIONS, new Map([[symbol("x-opt-route.onward"), there],
-      [symbol("x-opt-route.return"), ["trace"]], [symbol("x-opt-route.meta"), new Map([[symbol("trace"), []]])]])),
-    new Described(VALUE, null)], "trace"))[ANNOTATIONS];
-    const passed = found?.get("x-opt-route.meta")?.get("trace") ?? [], returning = found?.get("x-opt-route.return") ?? [];
-    steps([...passed, `arrives at ${shownStop(way.at(-1))} after ${found?.get("x-opt-route.hops") ?? 0} route workers`,
-      `return route to the sender: ${returning.map(shownStop).join("=>") || "none"}; ${found?.get("x-opt-route.state") ?? "none"}`]);
-  } catch (error) {
-    steps([`refused: ${error.message}`]);
-  }
-}
-function steps(lines) {
-  $("steps").replaceChildren(...lines.map(line => make("li", line)));
-  tell("");
-}
-
 // ---- Controls ----
 
 document.querySelectorAll("[role=tab]").forEach((tab, i, all) => {
   tab.onclick = () => go(tab.dataset.view);
   tab.onkeydown = event => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step) all[(i + step + all.length) % all.length].focus();
+    const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to == null) return;
+    event.preventDefault(); // Home and End would scroll
+    all[(to + all.length) % all.length].focus();
   };
 });
 $("narrowed").onclick = () => { go(at.view); document.getElementById(`tab-${at.view}`).focus(); };
@@ -392,8 +359,5 @@ $("of").onchange = () => { // a row's button must not act on a row of another ro
   else if (at.view) watch();
 };
 $("following").onchange = () => watch();
-$("log-in").onclick = logIn;
-$("by-table").onsubmit = explainTable;
-$("by-route").onsubmit = trace;
 window.addEventListener("pagehide", () => { if (peer) peer.close(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden && at.view) watch(); });

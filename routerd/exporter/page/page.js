@@ -64,8 +64,8 @@ function show(s) {
   tables.processes.update(s.processes);
   set($("internal-count"), `(${s.addresses.filter(a => internal(a.address)).length})`);
   tables.addresses.update(s.addresses, s.addressCount);
-  tables.addresses.foot.replaceChildren(make("tr", [make("td", "deliveries of all others", "text soft"), make("td"),
-    make("td", count(s.otherDeliveries))]));
+  tables.addresses.foot.replaceChildren(roled("tr", "row", [roled("td", "cell", "deliveries of all others", "text soft"),
+    roled("td", "cell"), roled("td", "cell", count(s.otherDeliveries))]));
   tables.connections.update(s.connections, s.openConnections);
   $("connecting").hidden = !s.connectors.length;
   tables.connectors.update(s.connectors);

@@ -1,5 +1,8 @@
 // ---- Tables: sorted by a column's button, and searched ----
 
+// Roles are said, because some browsers forget those of a table whose rows are laid out as a grid (page.css).
+const roled = (kind, role, ...content) => Object.assign(make(kind, ...content), { role });
+
 class Table {
   // A column: [title, value of a row, how the value is shown, its class, more]. `more` may have `press`, which makes
   // each cell a button; `said`, that button's name for a screen reader; and `by`, the attribute by which the router
@@ -8,14 +11,15 @@ class Table {
     Object.assign(this, { columns, wanted, ask, rows: [], total: 0, sorted: -1, down: false });
     this.search = $(id + "-search");
     this.count = $(id + "-count");
-    this.body = make("tbody");
-    this.foot = make("tfoot");
+    this.body = roled("tbody", "rowgroup");
+    this.foot = roled("tfoot", "rowgroup");
     this.heads = columns.map(([title, , , name = "", more = {}], place) => {
-      const head = make("th", ask && !more.by ? title : [pressed(title, () => this.sort(place))], name && "text");
+      const head = roled("th", "columnheader", ask && !more.by ? title : [pressed(title, () => this.sort(place))], name && "text");
       head.scope = "col";
       return head;
     });
-    const head = make("thead", [make("tr", this.heads)]);
+    const head = roled("thead", "rowgroup", [roled("tr", "row", this.heads)]);
+    $(id).role = "table";
     $(id).setAttribute("aria-labelledby", $(id).closest("section").getAttribute("aria-labelledby"));
     $(id).replaceChildren(head, this.body, this.foot);
     if (this.search) this.search.oninput = () => this.changed();
@@ -42,7 +46,7 @@ class Table {
   show() {
     const found = this.ask ? this.rows : this.chosen();
     const held = this.body.contains(document.activeElement) ? document.activeElement.dataset.key : "";
-    this.body.replaceChildren(...found.map(row => make("tr", this.columns.map(column => this.cell(row, column)))));
+    this.body.replaceChildren(...found.map(row => roled("tr", "row", this.columns.map(column => this.cell(row, column)))));
     if (held) this.hold(held);
     if (this.count) set(this.count, `(${found.length} of ${this.total})`);
   }
@@ -63,7 +67,7 @@ class Table {
   }
   cell(row, [title, value, shown = String, name, { press = null, said = null } = {}]) {
     const words = shown(value(row), row);
-    const cell = make("td", press && words !== "" ? [pressed(words, () => press(row), said && said(row))] : words,
+    const cell = roled("td", "cell", press && words !== "" ? [pressed(words, () => press(row), said && said(row))] : words,
       typeof name === "function" ? name(row) : name);
     if (press && words !== "") cell.firstChild.dataset.key = `${title} ${this.columns[0][1](row)}`;
     if (cell.className.includes("text")) cell.title = cut(cell.textContent, 1000);

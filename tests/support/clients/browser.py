@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.running import LONG, until
 
-KEYS: Final = {"Enter": 13, "Escape": 27, " ": 32, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+KEYS: Final = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
 
 
 def chromium() -> str:
@@ -90,10 +90,7 @@ class Browser:
         """Press keys: of one character, or by name."""
         for key in keys:
             shown = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
-            code = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "Escape": 27, " ": 32}.get(
-                key
-            )
-            named = {"key": key, **({"windowsVirtualKeyCode": code} if code else {})}
+            named = {"key": key, **({"windowsVirtualKeyCode": KEYS[key]} if key in KEYS else {})}
             self._command("Input.dispatchKeyEvent", type="keyDown", **named, **shown)
             self._command("Input.dispatchKeyEvent", type="keyUp", **named)
 

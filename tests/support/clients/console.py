@@ -3,6 +3,10 @@
 from tests.support.clients.browser import Browser
 
 HTTP = "listener {{\n host: 127.0.0.1\n port: 0\n http: yes\n {}\n}}\n"
+BROKER = (
+    "linkRoute {\n name: to-broker\n prefix: broker\n direction: in\n containerId: brk\n}\n"
+    "autoLink {\n name: from-broker\n address: queue\n direction: in\n containerId: brk\n}\n"
+)
 
 
 def see(browser: Browser, url: str, view: str) -> None:

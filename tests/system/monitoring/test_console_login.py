@@ -14,6 +14,7 @@ from tests.support.clients.web import site
 from tests.support.programs import sasl_users
 from tests.support.running import LONG, Configuration, RunningRouter, needs_users
 
+REFUSED = "the router does not accept this user and password"
 SENT = """window.sent = [];
   const { send } = WebSocket.prototype;
   WebSocket.prototype.send = function (octets) { sent.push(octets); send.call(this, octets); };"""
@@ -40,6 +41,8 @@ def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: 
         see(browser, site(router), "connections")
         browser.until("document.querySelector('#told').innerText.includes('log in first')")
         browser.run(SENT)
+        assert browser.text("#rights") == "without login: not connected"
+        assert not browser.run("document.querySelector('#log-in').hidden")
         for right in (False, True):
             press(browser, "#log-in")
             browser.run(f"document.querySelector('#user').value = '{user}'")
@@ -47,6 +50,9 @@ def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: 
             browser.run("document.querySelector('#login button[value=yes]').click()")
             if not right:
                 browser.until("document.querySelector('#told').innerText.includes('does not accept')")
+                tried = len(browser.run("sent"))
+                assert browser.run("renew().then(() => document.querySelector('#told').innerText)") == REFUSED
+                assert len(browser.run("sent")) == tried  # a wrong password is not sent again
         browser.until("document.querySelectorAll('#rows tbody tr').length")
         assert browser.text("#rights") == f"as {user}: may change the router"
         assert browser.run("document.querySelector('#password').value") == ""
@@ -54,7 +60,25 @@ def test_a_user_logs_in(tmp_path: Path, browser: Browser, offered: str, chosen: 
         rows = f"query({mine}, {{}}).then(found => found.rows.find(row => row.container === peer.container).sasl)"
         assert browser.run(rows) == chosen
         assert browser.run(f"sent.some(octets => textOf(octets).includes('{password}'))") == (chosen == "PLAIN")
+        press(browser, "#log-out")
+        assert browser.texts("#rows tbody tr") == []  # what the user could see goes with the user
+        assert browser.run("document.activeElement.id") == "log-in"
+        browser.until("document.querySelector('#told').innerText.includes('log in first')")
+        assert browser.run("login === null && document.querySelector('#log-out').hidden")
         assert browser.complaints == []
+    finally:
+        router.kill()
+
+
+def test_no_login_where_there_is_none(tmp_path: Path, browser: Browser) -> None:
+    """A listener that takes certificates alone offers no field for a password, and the page says what to do."""
+    sections = HTTP.format("saslMechanisms: EXTERNAL")
+    router = RunningRouter(tmp_path, Configuration("workers: 1", sections=sections, expected="authentication|auth"))
+    try:
+        see(browser, site(router), "connections")
+        browser.until("document.querySelector('#told').innerText.includes('takes no passwords')")
+        assert "open the page of another listener" in browser.text("#told")
+        assert browser.run("document.querySelector('#log-in').hidden")
     finally:
         router.kill()
 
