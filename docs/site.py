@@ -25,6 +25,7 @@ FOR_TESTS: Final = ("elsewhere:", "long:")
 EXTERNAL: Final = re.compile(
     r"<(?:script|img|iframe|link|source|video|audio|object|embed)\b[^>]*?\b(?:src|href|data)=[\"']?(?:https?:)?//[^\s>]+"
 )
+FROM_ROOT: Final = re.compile(r"\b(?:src|href)=[\"']/[^\"']*[\"']")
 LOADED: Final = re.compile(r"(?:url\([\"']?|@import [\"'])(?:https?:)?//[^\s)]+")
 
 
@@ -71,12 +72,22 @@ def loads(text: str) -> list[str]:
     return [found[0] for pattern in (EXTERNAL, LOADED) for found in pattern.finditer(text)]
 
 
+def from_root(text: str) -> list[str]:
+    """What of a page leads to the root of a server, below which the site may stand."""
+    return FROM_ROOT.findall(text)
+
+
 def not_found_by_search(site: Path) -> list[str]:
     """The pages that the index of the site's search lacks; the search loads it, and nothing from elsewhere."""
     index = site / "search" / "search_index.json"
     entries = json.loads(index.read_text(encoding="utf-8"))["docs"] if index.exists() else []
     known = {entry["location"].partition("#")[0] for entry in entries}
-    return sorted({str(page.relative_to(site)) for page in site.rglob("*.html")} - known - {"404.html", "index.html"})
+    return sorted({str(page.relative_to(site)) for page in site.rglob("*.html")} - known - {"index.html"})
+
+
+def on_config(config: "MkDocsConfig") -> None:
+    """Make no 404.html, whose links could only lead from a server's root, and no map of addresses that nobody knows."""
+    config.theme.static_templates -= {"404.html", "sitemap.xml"}
 
 
 def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
@@ -96,15 +107,16 @@ def on_page_markdown(markdown: str, *, page: "Page", **_: object) -> str:
 
 
 def on_post_build(*, config: "MkDocsConfig") -> None:
-    """Refuse a site with pages that its search does not find, or that load anything from elsewhere.
+    """Refuse a site with pages that its search does not find, that load from elsewhere, or lead to a server's root.
 
-    It is read where there is no way out, too.
+    It is read where there is no way out, too, and where there is no server.
     """
     from mkdocs.exceptions import PluginError  # noqa: PLC0415  only `make docs` installs it
 
     made = [file for file in Path(config.site_dir).rglob("*") if file.suffix in (".html", ".css")]
-    found = [f"{file}: {one}" for file in made for one in loads(file.read_text(encoding="utf-8"))]
+    texts = [(file, file.read_text(encoding="utf-8")) for file in made]
+    found = [f"{file}: {one}" for file, text in texts for one in [*loads(text), *from_root(text)]]
     if found:
-        raise PluginError("pages load from elsewhere:\n" + "\n".join(found))
+        raise PluginError("pages load from elsewhere, or lead to a server's root:\n" + "\n".join(found))
     if missing := not_found_by_search(Path(config.site_dir)):
         raise PluginError("the search does not find:\n" + "\n".join(missing))

@@ -4,10 +4,11 @@ import json
 import posixpath
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from docs.site import ABOVE, LINK, loads, not_found_by_search, place, site_page, target
+from docs.site import ABOVE, LINK, from_root, loads, not_found_by_search, on_config, place, site_page, target
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -58,7 +59,7 @@ def test_names_of_files_become_headings() -> None:
 
 def test_the_search_finds_every_page(tmp_path: Path) -> None:
     """`make docs` refuses a site whose index lacks a page; its search is on, and no cache of Python's is in it."""
-    for name in ("index.html", "404.html", "core.html", "tasks/clients.html"):
+    for name in ("index.html", "core.html", "tasks/clients.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert not_found_by_search(tmp_path) == ["core.html", "tasks/clients.html"]
@@ -68,6 +69,18 @@ def test_the_search_finds_every_page(tmp_path: Path) -> None:
     assert not_found_by_search(tmp_path) == ["tasks/clients.html"]
     assert "\nplugins:\n  - search\n" in CONFIGURATION
     assert "  __pycache__/\n" in CONFIGURATION
+
+
+def test_no_page_leads_to_a_servers_root() -> None:
+    """mkdocs makes a 404.html that would: the site has none."""
+    config = SimpleNamespace(theme=SimpleNamespace(static_templates={"404.html", "sitemap.xml", "of-the-theme.html"}))
+    on_config(config)
+    assert config.theme.static_templates == {"of-the-theme.html"}
+    assert from_root("<link href=\"/assets/a.css\"><script src='/a.js'></script>") == [
+        'href="/assets/a.css"',
+        "src='/a.js'",
+    ]
+    assert from_root('<a href="../a.html">/usr</a><img src="a.png"><a href="https://example.com/">a</a>') == []
 
 
 @pytest.mark.parametrize(
