@@ -12,7 +12,7 @@ from proton import ProtonException, SSLDomain, Timeout, Url
 from proton.utils import BlockingConnection
 
 from routerd.cli.cli_options import Place, without_user
-from shm.contract.peer_address import accept_addresses
+from shm.contract.peer_address import watch_peers
 from shm.contract.security import MODERN_TLS
 
 __all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
@@ -120,7 +120,7 @@ def _domain(place: Place) -> SSLDomain | None:
             _readable("--ssl-trustfile", place.trustfile)
             domain.set_trusted_ca_db(place.trustfile)
             domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
-            accept_addresses(int(cproton_ffi.ffi.cast("uintptr_t", domain._domain)))
+            watch_peers(int(cproton_ffi.ffi.cast("uintptr_t", domain._domain)))
     except ProtonException as error:
         raise ClientError(
             "the files of --ssl-trustfile, --ssl-certificate and --ssl-key cannot be used: are they PEM, and "

@@ -19,6 +19,7 @@ import msgspec
 from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup
 from shm.contract.payloads import ConnectorState
+from shm.contract.peer_address import out_of_time
 from workers.control.listeners import terms
 from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin, is_address
 from workers.control.neighbours import AmqpError, Name, Places, Protection
@@ -261,6 +262,9 @@ def _advice(setup: ConnectorSetup, host: str, why: str) -> str:
     if setup.tls is None or UNVERIFIED not in why:
         return ""
     name = split(host)[0]
+    if late := out_of_time(name):
+        how = "compare the clocks of both machines" if "is not valid before" in late else "renew it there"
+        return f"; {late}: {how}"
     has = f", and have {name} as {'an address' if is_address(name) else 'a name'}" if setup.tls.verify else ""
     return f"; the peer's certificate must be valid, of an authority that sslProfile {setup.tls.profile} trusts{has}"
 

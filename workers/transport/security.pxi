@@ -1,6 +1,6 @@
 """The engine's terms of listeners, TLS, SASL and connection limits, for workers.control's listeners, tls and guard."""
 
-from shm.contract.peer_address import accept_addresses
+from shm.contract.peer_address import watch_peers
 
 cdef extern from "stdlib.h" nogil:
     void free(void *)
@@ -54,8 +54,7 @@ cdef str set_up(pn_ssl_domain_t *domain, dict tls):
     if tls["client"]:
         if pn_ssl_domain_set_peer_authentication(domain, PN_SSL_VERIFY_PEER_NAME if tls["verify"] else PN_SSL_VERIFY_PEER, NULL):
             return "verifyHostname"
-        if tls["verify"]:
-            accept_addresses(<uintptr_t>domain)
+        watch_peers(<uintptr_t>domain)
         return None
     if tls["verify"] and pn_ssl_domain_set_peer_authentication(domain, PN_SSL_VERIFY_PEER, announced):
         return "trustedCertsFile"
