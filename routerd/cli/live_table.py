@@ -14,6 +14,7 @@ from core.rmr.tables.decoding import octets_of, stray
 from routerd.cli import printed
 from routerd.cli.cli_options import AS_JSON, Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type
+from routerd.cli.program import Command
 from routerd.cli.table_options import FILE, pieces, question
 from shm.contract.numbers import counted
 
@@ -47,6 +48,7 @@ def _sent(text: str) -> str | bytes:
 
 
 @click.command(
+    cls=Command,
     short_help="Load a file into a running router.",
     epilog=examples("routerd table push table.rt", "generate-table | routerd table push -"),
 )
@@ -74,7 +76,9 @@ def push(file: Path, name: str | None, as_json: bool, place: Place) -> None:
         click.echo(f"{found}: {one['kind']} {table_id} in use ({counted(one['entries'], 'entry')})")
 
 
-@click.command(short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who"))
+@click.command(
+    cls=Command, short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who")
+)
 @NAME
 @AS_JSON
 @asks
@@ -135,7 +139,9 @@ def _state(row: dict[str, Any]) -> str:
 
 
 @click.command(
-    short_help="Show where a running router sends a message.", epilog=examples("routerd table ask --mt 1000 --sid 10")
+    cls=Command,
+    short_help="Show where a running router sends a message.",
+    epilog=examples("routerd table ask --mt 1000 --sid 10"),
 )
 @question
 @NAME

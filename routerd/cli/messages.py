@@ -53,6 +53,7 @@ class InDoubtError(ClientError):
         )
         super().__init__(f"{why}; {told}")
         self.sent = sent
+        self.printed = False  # whether the figures that were printed have this error
 
 
 @contextmanager
@@ -101,7 +102,16 @@ def _tell(sending: Sending, accepted: int, refused: int, doubt: InDoubtError | N
     unknown = doubt is not None and doubt.sent
     unsent = doubt is not None and not doubt.sent
     if sending.as_json:
-        print_json({"accepted": accepted, "notAccepted": refused, "unknown": int(unknown), "notSent": int(unsent)})
+        found: dict[str, Any] = {
+            "accepted": accepted,
+            "notAccepted": refused,
+            "unknown": int(unknown),
+            "notSent": int(unsent),
+        }
+        if doubt is not None:
+            doubt.printed = True
+            found["error"] = doubt.message
+        print_json(found)
         return
     parts = [f"{accepted} accepted", *([f"{refused} not"] if refused else [])]
     parts += ["1 with an unknown outcome"] * unknown + ["1 not sent"] * unsent

@@ -1,6 +1,10 @@
-"""What all programs of routerd do alike: they say in a sentence that their output cannot be written."""
+"""What all programs of routerd do alike: they say in a sentence that their output cannot be written.
+
+With --json an error that stops a command is the last object on standard output, too.
+"""
 
 import errno
+import json
 import os
 import sys
 from typing import Any, Final
@@ -37,7 +41,29 @@ class Program(click.Command):
             _let_go()
 
 
-class ProgramGroup(Program, click.Group):
+class Command(click.Command):
+    """A command that tells its error to whoever reads its JSON."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command. An error that is no mistake of the command line becomes an object, besides its sentence."""
+        try:
+            return super().invoke(context)
+        except click.UsageError:
+            raise
+        except click.ClickException as error:
+            as_json = context.params.get("as_json") or context.params.get("json")
+            if as_json and not getattr(error, "printed", False):
+                click.echo(json.dumps({"error": error.message}))
+            raise
+
+
+class CommandGroup(click.Group):
+    """Several commands below one word."""
+
+    command_class = Command
+
+
+class ProgramGroup(Program, CommandGroup):
     """A program of several commands."""
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from routerd.cli import cli_options, printed
 from routerd.cli.cli_options import AS_JSON, FILE, asks, examples
 from routerd.cli.config_file import loaded
+from routerd.cli.program import CommandGroup
 from routerd.cli.route_steps import Router, Step
 from routerd.cli.route_steps import explain as steps_of
 from routerd.source_routes.access import KINDS, LOCAL
@@ -23,7 +24,7 @@ from routerd.translate.source_routes import source_routes
 SOURCES = "user:ID, link:TARGET, listener:NAME, worker:ADDRESS or uplink:CONNECTOR"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def route() -> None:
     """Source routes: what becomes of a message."""
 

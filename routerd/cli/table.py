@@ -16,6 +16,7 @@ from core.rmr.tables.warning import BadTableError, TableWarning
 from routerd.cli import printed
 from routerd.cli.cli_options import AS_JSON, examples
 from routerd.cli.live_table import ask, push, who
+from routerd.cli.program import CommandGroup
 from routerd.cli.table_changes import owner_changes, table_changes
 from routerd.cli.table_options import COMPAT, FILE, pieces, question
 from shm.contract.numbers import counted
@@ -61,7 +62,7 @@ class Read:
         return self.table
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def table() -> None:
     """Route tables in files and of a running router."""
 

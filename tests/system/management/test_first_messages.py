@@ -27,6 +27,9 @@ def test_the_tool_sends_and_receives(router: RunningRouter) -> None:
     for wrong in (["send", "tool.first", "-"], ["send", b"tool.\xff", "x"], ["receive", b"\xff"], ["bench", b"\xff"]):
         refused = tool(router, *wrong, given=b"\xff\n")
         assert (refused.returncode in (1, 2), "not UTF-8" in refused.stderr) == (True, True), wrong
+    refused = tool(router, "receive", "$management", "--json")
+    assert (refused.returncode, list(json.loads(refused.stdout))) == (1, ["error"])
+    assert "lets no link to $management" in json.loads(refused.stdout)["error"]
     alone = tool(router, "send", "tool.nobody", "x", "--timeout", "3")
     assert (alone.returncode, alone.stdout) == (1, "0 accepted, 1 not sent\n")
     assert "the message was not sent" in alone.stderr
@@ -63,7 +66,9 @@ def test_a_message_without_an_outcome_is_in_doubt(router: RunningRouter) -> None
         connection.create_receiver("tool.deaf", credit=2)
         until(lambda: "tool.deaf" in tool(router, "stat", "--addresses").stdout, "the receiver")
         sent = tool(router, "send", "tool.deaf", "x", "--timeout", "3", "--json")
-    assert json.loads(sent.stdout) == {"accepted": 0, "notAccepted": 0, "unknown": 1, "notSent": 0}
+    found = json.loads(sent.stdout)
+    assert f"Error: {found.pop('error')}\n" in sent.stderr
+    assert found == {"accepted": 0, "notAccepted": 0, "unknown": 1, "notSent": 0}
     assert sent.returncode == 1
     assert "its outcome is unknown" in sent.stderr
 

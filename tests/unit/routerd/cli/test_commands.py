@@ -1,8 +1,10 @@
 """The command line as a whole, and what it says about a router that cannot be asked."""
 
+import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,6 +71,40 @@ def test_every_command_prints_json_that_prints_results() -> None:
     without = {name for name, one in commands(main) if not any("--json" in option.opts for option in one.params)}
     pipeline = {name for name in without if name.startswith("routerd pipeline ")}
     assert without - pipeline == {"routerd manage", "routerd run"}
+
+
+def test_help_is_sentences() -> None:
+    """Each begins with a capital letter and ends with a full stop, of a command as of an option."""
+    said = [(name, one.get_short_help_str(limit=200)) for name, one in commands(main)]
+    said += [(name, (one.help or "").partition("\n\n    \b")[0]) for name, one in commands(main)]  # \b: a table
+    options = [(name, one) for name, command in commands(main) for one in command.params]
+    said += [(f"{name} {one.opts[0]}", one.help or "") for name, one in options if isinstance(one, click.Option)]
+    assert len(said) > 200
+    assert [(name, text) for name, text in said if not re.fullmatch(r"(?s)[A-Z].*[.]\s*", text)] == []
+
+
+ASKING = ["bench", "log", "ping", "receive a", "send a b", "stat", "table ask --mt 1", "table who"]
+
+
+@pytest.mark.parametrize("arguments", ASKING)
+def test_an_error_is_json_too(arguments: str) -> None:
+    """A script that reads JSON learns from one object why there is nothing else; a person reads the sentence."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    done = CliRunner().invoke(main, [*arguments.split(), "--bus", f"amqp://127.0.0.1:{port}", "--json"])
+    assert done.exit_code == 1, done.output
+    told = json.loads(done.stdout)
+    assert list(told) == ["error"]
+    assert f"Error: {told['error']}\n" in done.stderr
+    assert "Connection refused" in told["error"]
+
+
+@pytest.mark.parametrize("arguments", ["table show", "table check", "table diff other", "table explain --mt 1"])
+def test_an_error_of_a_file_is_json_too(tmp_path: Path, arguments: str) -> None:
+    group, command, *more = arguments.split()
+    done = CliRunner().invoke(main, [group, command, str(tmp_path / "none.rt"), *more, "--json"])
+    assert done.exit_code == 1, done.output
+    assert list(json.loads(done.stdout)) == ["error"]
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
