@@ -105,6 +105,9 @@ def who(name: str | None, as_json: bool, place: Place) -> None:
     console.print(shown)
     if applications:
         console.print(_applications(applications))
+        for row in applications:
+            if row["state"] != "ok":
+                click.echo(_lagging(row))
 
 
 def _manager(row: dict[str, Any]) -> str:
@@ -112,12 +115,19 @@ def _manager(row: dict[str, Any]) -> str:
     return f"{found}: {row.get('tableId') or '<id-missing>'}: {row['reason']}" if row.get("reason") else found
 
 
+def _lagging(row: dict[str, Any]) -> str:
+    found = f"{row['endpoint']}: {row['state']} since {_time(row['since'])}"
+    return f"{found}: {row['reason']}" if row.get("reason") else found
+
+
 def _applications(rows: list[dict[str, Any]]) -> Table:
     """Return the table of the applications whose Route Manager this router is."""
-    shown = printed.table("table", "application", "control port", "runs", "map", "state", "since", "reason")
+    titles = {"table": "table", "endpoint": "application", "controlIdentity": "control port", "tableId": "runs",
+              "mapId": "map", "state": "state"}  # fmt: skip
+    names = [name for name in titles if name != "mapId" or any(row.get(name) for row in rows)]
+    shown = printed.table(*(titles[name] for name in names))
     for row in rows:
-        names = ("table", "endpoint", "controlIdentity", "tableId", "mapId", "state")
-        printed.add_row(shown, *(row.get(one) or "-" for one in names), _time(row["since"]), row.get("reason") or "")
+        printed.add_row(shown, *(row.get(one) or "-" for one in names))
     return shown
 
 

@@ -84,7 +84,7 @@ def _openssl() -> tuple[Callable[[ctypes.c_void_p, Any], None], Any] | None:
         if host and error in ends:
             date = (ctypes.c_int * _TM_INTS)()
             if to_tm(ends[error](shown(store)), date):
-                _refused(host.decode("ascii", "replace"), error, depth(store), _date(date))
+                _refused(host.decode("ascii", "replace"), error, depth(store), _date(list(date)))
         if fine and host and depth(store) == 0 and has_address(shown(store), host, 0) == 1:  # a name is no address: -2
             return 1
         named: int = by_name[0](fine, store)

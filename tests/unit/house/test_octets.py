@@ -296,6 +296,7 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 ELSEWHERE = {
     "core/links/administration.py": "a message's `to`, decoded without loss as in addresses.py",
     "shm/contract/hosts.py": "asks whether it is an address",
+    "shm/contract/peer_address.py": "the host of a connector, which it gave OpenSSL itself",
     "core/exchanges/exchanges.py": "encodes what was decoded without loss",
     "core/interior/network_adapter.py": "the same",
     "core/links/streams.py": "the same",
