@@ -23,6 +23,7 @@ from routerd.cli.cli_options import (
     local_router,
 )
 from routerd.cli.config_file import expiring, loaded, print_findings, warn
+from routerd.cli.flight import record, replay
 from routerd.cli.program import ProgramGroup
 from routerd.config import default_config
 from routerd.machine.version import installed
@@ -149,6 +150,10 @@ def reload(timeout: float, as_json: bool, **which: Any) -> None:
     """
     tool, find = import_module("routerd.cli.reload"), import_module("routerd.cli.restart").find
     tool.run(find(**which), timeout, as_json)
+
+
+main.add_command(record)
+main.add_command(replay)
 
 
 # The option of each table, its view, its short form and its help.

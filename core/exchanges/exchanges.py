@@ -7,7 +7,7 @@ import msgspec
 
 from core.addresses.addresses import Address, mobile_text
 from core.exchanges.keys import SEPARATORS, compile_keys
-from core.forwarder.forward import Exchanges as Table
+from core.forwarder.recorded import Exchanges as Table
 from core.links.base import Base
 from core.links.plane import Plane
 from shm.contract.control import SetRouting

@@ -9,12 +9,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from core.forwarder.machine cimport *
 
-NOTHING = STOP_NOTHING
-CONTROL = STOP_CONTROL
+NOTHING, CONTROL = STOP_NOTHING, STOP_CONTROL
 UNKNOWN, LOCAL, HELD = STOP_UNKNOWN, STOP_LOCAL, STOP_HELD
 ALIASES = ALIAS_BYTES
 PHASES = <uint32_t> ALIAS_PHASES   # an address's phase as a scope is this plus the phase
@@ -417,4 +416,5 @@ include "delivery/exchanges.pxi"
 include "delivery/link_route_pairs.pxi"
 include "../rmr/forwarding/tables.pxi"
 include "inspection/pools.pxi"
+include "turns/flight.pxi"
 include "../flow_log/flow_log.pxi"

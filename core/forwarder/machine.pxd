@@ -43,6 +43,7 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
         uint32_t count
         uint64_t seed, bytes
     uint64_t alias_hash(uint64_t, const uint8_t *, uint32_t)
+    uint64_t alias_hash_in(uint64_t, uint32_t, const uint8_t *, uint32_t)
     ctypedef struct core_payloads:
         uint32_t count
     ctypedef struct core_mask:
@@ -194,11 +195,19 @@ cdef extern from "core/forwarder/inspection/inspection.h" nogil:
     ctypedef struct core_stall:
         uint32_t stuck, blocked, waiting
 
+cdef extern from "shm/memory/flight.h" nogil:
+    ctypedef struct flight_header:
+        uint32_t layout, places, workers, generation, pid, texts, blind
+        uint64_t began, wall, image, arena_bytes, core_arena_bytes
+    ctypedef struct core_flight:
+        flight_header *header
+
 cdef extern from "core/forwarder/tables/access.h" nogil:
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         core_flow *flow
+        core_flight *flight
         uint64_t now, held
         core_stall *stall
         core_outcomes rest

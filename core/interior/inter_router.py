@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from core.forwarder.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Nodes
+from core.forwarder.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK
 from core.forwarder.link_terms import LinkTerms
+from core.forwarder.recorded import Nodes
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane

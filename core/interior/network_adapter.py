@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Address, Rule, mobile_text
-from core.forwarder.forward import Nodes
+from core.forwarder.recorded import Nodes
 from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.base import Base

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.forwarder.forward import LinkRoutePairs
+from core.forwarder.recorded import LinkRoutePairs
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
 from core.links.connections import Hop

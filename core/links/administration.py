@@ -11,7 +11,7 @@ import msgspec
 
 from core.addresses.addresses import in_space
 from core.addresses.agent_address import AGENT, is_agent, is_foreign
-from core.forwarder.forward import Agents
+from core.forwarder.recorded import Agents
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane

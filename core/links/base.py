@@ -8,7 +8,7 @@ import msgspec
 
 from core.addresses.addresses import Address, Addresses, Identity, Rules
 from core.addresses.names import Names
-from core.forwarder.forward import Forwarder
+from core.forwarder.recorded import Forwarder
 from core.links.admission import Admissions
 from core.links.connections import Connections
 from core.links.links import Links
@@ -55,6 +55,8 @@ class Base:
             seed=self.names.hash_seed(),
             active=setup.workers,
         )
+        if memory.flight is not None:
+            self.forwarder.record(memory.flight, setup.generation, setup.flight.addresses)
         self.admissions = Admissions(setup.policy.max_connections, self.me)
         self.addresses = Addresses(self.forwarder, self.me, Rules(setup.addresses, setup.default_distribution))
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)

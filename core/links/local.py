@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core.addresses.addresses import Address, Addresses
-from core.forwarder.forward import Agents, Forwarder, Nodes
+from core.forwarder.forward import Forwarder
 from core.forwarder.link_terms import LinkTerms
+from core.forwarder.recorded import Agents, Nodes
 from shm import native as n
 from shm.contract.complaints import Complaints
 

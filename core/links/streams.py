@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core.addresses.addresses import FALLBACK, mobile_text
-from core.forwarder.forward import StreamLinks
+from core.forwarder.recorded import StreamLinks
 from core.links.base import Base
 from core.links.plane import Plane
 from core.links.terminus import NO_ROOM, credit_of

@@ -1,7 +1,8 @@
 """Gives memory back that the core no longer needs (core/forwarder/inspection/memory.c, tables/alias.c)."""
 
 from core.addresses.addresses import Addresses
-from core.forwarder.forward import Forwarder, Pools
+from core.forwarder.forward import Forwarder
+from core.forwarder.recorded import Pools
 
 
 class Memory:

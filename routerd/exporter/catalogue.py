@@ -184,6 +184,11 @@ STALLED: Final = _gauge(
 )
 RING: Final = _gauge("ring_records", "Records that wait in the rings between worker and core", "ring")
 RING_SIZE: Final = _gauge("ring_capacity_records", "Records that a ring between worker and core holds", "ring")
+FLIGHT: Final = _family("gauge", "flight_records", "Records of the core that the flight recorder holds")
+FLIGHT_SIZE: Final = _family("gauge", "flight_capacity_records", "Records that the flight recorder can hold")
+FLIGHT_CHECKPOINTS: Final = _family(
+    "counter", "flight_checkpoints", "Checkpoints of this core for a replay, by whether they were made", "state"
+)
 BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size", "size")
 LATENCY: Final = _family("histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement")
 PYTHON: Final = _family(
@@ -301,7 +306,8 @@ def catalogue() -> list[Metric]:
         BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, DESCRIPTORS, DESCRIPTORS_MOST,
         STALLED,
         *(number(name).metric for name in COUNTERS),
-        BLOCKS, RING, RING_SIZE, LATENCY, PYTHON, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
+        BLOCKS, RING, RING_SIZE, FLIGHT, FLIGHT_SIZE, FLIGHT_CHECKPOINTS, LATENCY, PYTHON, SIZE,
+        ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
         ADDRESS_SETTLED, ADDRESS_LATENCY, ADDRESS_DELAYED, ADDRESS_BACKLOG, ADDRESS_CREDIT, ADDRESS_DRY,
         LISTENER_UP, LISTENER_ACCEPTING, LISTENER_CONNECTIONS,
         WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,

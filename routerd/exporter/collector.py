@@ -180,6 +180,11 @@ class Collector:
         for ring in view.rings():
             families.add(catalogue.RING, ring.records, process=ring.process, ring=ring.ring)
             families.add(catalogue.RING_SIZE, RING_CAPACITY, process=ring.process, ring=ring.ring)
+        if (flight := view.flight_head()) is not None:
+            families.add(catalogue.FLIGHT, min(flight.head, flight.lines))
+            families.add(catalogue.FLIGHT_SIZE, flight.lines)
+            families.add(catalogue.FLIGHT_CHECKPOINTS, flight.checkpoints, state="made")
+            families.add(catalogue.FLIGHT_CHECKPOINTS, flight.skipped, state="left out")
 
     def _histograms(self, families: Families) -> None:
         core = self.observer.view.histogram

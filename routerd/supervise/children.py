@@ -21,6 +21,7 @@ import msgspec
 
 from routerd.log.log import NOTICE, event
 from routerd.machine.pinning import Pinning, repin
+from routerd.supervise import flight
 from routerd.supervise.child import Child, Command, Place, guess
 from routerd.supervise.memory import SharedMemory
 from routerd.supervise.restart_policy import Life
@@ -223,6 +224,10 @@ class Children:
             if not self.operational and child.ready is None:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
+            if self._memory.flight is not None and not wanted:
+                router = self._blueprint.router
+                folder = flight.directory(router.flight_directory)
+                flight.keep(self._memory.flight, folder, router.id, self._blueprint.version, f"{death.how}: {why}")
             self._core_died(now)
         level, verb = (logging.INFO, "ended") if wanted else (logging.ERROR, "died")
         event(

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from mmap import mmap
 from typing import Final
 
 from routerd.machine.allowance import memory_limit, too_little
@@ -23,12 +24,14 @@ _OF_THE_CORE: Final = tuple(COUNTERS[name].place for name in ("addresses", "over
 class SharedMemory:
     """All segments of this router. Raises `shm.memory.segment.SegmentError` if they cannot be created."""
 
-    def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
+    def __init__(
+        self, router_id: str, workers: int, arena_mib: int, places: int | None = None, records: int = 0
+    ) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())
         if why := too_little(workers, arena_mib, memory_limit()):
             LOGGER.warning(why)
         self._places = places or workers
-        self._segments = create(self.prefix, workers, arena_mib, places)
+        self._segments = create(self.prefix, workers, arena_mib, places, records)
         self._segments.supervisor_stats().own(os.getpid(), 1)
         self.configuration_read(taken=True)
         failures.count_in(self._segments.supervisor_stats())
@@ -42,6 +45,11 @@ class SharedMemory:
         self._segments.reset()
         for index in range(*self._segments.counts()):
             self._segments.give_back(index)
+
+    @property
+    def flight(self) -> mmap | None:
+        """The flight recorder's ring, or None without one."""
+        return self._segments.flight
 
     def beat(self) -> None:
         """Publish that the supervisor's loop has made a turn."""

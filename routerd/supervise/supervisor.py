@@ -116,7 +116,7 @@ def _assemble(
     doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(MAX_WORKERS)]
     for fd in doorbells:
         stack.callback(os.close, fd)
-    memory = SharedMemory(router.id, router.workers, router.arena_size, MAX_WORKERS)
+    memory = SharedMemory(router.id, router.workers, router.arena_size, MAX_WORKERS, router.flight_records)
     stack.callback(memory.close)
     keep_in(memory.journal())
     stack.callback(keep_in, None)

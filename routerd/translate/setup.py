@@ -117,6 +117,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             addresses=self.addresses if core else [],
             resumable_link_routes=self.router.allow_resumable_link_route,
             network=same(self.router, NetworkSetup),
+            flight=control.FlightSetup(self.router.flight_addresses),
             busy_poll_us=self.router.busy_poll,
             management=self.management if core else None,
             started=STARTED,

@@ -141,6 +141,12 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
 # --- supervisor -> child -----------------------------------------------------------------------------------
 
 
+class FlightSetup(msgspec.Struct, frozen=True):
+    """What the flight recorder may hold beside numbers."""
+
+    addresses: bool = False
+
+
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet to a child: its role and configuration.
 
@@ -181,6 +187,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     resumable_link_routes: bool = True
     flow: FlowLogSetup = FlowLogSetup()
     tracing: TracingSetup = TracingSetup()
+    flight: FlightSetup = FlightSetup()
     tables: list[TableSetup] = []  # for core and workers
     presenting: list[int] = []  # for the core: workers that outlived the core before and will resync
     known_failures: list[str] = []  # kinds of death that the log has shown in full already

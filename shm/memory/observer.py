@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from shm import native
 from shm.contract.roles import Role, process_name
+from shm.memory import flight
 from shm.memory.journal import Journal, journal_of
 from shm.memory.segment import DIRECTORY, Names, SegmentError
 from shm.statistics import board, stats
@@ -67,6 +68,8 @@ class SharedView:
         self._rings, _ = _map(self._names.rings)
         if (wrong := native.check_rings(self._rings, self._places)) is not None:
             raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
+        there = (DIRECTORY / self._names.flight[1:]).exists()
+        self._flight = _map(self._names.flight)[0] if there else None
         slots = (*_workers(0, self._places), *_SLOTS_BEHIND_WORKERS)
         self._pages = {name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)}
         self._board = native.Board(control, native.board_offset(self._places))
@@ -114,6 +117,15 @@ class SharedView:
             for i in range(self.workers)
             for ring, offset in (("actions", native.action_ring_offset), ("work", native.work_ring_offset))
         ]
+
+    def flight_head(self) -> flight.Header | None:
+        """Return the head of the flight recorder's ring; None without one, or before its core has begun."""
+        if self._flight is None:
+            return None
+        try:
+            return flight.header(self._flight)
+        except flight.RecordingError:
+            return None
 
     def board(self) -> board.Board:
         """Return the board; while the core replaces it, the one read last."""

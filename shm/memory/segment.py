@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
 from shm import native
-from shm.memory import snapshot_store
+from shm.memory import flight, snapshot_store
 from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -59,6 +59,11 @@ class Names:
     def flow(self) -> str:
         """The segment with the core's records for the recorder."""
         return f"{self.prefix}-flow"
+
+    @property
+    def flight(self) -> str:
+        """The segment of the flight recorder; a router without one has no such segment."""
+        return f"{self.prefix}-flight"
 
     @property
     def semaphore(self) -> str:
@@ -116,6 +121,11 @@ class Segments:
     @property
     def flow(self) -> mmap.mmap:
         return self._maps["flow"]
+
+    @property
+    def flight(self) -> mmap.mmap | None:
+        """The flight recorder's ring, or None without one."""
+        return self._maps.get("flight")
 
     @property
     def arenas(self) -> list[mmap.mmap]:
@@ -187,6 +197,7 @@ class Segments:
             _remove(self.names.arena(i))
         _remove(self.names.rings)
         _remove(self.names.flow)
+        _remove(self.names.flight)
         snapshot_store.clear(self.names.prefix)
         with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_semaphore(self.names.semaphore)
@@ -221,11 +232,12 @@ class Segments:
 # ---- the supervisor's side --------------------------------------------------------------------------------
 
 
-def create(prefix: str, workers: int, arena_mib: int, places: int | None = None) -> Segments:
+def create(prefix: str, workers: int, arena_mib: int, places: int | None = None, records: int = 0) -> Segments:
     """Create, format and lock all segments and the semaphore of a router; an error leaves nothing behind.
 
     ``arena_mib`` is the size of each worker's arena segment in MiB. ``places`` defaults to ``workers``; an
-    empty place takes no memory. Raises ``SegmentError``.
+    empty place takes no memory. ``records`` is how many the flight recorder holds; 0: there is none. Raises
+    ``SegmentError``.
     """
     places = places or workers
     if not 1 <= workers <= native.MAX_WORKERS:
@@ -241,6 +253,9 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None)
         native.format_rings(segments.rings, places)
         segments._maps["flow"] = _create_segment(segments.names.flow, native.TELEMETRY_BYTES)
         native.format_telemetry(segments.flow, time.time_ns())
+        if records:
+            size = flight.ring_bytes(flight.lines_for(records))
+            segments._maps["flight"] = _create_segment(segments.names.flight, size)
         for i in range(places + 1):
             size = arena_mib * MIB if i < places else native.CORE_ARENA_BYTES
             segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
@@ -329,6 +344,8 @@ def attach(prefix: str) -> Segments:
         _refuse(names.rings, native.check_rings(rings, places))
         flow = segments._maps["flow"] = _attach_segment(names.flow)
         _refuse(names.flow, native.check_telemetry(flow))
+        if (DIRECTORY / names.flight[1:]).exists():
+            segments._maps["flight"] = _attach_segment(names.flight)
         for i in range(places + 1):
             arena = segments._maps[f"arena-{i}"] = _attach_segment(names.arena(i))
             wanted = arena_bytes if i < places else native.CORE_ARENA_BYTES

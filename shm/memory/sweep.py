@@ -9,7 +9,9 @@ from shm.memory.segment import DIRECTORY, remove_file
 from shm.memory.snapshot_store import PATTERN
 from shm.memory.space import segments
 
-_MEMBER: Final = re.compile(rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core")
+_MEMBER: Final = re.compile(
+    rf"(routerd-.*-\d+)-(?:control|rings|flow|flight|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core"
+)
 
 
 def sweep() -> list[str]:

@@ -113,6 +113,7 @@ TARGETS = [
     Target("configuration", 1200, native=False),
     Target("http", 1200, native=False),
     Target("management", 600, native=False),
+    Target("recording", 64, native=False),
     Target("route_texts", 100, native=False),
     Target("router_messages", 1500, native=False),
     Target("tables", 800, native=False),

@@ -20,6 +20,7 @@ class Memory:
         contract.format_control(self.control, workers, arena_bytes, 1)
         self.capacity = capacity
         self.rings = mmap.mmap(-1, contract.rings_bytes(workers))
+        self.flight: mmap.mmap | None = None
         self.flow = mmap.mmap(-1, contract.TELEMETRY_BYTES)
         contract.format_telemetry(self.flow, 1)
         sizes = [arena_bytes] * workers + [core_arena_bytes or arena_bytes]

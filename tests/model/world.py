@@ -1,5 +1,6 @@
 """A whole router without processes: the core, model workers, and a seeded random schedule of events."""
 
+import mmap
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -41,10 +42,14 @@ def core_seed(seed: int, generation: int) -> bytes:
 class World:
     """One run; everything that happens is a function of its seed."""
 
-    def __init__(self, seed: int, workers: int = 2, capacity: int = 16, deaths: bool = True) -> None:
+    def __init__(
+        self, seed: int, workers: int = 2, capacity: int = 16, deaths: bool = True, flight: mmap.mmap | None = None
+    ) -> None:
+        """``flight``: the core, which lives as long as this world then, is recorded there."""
         self.random = random.Random(seed)  # noqa: S311 - a schedule, no secret
         self.capacity = capacity
         self.memory = Memory(workers, capacity)
+        self.memory.flight = flight
         self.seed, self.cores = seed, 1
         self.core = Core(setup(workers), self.memory, core_seed(seed, 1))
         self.pristine = self.core.forwarder.counts()
@@ -68,7 +73,7 @@ class World:
             (self.read, 30),
             (self.step, 30),
             (self.die, 1 if deaths else 0),
-            (self.core_dies, 1 if deaths else 0),
+            (self.core_dies, 1 if deaths and flight is None else 0),
         ]
 
     def _born(self, index: int, generation: int) -> Worker:

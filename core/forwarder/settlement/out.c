@@ -111,7 +111,9 @@ GLUE inline void core_publish(core_router *c)
     c->dirty = 0;
     for (; dirty; dirty &= dirty - 1) {
         uint64_t bit = dirty & -dirty;
-        if (ring_publish(&c->worker[__builtin_ctzll(bit)].work)) told |= bit;
+        const uint32_t w = (uint32_t) __builtin_ctzll(bit);
+        if (__builtin_expect(c->flight != NULL, 1)) flight_work(c, w, &c->worker[w].work);
+        if (ring_publish(&c->worker[w].work)) told |= bit;
     }
     if (!told) return;
     doorbell_published();

@@ -195,7 +195,13 @@ static inline core_outcome in_take_merged(core_in *in)
 /* Whether there are no blocks for more of a message: then each octet counts that has been read. */
 PRIVATE bool in_stalled(const core_router *c, const core_in *in)
 {
-    return chain_state(arena_content_of(&c->arena[in->arena], in->block)) == CONTENT_STALLED;
+    const uint32_t state = chain_state(arena_content_of(&c->arena[in->arena], in->block));
+    if (c->flight) {
+        flight_line line = flight_about(c, FLIGHT_STATE, in->arena);
+        line.count = state;
+        flight_read(c, line, in->block);
+    }
+    return state == CONTENT_STALLED;
 }
 
 /* The sender's worker may free what every reader has read.  The copies are searched for the slowest when all that were

@@ -43,6 +43,7 @@ static INLINED core_link *link_find(const core_router *c, uint32_t w, uint32_t l
 PRIVATE void rank_changed(core_link *l);
 PRIVATE core_link *rank_least(const core_address *a, uint32_t shut);
 PRIVATE void ranks_add(core_address *a, core_link *l);
+PRIVATE bool ranks_restore(core_address *a, core_link *l);
 PRIVATE void ranks_remove(core_address *a, core_link *l);
 GLUE void ranks_settle(core_address *a);
 
@@ -51,6 +52,28 @@ static inline bool worker_behind(const core_router *c, uint32_t w)
 {
     return __builtin_expect(c->worker[w].overflow.count > WORKER_BEHIND, 0) && !c->worker[w].gone;
 }
+
+/* ---- the flight recorder (shm/memory/flight.h): flight.c ---- */
+
+static inline flight_line flight_about(const core_router *c, enum flight_type type, uint32_t worker)
+{
+    return (flight_line) {.type = (uint8_t) type, .worker = (uint8_t) worker, .now = c->now};
+}
+
+/* Work for a worker that is about to be published. */
+static inline void flight_work(core_router *c, uint32_t w, const routerd_producer *work)
+{
+    core_flight *f = c->flight;
+    uint64_t at = atomic_load_explicit(&work->ring->head, memory_order_relaxed);
+    flight_line line = flight_about(c, FLIGHT_WORK, w);
+    line.count = (uint32_t) (work->next - at);
+    flight_put(f, &line);
+    for (; at != work->next; at++) flight_put(f, &work->ring->slot[at & (work->capacity - 1)]);
+}
+
+PRIVATE void flight_read(const core_router *c, flight_line line, uint32_t block);
+PRIVATE void flight_text(const core_router *c, uint32_t w, uint32_t block, uint32_t length, uint64_t hash);
+PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block, const arena_content *content);
 
 /* ---- lists ---- */
 
@@ -130,6 +153,7 @@ GLUE bool address_idle(const core_address *a);
 GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address,
                        bool agent);
 GLUE bool alias_evict(core_router *c, core_address **idle);
+GLUE void alias_forgotten(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length);
 GLUE uint32_t alias_thin(core_router *c, core_address **idle, uint64_t *pause);
 
 /* ---- override texts: text.c ---- */

@@ -140,6 +140,17 @@ static void alias_remove(core_alias_table *t, core_alias *a)
     for (int i = 0; i < 2 && t->count < (t->room + t->split) / 4; i++) alias_join(t);
 }
 
+/* The same, of a sweep's own accord. */
+static void alias_forget(core_router *c, core_alias *a)
+{
+    if (c->flight) {
+        flight_line line = flight_about(c, FLIGHT_FORGOTTEN, 0);
+        line.hash = a->hash;
+        flight_read(c, line, a->scope);
+    }
+    alias_remove(&c->aliases, a);
+}
+
 /* Forgets every spelling of an address: it has lost its last link. */
 PRIVATE void alias_drop_all(core_router *c, core_address *address)
 {
@@ -178,7 +189,7 @@ GLUE bool alias_evict(core_router *c, core_address **idle)
     if (t->bytes <= ALIAS_BYTES) return false;
     core_alias *a = alias_spare(t);
     core_address *address = a->address;
-    alias_remove(t, a);
+    alias_forget(c, a);
     if (address && address_idle(address)) *idle = address;
     return true;
 }
@@ -203,7 +214,7 @@ static uint32_t alias_thin_bucket(core_router *c, uint32_t bucket, core_address 
         core_address *address = a->address;
         chain = a->chain;
         if (!alias_is_idle(a, second)) continue;
-        alias_remove(&c->aliases, a);
+        alias_forget(c, a);
         if (address && address_idle(address)) idle[found++] = address;
     }
     return found;
@@ -264,4 +275,12 @@ PRIVATE void alias_close(core_alias_table *t)
             free(a);
         }
     free(t->bucket);
+}
+
+/* Forgets a text in a replay, where its hash in hexadecimal digits stands for it. */
+GLUE void alias_forgotten(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length)
+{
+    core_alias_table *t = &c->aliases;
+    core_alias *a = alias_search(t, alias_hash_in(t->seed, scope, text, length), scope, text, length);
+    if (a) alias_remove(t, a);
 }

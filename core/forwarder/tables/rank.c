@@ -133,6 +133,16 @@ GLUE void ranks_settle(core_address *a)
         for (uint32_t i = 0; i < a->out_count; i++) rank_enter(a->ranks, a->out[i]);
 }
 
+/* Gives a receiver its rank in an address whose ranks are restored, the least busy first.  False: it has one, or the
+ * address has none to give. */
+PRIVATE bool ranks_restore(core_address *a, core_link *l)
+{
+    const bool ranked = a->treatment == T_BALANCED && a->out_count > RANK_FEW;
+    if (l->rank || !ranked || (!a->ranks && !ranks_grow(a))) return false;
+    rank_enter(a->ranks, l);
+    return true;
+}
+
 /* A link has come to an address, at the end. */
 PRIVATE void ranks_add(core_address *a, core_link *l)
 {

@@ -18,10 +18,10 @@
 
 #include "shm/memory/arena.h"
 #include "shm/memory/doorbell.h"
+#include "shm/memory/flight.h"
 #include "shm/memory/heap.h"
 #include "core/forwarder/tables/nodes.h"
 #include "core/forwarder/tables/pool.h"
-#include "shm/memory/record.h"
 #include "shm/memory/ring.h"
 #include "shm/statistics/stats.h"
 
@@ -380,7 +380,7 @@ typedef struct core_router {
     /* bits per worker: records written, not published; its records wait, for Python takes its last one in portions */
     uint64_t dirty, held;
     uint64_t now, left;        /* nanoseconds: given from outside; since when Python has its turn, 0: never had */
-    struct core_flow *flow;    /* NULL: no flow log is written */
+    struct core_flow *flow; core_flight *flight;   /* NULL: no flow log is written; nothing is recorded */
     /* number `workers` is the core itself: local.c; the one behind is nobody */
     core_worker worker[ROUTERD_MAX_WORKERS + 2];
     arena_view arena[ROUTERD_MAX_WORKERS + 1];

@@ -72,13 +72,20 @@ static INLINED enum core_stop core_read(core_router *c, uint32_t w, uint32_t lim
 {
     core_worker *k = &c->worker[w];
     enum core_stop stop = STOP_NOTHING;
-    bool parked = c->park_first != NULL;
+    bool parked = c->park_first != NULL, begun = false;
     const bool far = c->outs.live + c->links.live > CORE_NEAR;
+    core_flight *f = c->flight;
     while (limit-- && stop == STOP_NOTHING) {
         const routerd_record *shared = ring_peek(&k->actions);
         if (!shared) break;
         if (far) core_ahead(c, k);
         routerd_record r = *shared;    /* a copy: what was checked must be what is used */
+        if (__builtin_expect(f != NULL, 1)) {
+            if (!begun) flight_put(f, &(flight_line) {.type = FLIGHT_BATCH, .worker = (uint8_t) w, .now = c->now});
+            begun = true;
+            if (__builtin_expect(r.type >= FLIGHT_BATCH, 0)) r.type = FLIGHT_UNKNOWN_ACTION;   /* no line of ours */
+            flight_put(f, &r);
+        }
         if (__builtin_expect(!parked, 1) || !park_follows(c, w, &r)) stop = action_take(c, w, &r);
         if (__builtin_expect(stop == STOP_UNKNOWN, 0)) {
             stop = park_link(c, w, &r);
@@ -131,10 +138,20 @@ GLUE enum core_stop park_finish(core_router *c, core_link *l)
     return done ? STOP_NOTHING : STOP_UNKNOWN;
 }
 
+/* Records that what waits aside of the rings has its turn. */
+static void flight_portion(core_router *c, enum flight_type type, uint32_t count)
+{
+    if (!c->flight) return;
+    flight_line line = flight_about(c, type, 0);
+    line.count = count;
+    flight_put(c->flight, &line);
+}
+
 /* Gives parked links their turns, each up to the next address that is not known.  One such address is asked for after
  * so many records of others, or when there are none (`idle`). */
 __attribute__((noinline, cold)) static enum core_stop park_turn(core_router *c, uint32_t *handled, bool idle)
 {
+    flight_portion(c, FLIGHT_PARKED, c->park_since << 1 | idle);
     for (uint32_t n = c->park_count; n; n--) {
         core_link *l = park_next(c);
         if (park_resume(c, l, handled)) {
@@ -168,6 +185,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     enum core_stop stop = STOP_NOTHING;
     uint32_t published = *handled;
     core_flush_all(c);
+    if (__builtin_expect(checkpoint_due(c), 0)) checkpoint_write(c);
     if (__builtin_expect(park_due(c), 0)) stop = park_turn(c, handled, false);
     uint32_t w = c->turn;
     for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
@@ -183,6 +201,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
         c->park_since += stop == STOP_CONTROL ? PARK_AFTER / 4 : *handled;
     }
     if (__builtin_expect(c->fan_first != NULL || c->tell_first != NULL, 0)) {
+        flight_portion(c, FLIGHT_FANS, 0);
         *handled += fan_turn(c) + tell_turn(c);
         core_publish(c);
     }
@@ -191,6 +210,16 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     if (stop == STOP_NOTHING && c->held) stop = STOP_HELD;
     stats_add(c->stats, N_LOOPS, 1);
     return stop;
+}
+
+/* What a recording says of such a turn, for a replay. */
+GLUE void core_portion(core_router *c, bool parked, uint32_t count)
+{
+    uint32_t handled = 0;
+    c->park_since = count >> 1;
+    if (parked && c->park_first) park_turn(c, &handled, count & 1);
+    else if (!parked) fan_turn(c), tell_turn(c);
+    core_flush_all(c);
 }
 
 /* Takes turns until one handles nothing. */

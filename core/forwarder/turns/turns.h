@@ -4,6 +4,7 @@
 
 #include "core/forwarder/changes/changes.h"
 #include "core/forwarder/inspection/inspection.h"
+#include "core/forwarder/recording/recording.h"
 
 /* ---- setting up: setup.c ---- */
 
@@ -17,7 +18,16 @@ GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint3
 GLUE enum core_stop core_step(core_router *c, uint64_t now);
 GLUE uint64_t clock_now(void);
 GLUE enum core_stop park_finish(core_router *c, core_link *l);
+GLUE void core_portion(core_router *c, bool parked, uint32_t count);
 GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy);
+
+/* ---- a recording, once more: replay.c ---- */
+
+GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_record *r, uint64_t now);
+GLUE bool replay_work(core_router *c, uint32_t w, routerd_record *r);
+GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, bool valid, uint64_t hash);
+GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_t *detail);
+GLUE bool replay_state(core_router *c, uint32_t w, uint32_t block, uint32_t state);
 
 /* ---- actions: actions.c ---- */
 

@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from core.addresses.addresses import Address, Addresses
-from core.forwarder.forward import Forwarder, Routes
+from core.forwarder.forward import Forwarder
+from core.forwarder.recorded import Routes
 from core.links.links import Links
 from core.links.plane import Plane
 from core.rmr.active.compiled import CompiledOwners, CompiledTable

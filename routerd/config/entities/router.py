@@ -1,7 +1,8 @@
 """The router, log and console entities: the qpid-dispatch 1.19 management schema and extensions.
 
 routerd adds workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages, linkCapacity (on router),
-stopGraceSeconds, allowNoListener and format (on log); unreachableHoldoffSeconds is skupper-router's.
+stopGraceSeconds, flightRecords, flightAddresses, flightDirectory, allowNoListener and format (on log);
+unreachableHoldoffSeconds is skupper-router's.
 """
 
 from typing import Annotated, Literal
@@ -46,6 +47,15 @@ class Router(Entity, frozen=True, kw_only=True, tag="router"):
     link_capacity: Annotated[int, about(
         "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True,
         default="250, and up to 1000 for a fast sender")] | None = None  # fmt: skip
+    flight_records: Annotated[int, about(
+        "Records of the core's latest work that the flight recorder holds, rounded up to a power of two; 0: it is "
+        "off. 64 octets each.", ge=0, le=67_108_864)] = 0  # fmt: skip
+    flight_addresses: Annotated[bool, about(
+        "Whether addresses stand in the flight recorder; their hashes always do.")] = False  # fmt: skip
+    flight_directory: Annotated[str, about(
+        "Directory where the flight recorder's last records are kept when the core dies, of up to eight deaths.",
+        kind="path", default="`flight` in the folder STATE_DIRECTORY of the environment, else none"
+    )] | None = None  # fmt: skip
     allow_no_listener: Annotated[bool, about(
         "Whether a reload or management may remove the last listener for clients; otherwise that is refused."
     )] = False  # fmt: skip

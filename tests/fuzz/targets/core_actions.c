@@ -243,6 +243,7 @@ static void listen(core_router *c, uint32_t w, routerd_consumer *work, handles *
 typedef struct {
     core_router *c;
     core_flow *flow;
+    core_flight flight;
     routerd_producer actions[WORKERS];
     routerd_consumer work[WORKERS];
     core_address *addresses[4];
@@ -251,7 +252,7 @@ typedef struct {
 } world;
 
 /* All inputs have the same segments: the flow log outlives a core, and the others are formatted anew. */
-static struct { uint8_t *control, *rings, *memory[WORKERS + 1], *log; } segments;
+static struct { uint8_t *control, *rings, *memory[WORKERS + 1], *log, *flight; } segments;
 
 static void segments_open(void)
 {
@@ -260,6 +261,7 @@ static void segments_open(void)
         segments.rings = (uint8_t *) segment(layout_rings_bytes(WORKERS));
         for (uint32_t i = 0; i <= WORKERS; i++) segments.memory[i] = (uint8_t *) segment(ARENA_BYTES);
         segments.log = (uint8_t *) segment(telemetry_bytes());
+        segments.flight = (uint8_t *) segment(flight_bytes(FLIGHT_LEAST));
     }
     memset(segments.control, 0, layout_control_bytes(WORKERS));
     layout_format_control(segments.control, WORKERS, ARENA_BYTES, 1);
@@ -282,6 +284,9 @@ static void world_open(world *w)
     for (uint32_t i = 0; i < WORKERS; i++)
         CHECK(!setup_worker(c, i, segments.control, segments.rings, -1), "no worker");
     CHECK(!core_open(c, WORKERS, segments.control, 7), "no core");
+    CHECK(flight_open(&w->flight, segments.flight, flight_bytes(FLIGHT_LEAST), &(flight_header) {.layout = 0}),
+          "no ring");
+    c->flight = &w->flight;
     w->flow = (core_flow *) calloc(1, sizeof *w->flow);
     flow_open(w->flow, segments.log, (const uint8_t *) "me", 2, 1, 7);
     for (uint8_t t = 0; t < 4; t++) {

@@ -52,6 +52,7 @@ class FakeChild:
 
 class FakeMemory:
     prefix = "/routerd-test-1"
+    flight = None  # there is no flight recorder
 
     def __init__(self) -> None:
         self.done: list[str] = []

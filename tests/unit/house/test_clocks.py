@@ -23,6 +23,7 @@ WALL = re.compile(
 # Who may know the time of day, and why.
 TELLS_IT = {
     "core/main.py": "routers tell each other when they started",
+    "core/forwarder/recorded.py": "a recording tells when its core began",
     "core/management/node.py": "management tells when the network changed last",
     "core/management/route_managers.py": "management tells since when an application runs its table",
     "core/rmr/active/route_tables.py": "management is told when a table was taken into use",
@@ -30,6 +31,7 @@ TELLS_IT = {
     "routerd/cli/config_file.py": "certificates expire by it",
     "routerd/log/log.py": "lines begin with it",
     "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",
+    "shm/memory/flight.py": "a recording tells when it was made",
     "shm/memory/segment.py": "the flow log tells the lives of a router apart by when they began",
     "routerd/exporter/collector.py": "Prometheus is told when the network changed last",
     "routerd/exporter/observer.py": "Prometheus is told when processes were started",

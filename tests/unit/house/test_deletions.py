@@ -57,6 +57,8 @@ JUSTIFIED = {
     "routerd/recorder/recovery.py _recover": "a spool of this router that nobody holds, once it is a file",
     "routerd/recorder/spool.py Spool.__init__": "a hidden file of this router, which nobody reads",
     "routerd/recorder/spool.py Spool.remove": "the same",
+    "routerd/supervise/flight.py _write": "this router's recordings beyond the eighth, by their names",
+    "shm/memory/flight.py Taken.write": "the file that `routerd record` names, or one of the supervisor's",
     "shm/memory/segment.py Segments.unlink": "segments that this router made, under its lock",
     "shm/memory/segment.py Segments.close": "the same",
     "shm/memory/segment.py _map_new": "a segment that did not exist before",

@@ -3,6 +3,7 @@
 import ast
 import faulthandler
 import logging
+import mmap
 import socket
 import sys
 import threading
@@ -24,6 +25,7 @@ from routerd.exporter.server import Connection, Server
 from routerd.exporter.tracing import Tracing
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
+from routerd.supervise.flight import keep
 from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import TRACEBACKS, Failures, failures, start_thread, watch_process
@@ -171,7 +173,16 @@ def tracing(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
     return lambda: bool(turns)
 
 
+def flight_recorder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], bool]:
+    """The next core begins all the same."""
+    about = SimpleNamespace(generation=1)
+    monkeypatch.setattr("shm.memory.flight.take", lambda *_, **__: SimpleNamespace(about=about, write=lambda _: fail()))
+    keep(mmap.mmap(-1, mmap.PAGESIZE), folder, "me", "0", "a test")
+    return lambda: True
+
+
 PLANTED = {
+    ("routerd/supervise/flight.py", "flight recorder"): flight_recorder,
     ("workers/control/logins.py", "logins"): logins,
     ("core/rmr/active/intake.py", "tables"): tables,
     ("core/management/service.py", "management"): management,

@@ -294,6 +294,12 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 
 # Where octets or digits become Python's, and what proves that any may come, or who alone writes them.
 ELSEWHERE = {
+    "core/forwarder/turns/flight.pxi": "texts of its own C code",
+    "shm/memory/flight.py": "the head of a ring in shared memory, as numbers",
+    "routerd/replay/commands.py": "what its own child wrote, with other octets replaced",
+    "routerd/replay/recording.py": "any file (fuzz target recording)",
+    "routerd/replay/run.py": "the same",
+    "routerd/replay/told.py": "the same",
     "core/links/administration.py": "a message's `to`, decoded without loss as in addresses.py",
     "shm/contract/hosts.py": "asks whether it is an address",
     "shm/contract/peer_address.py": "the host of a connector, which it gave OpenSSL itself",

@@ -47,8 +47,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core/forwarder/settlement": f"{SHM} core/forwarder/tables",
         "core/forwarder/delivery": f"{SHM} core/forwarder/tables core/forwarder/settlement",
         "core/forwarder/changes": f"{SHM} {FORWARDING} core/forwarder/inspection",
-        "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection",
-        "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection core/forwarder/turns",
+        "core/forwarder/recording": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection",
+        "core/forwarder/turns": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection"
+        " core/forwarder/recording",
+        "core/forwarder": f"{SHM} {FORWARDING} core/forwarder/changes core/forwarder/inspection"
+        " core/forwarder/recording core/forwarder/turns",
         "core/addresses": f"{SHM} core/forwarder",
         "core/links": f"{SHM} core/addresses core/amqp core/forwarder",
         "core/exchanges": PLANE,
@@ -71,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         # What starts and checks the others knows of them only what is listed here.
         "routerd/log": SHM,
         "routerd/recorder": SHM,
+        "routerd/replay": f"{SHM} core/forwarder routerd/machine",
         "routerd/source_routes": SHM,
         "routerd/exporter": f"{SHM} workers/control",
         # Reading a configuration, then translating it, then changing it while the router runs, then running it.
@@ -87,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routerd/supervise": f"{SHM} routerd/config routerd/config/entities routerd/config/formats"
         " routerd/log routerd/machine routerd/reload routerd/translate",
         "routerd/cli": f"{SHM} core/rmr/tables routerd/config routerd/config/formats routerd/log"
-        " routerd/machine routerd/source_routes routerd/translate workers/source_routes",
+        " routerd/machine routerd/replay routerd/source_routes routerd/translate workers/source_routes",
         "routerd": f"{SHM} core routerd/cli routerd/config routerd/config/entities"
         " routerd/config/formats routerd/exporter routerd/log routerd/machine routerd/recorder"
         " routerd/supervise pipeline workers",

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Exemplar
 
 from bench import contract
+from core.forwarder.recorded import Forwarder
 from routerd.exporter import catalogue
 from routerd.exporter.collector import Identity, buckets
 from routerd.exporter.observer import Observer
@@ -46,7 +47,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 @pytest.fixture
 def segments() -> Iterator[segment.Segments]:
     """The shared memory of a router with two workers, all of whose pages are this process's."""
-    with segment.create(segment.segment_prefix("test-metrics", os.getpid()), 2, 1) as made:
+    with segment.create(segment.segment_prefix("test-metrics", os.getpid()), 2, 1, records=1000) as made:
         for page in (made.worker_stats(0), made.worker_stats(1), made.core_stats(), made.supervisor_stats()):
             page.own(os.getpid(), 1)
         del page
@@ -209,6 +210,25 @@ def test_a_long_error_of_a_connector_is_a_short_label(segments: segment.Segments
     assert found.labels["error"] == board.short("refused " * 50)
 
 
+def record(segments: segment.Segments) -> None:
+    """A core begins to record, and adds an address."""
+    forwarder = Forwarder(2, segments.control, segments.rings, segments.arenas, [-1, -1])
+    assert segments.flight is not None
+    forwarder.record(segments.flight)
+    forwarder.add_address(0)
+    forwarder.recorder = None  # which lets go of the segment
+
+
+def test_the_flight_recorder_tells_what_it_holds(segments: segment.Segments) -> None:
+    """Nothing before a core has begun; then its records, and how many it can hold."""
+    assert "routerd_flight_records" not in families(scrape(segments))
+    record(segments)
+    found = families(scrape(segments))
+    (held,), (most,) = (found[f"routerd_flight_{name}"].samples for name in ("records", "capacity_records"))
+    assert (held.value, most.value) == (1, 1024)
+    assert [one.value for one in found["routerd_flight_checkpoints"].samples] == [0, 0]
+
+
 def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments) -> None:
     """And the other way round: the documentation is complete and has no ghosts."""
     segments.board().write(
@@ -229,6 +249,7 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
     )
     segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, 1)
     segments.recorder_stats().own(1, 1)
+    record(segments)
     shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
     assert shown == {metric.name for metric in catalogue.catalogue()}
 

@@ -47,6 +47,7 @@ class FakeChild:
 
 class FakeMemory:
     prefix = "/routerd-test-1"
+    flight = None  # there is no flight recorder
 
     def reset(self) -> None: ...
     def wake_core(self) -> None: ...

@@ -1,0 +1,294 @@
+/* Checkpoints: all that the forwarder's tables hold, so that a replay can begin in the middle of a core's life.
+ *
+ * One is written each time a quarter of the ring is full, between two turns, and may take an eighth of the ring, so the
+ * ring always holds a whole one, and its cost is a small part of what was recorded since the last.  Tables that are
+ * larger, and those of networks, edge routers, exchanges and route tables, have none: a replay then begins with the
+ * core, as long as its first line is in the ring.
+ */
+#include "core/forwarder/recording/image.h"
+#include "core/forwarder/recording/recording.h"
+
+static inline uint32_t number(const void *entry) { return entry ? ((const pool_node *) entry)->index + 1 : 0; }
+
+static inline image_node node_of(const void *entry)
+{
+    const pool_node *n = (const pool_node *) entry;
+    return (image_node) {n->index, n->generation};
+}
+
+static void entry_put(core_router *c, enum flight_entry kind, const void *octets, size_t length)
+{
+    flight_octets(c->flight, FLIGHT_ENTRY, (uint16_t) kind, c->now, octets, (uint32_t) length);
+}
+
+/* ---- whether there can be one ---- */
+
+static bool queues_empty(const core_router *c)
+{
+    for (uint32_t w = 0; w <= c->workers; w++)
+        if (c->worker[w].overflow.count) return false;
+    return true;
+}
+
+/* Whether nothing is under way that a checkpoint does not describe, though the next turns may end it. */
+static bool tables_rest(const core_router *c)
+{
+    return !c->fan_first && !c->tell_first && !c->park_first && !c->dirty && !c->ins.sweep && !c->outs.sweep
+           && !c->links.sweep && !c->addresses.sweep && queues_empty(c);
+}
+
+static bool address_known(const core_address *a)
+{
+    return !a->exchange && !a->routes && !a->edges && !mask_any(&a->remotes) && !a->outstanding
+           && a->out_room < 1u << 16;
+}
+
+static bool link_known(const core_link *l)
+{
+    return (l->kind == LINK_ENDPOINT || l->kind == LINK_ROUTED) && !l->edge && !l->to_table && !l->leaving
+           && !(l->outgoing && l->streams);
+}
+
+/* Whether the tables hold nothing that a checkpoint cannot describe. */
+static bool tables_known(const core_router *c)
+{
+    uint32_t at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));)
+        if (!address_known(a)) return false;
+    at = 0;
+    for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));)
+        if (!link_known(l)) return false;
+    for (uint32_t place = 0; place < NEIGHBOURS; place++)
+        if (c->network.neighbour[place].taken) return false;
+    return !c->streams.live && !c->network.border;
+}
+
+/* Lines that a checkpoint takes at most. */
+static uint64_t lines_wanted(const core_router *c)
+{
+    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses};
+    uint64_t lines = 64 + 4ull * (c->ins.live + c->outs.live + c->links.live + c->addresses.live) + c->aliases.count;
+    for (uint32_t i = 0; i < IMAGE_POOLS; i++) lines += pool_size(all[i]) / 7;
+    for (uint32_t arena = 0; arena <= c->workers; arena++)
+        if (c->payloads.reader[arena]) lines += 1 + c->payloads.count / 5;
+    return lines + arena_blocks(&c->own.view) / 7;
+}
+
+/* ---- its parts ---- */
+
+#define PART 4096u                     /* numbers of a list in one entry */
+
+typedef struct { uint32_t count, number[PART + 2]; } list;
+
+/* Adds a number to a list, which begins with two that say what it is; puts it if it is full. */
+static inline void list_add(core_router *c, enum flight_entry kind, list *l, uint32_t one)
+{
+    if (l->count == PART + 2) {
+        entry_put(c, kind, l->number, l->count * sizeof *l->number);
+        l->count = 2;
+    }
+    l->number[l->count++] = one;
+}
+
+static inline void list_begin(list *l, uint32_t what, uint32_t of)
+{
+    l->number[0] = what;
+    l->number[1] = of;
+    l->count = 2;
+}
+
+static inline void list_end(core_router *c, enum flight_entry kind, const list *l)
+{
+    if (l->count > 2) entry_put(c, kind, l->number, l->count * sizeof *l->number);
+}
+
+static void put_core(core_router *c)
+{
+    image_core image = {.held = c->held, .active = c->active, .turn = c->turn,
+        .agent = number(c->agent), .exit = number(c->exit)};
+    for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS + 2; w++) image.gone[w] = c->worker[w].gone;
+    entry_put(c, ENTRY_CORE, &image, sizeof image);
+}
+
+static void put_pool(core_router *c, uint32_t which, const core_pool *p)
+{
+    list l;
+    const image_pool image = {.pool = which, .chunks = p->chunks, .floor = p->floor, .bare = p->bare,
+        .futile = p->futile, .slack = p->slack};
+    entry_put(c, ENTRY_POOL, &image, sizeof image);
+    list_begin(&l, which, 1);
+    for (uint32_t i = 0; i < p->bare; i++) list_add(c, ENTRY_FREE, &l, p->bare_at[i]);
+    list_end(c, ENTRY_FREE, &l);
+    list_begin(&l, which, 0);
+    for (const pool_node *n = p->free; n; n = n->next_free) {
+        list_add(c, ENTRY_FREE, &l, n->index);
+        list_add(c, ENTRY_FREE, &l, n->generation);
+    }
+    list_end(c, ENTRY_FREE, &l);
+}
+
+static void put_address(core_router *c, const core_address *a)
+{
+    const image_address image = {.node = node_of(a), .deliveries = a->deliveries, .rotate = a->rotate,
+        .fallback = number(a->fallback), .holds = a->holds, .out_room = a->out_room, .priority = a->priority,
+        .treatment = a->treatment, .phase = a->phase, .unlisted = a->unlisted, .redirects = a->redirects};
+    entry_put(c, ENTRY_ADDRESS, &image, sizeof image);
+}
+
+static uint16_t link_flags(const core_link *l)
+{
+    const bool flags[] = {l->outgoing, l->settles, l->draining, l->annotated, l->container, l->fallback, l->bounded,
+        l->far, l->by_peer};
+    uint16_t all = 0;
+    for (uint32_t i = 0; i < sizeof flags; i++) all |= (uint16_t) (flags[i] << i);
+    return all;
+}
+
+static void put_link(core_router *c, const core_link *l)
+{
+    const bool in = !l->outgoing;
+    const image_link image = {.node = node_of(l), .granted = l->granted, .deliveries = l->deliveries, .link = l->link,
+        .link_gen = l->link_gen, .address = number(l->address), .capacity = l->capacity,
+        .withheld = in ? l->withheld : 0, .owed = l->owed, .scope = in ? l->scope : 0,
+        .connection = in && !l->address ? l->connection : 0, .pair = l->kind == LINK_ROUTED ? number(l->pair) : 0,
+        .tick = l->counts.tick, .cycle = l->counts.cycle, .flags = link_flags(l), .worker = l->worker,
+        .kind = l->kind, .growth = l->growth};
+    entry_put(c, ENTRY_LINK, &image, sizeof image);
+}
+
+/* An address's receivers, its senders from the last on, and its receivers by how busy they are. */
+static void put_lists(core_router *c, const core_address *a)
+{
+    list l;
+    list_begin(&l, LIST_RECEIVERS, number(a));
+    for (uint32_t i = 0; i < a->out_count; i++) list_add(c, ENTRY_LIST, &l, number(a->out[i]));
+    list_end(c, ENTRY_LIST, &l);
+    list_begin(&l, LIST_SENDERS, number(a));
+    const core_link *from = a->in_links;
+    while (from && from->next) from = from->next;
+    for (; from; from = from->prev) list_add(c, ENTRY_LIST, &l, number(from));
+    list_end(c, ENTRY_LIST, &l);
+    if (!a->ranks) return;
+    list_begin(&l, LIST_RANKED, number(a));
+    for (uint32_t end = 0; end < 2; end++)
+        for (uint32_t r = a->ranks->at[end].next; r != end; r = a->ranks->at[r].next)
+            for (const core_link *to = a->ranks->at[r].first; to; to = to->next)
+                list_add(c, ENTRY_LIST, &l, number(to));
+    list_end(c, ENTRY_LIST, &l);
+}
+
+static void put_in(core_router *c, const core_in *in)
+{
+    const image_in image = {.node = node_of(in), .peer = in->peer, .length = in->length, .consumed = in->consumed,
+        .near = in->near, .arrived = in->arrived, .link = number(in->link), .block = in->block, .ahead = in->ahead,
+        .open = in->open, .state = in->state, .detail = in->detail, .flags = in->flags, .arena = in->arena,
+        .detail_arena = in->detail_arena, .extra = in->extra};
+    entry_put(c, ENTRY_IN, &image, sizeof image);
+}
+
+static void put_out(core_router *c, const core_out *out)
+{
+    const image_out image = {.node = node_of(out), .peer = out->peer, .progress = out->progress, .in = number(out->in),
+        .link = number(out->link), .state = out->state, .flags = out->flags, .priority = out->priority,
+        .routed = out->routed};
+    entry_put(c, ENTRY_OUT, &image, sizeof image);
+}
+
+/* Deliveries in the order of their links' lists, those without a link last; copies of one message
+ * from the last on. */
+static void put_deliveries(core_router *c)
+{
+    list l;
+    uint32_t at = 0;
+    for (const core_link *k; (k = (const core_link *) pool_next(&c->links, &at));)
+        if (!k->outgoing) for (const core_in *in = k->ins; in; in = in->next) put_in(c, in);
+    at = 0;
+    for (const core_in *in; (in = (const core_in *) pool_next(&c->ins, &at));)
+        if (!in->link) put_in(c, in);
+    at = 0;
+    for (const core_link *k; (k = (const core_link *) pool_next(&c->links, &at));)
+        if (k->outgoing) for (const core_out *out = k->outs; out; out = out->next) put_out(c, out);
+    at = 0;
+    for (const core_in *in; (in = (const core_in *) pool_next(&c->ins, &at));) {
+        if (in->copy_count < 2) continue;
+        list_begin(&l, LIST_COPIES, number(in));
+        const core_out *out = in->copies;
+        while (out->sibling) out = out->sibling;
+        for (; out; out = out->sibling_prev) list_add(c, ENTRY_LIST, &l, number(out));
+        list_end(c, ENTRY_LIST, &l);
+    }
+}
+
+static void put_aliases(core_router *c)
+{
+    const core_alias_table *t = &c->aliases;
+    for (uint32_t i = 0; i < t->room + t->split; i++)
+        for (const core_alias *a = t->bucket[i]; a; a = a->chain) {
+            const image_alias image = {.hash = a->hash, .scope = a->scope, .address = number(a->address),
+                .agent = a->agent};
+            entry_put(c, ENTRY_ALIAS, &image, sizeof image);
+        }
+}
+
+/* Payloads under way, and the blocks of the core's own arena: the free ones, and the one behind each of the others. */
+static void put_blocks(core_router *c)
+{
+    list l;
+    for (uint32_t arena = 0; arena <= c->workers; arena++) {
+        const uint8_t *readers = c->payloads.reader[arena];
+        list_begin(&l, arena, 0);
+        for (uint32_t block = 0; readers && block < arena_blocks(&c->arena[arena]); block++) {
+            if (!readers[block]) continue;
+            list_add(c, ENTRY_PAYLOADS, &l, block);
+            list_add(c, ENTRY_PAYLOADS, &l, readers[block]);
+        }
+        list_end(c, ENTRY_PAYLOADS, &l);
+    }
+    for (uint32_t large = 0; large < 2; large++) {
+        list_begin(&l, large, 0);
+        for (uint32_t i = 0; i < c->own.free_count[large]; i++)
+            list_add(c, ENTRY_BLOCKS, &l, c->own.free_list[large][i]);
+        list_end(c, ENTRY_BLOCKS, &l);
+    }
+    list_begin(&l, 2, 0);
+    for (uint32_t block = 0; block < arena_blocks(&c->own.view); block++) {
+        if (c->own.is_free[block]) continue;
+        list_add(c, ENTRY_BLOCKS, &l, block);
+        list_add(c, ENTRY_BLOCKS, &l, atomic_load_explicit(&arena_at(&c->own.view, block)->next, memory_order_relaxed));
+    }
+    list_end(c, ENTRY_BLOCKS, &l);
+}
+
+/* Writes a checkpoint if the tables rest and are known; a turn without one costs a comparison. */
+__attribute__((noinline, cold)) PRIVATE void checkpoint_write(core_router *c)
+{
+    core_flight *f = c->flight;
+    flight_header *h = f->header;
+    const uint64_t lines = f->mask + 1;
+    if (!tables_rest(c)) return;
+    if (atomic_load_explicit(&h->blind, memory_order_relaxed) || !tables_known(c) || lines_wanted(c) > lines / 8) {
+        atomic_fetch_add_explicit(&h->skipped, 1, memory_order_relaxed);
+        f->due = f->next + lines / 4;
+        return;
+    }
+    const uint64_t first = f->next;
+    flight_put(f, &(flight_line) {.type = FLIGHT_CHECKPOINT, .now = c->now});
+    put_core(c);
+    put_pool(c, 0, &c->ins);
+    put_pool(c, 1, &c->outs);
+    put_pool(c, 2, &c->links);
+    put_pool(c, 3, &c->addresses);
+    uint32_t at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) put_address(c, a);
+    at = 0;
+    for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));) put_link(c, l);
+    put_deliveries(c);
+    at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) put_lists(c, a);
+    put_aliases(c);
+    put_blocks(c);
+    flight_put(f, &(flight_line) {.type = FLIGHT_CHECKPOINT_END, .now = c->now});
+    atomic_store_explicit(&h->checkpoint, first + 1, memory_order_release);
+    atomic_fetch_add_explicit(&h->checkpoints, 1, memory_order_relaxed);
+    f->due = f->next + lines / 4;
+}

@@ -1,0 +1,33 @@
+/* Lines of the flight recorder about what the core reads of messages. */
+#include "core/forwarder/tables/access.h"
+#include "shm/codec/utf8.h"
+
+__attribute__((noinline, cold)) PRIVATE void flight_read(const core_router *c, flight_line line, uint32_t block)
+{
+    line.block = block;
+    flight_put(c->flight, &line);
+}
+
+/* Records which text a message names, by its hash, and whether it is an AMQP string. */
+__attribute__((noinline)) PRIVATE void flight_text(const core_router *c, uint32_t w, uint32_t block, uint32_t length,
+                                                   uint64_t hash)
+{
+    flight_line line = flight_about(c, FLIGHT_TEXT, w);
+    line.count = length <= CORE_MAX_TEXT && utf8_valid(c->text, length);
+    line.length = length;
+    line.hash = hash;
+    flight_read(c, line, block);
+}
+
+/* Records what a message's header says of routers. */
+__attribute__((noinline)) PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block,
+                                                     const arena_content *content)
+{
+    flight_line line = flight_about(c, FLIGHT_ROUTED, w);
+    line.detail[0] = content->annotations;
+    line.detail[1] = content->routed;
+    line.detail[2] = content->phase;
+    memcpy(line.detail + 4, &content->trace_count, 4);
+    memcpy(line.detail + 8, &content->section_end, 4);
+    flight_read(c, line, block);
+}

@@ -1,0 +1,82 @@
+/* A core that is given again what a recording says (shm/memory/flight.h): actions one at a time, what the first core
+ * read of messages, and the turns of what waited.  Calls of the control plane are made by Python, as the first time.
+ *
+ * The segments are the replay's own: rings with one record in them, and arenas in which only what the core reads of
+ * messages is written.
+ */
+#include "core/forwarder/turns/turns.h"
+
+/* Handles an action of a worker.  The work made is published at once. */
+GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_record *r, uint64_t now)
+{
+    routerd_producer actions;
+    uint32_t handled = 0;
+    if (!ring_produce(&actions, c->worker[w].actions.ring)) return STOP_NOTHING;
+    routerd_record *slot = ring_slot(&actions);
+    if (!slot) return STOP_NOTHING;
+    *slot = *r;
+    ring_push(&actions);
+    ring_publish(&actions);
+    c->now = now;
+    return core_batch(c, w, 1, &handled);
+}
+
+/* The next work for a worker.  False: there is no more. */
+GLUE bool replay_work(core_router *c, uint32_t w, routerd_record *r)
+{
+    routerd_consumer work;
+    core_worker *k = &c->worker[w];
+    if (!ring_consume(&work, k->work.ring)) return false;
+    const routerd_record *found = ring_peek(&work);
+    if (!found && k->overflow.count) {
+        core_flush(c, w);
+        core_publish(c);
+        found = ring_peek(&work);
+    }
+    if (!found) return false;
+    *r = *found;
+    ring_advance(&work);
+    ring_return(&work);
+    return true;
+}
+
+static arena_content *replay_content(core_router *c, uint32_t w, uint32_t block)
+{
+    return w < c->workers ? arena_content_of(&c->arena[w], block) : NULL;
+}
+
+/* Writes the `to` that the core will look for: its hash in hexadecimal digits stands for the text; nothing for length
+ * 0.  `valid`: it is a string. */
+GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, bool valid, uint64_t hash)
+{
+    static const char digits[] = "0123456789abcdef";
+    arena_content *content = replay_content(c, w, block);
+    if (!content) return false;
+    uint8_t *text = (uint8_t *) (content + 1);
+    for (uint32_t i = 0; i < 16; i++) text[i] = valid ? (uint8_t) digits[hash >> (60 - 4 * i) & 15] : 0xff;
+    content->key_block = ROUTERD_NIL;
+    content->to_offset = length ? 0 : ARENA_NO_OFFSET;
+    content->to_length = !length || length > CORE_MAX_TEXT ? length : 16;
+    atomic_store_explicit(&content->length, 16, memory_order_relaxed);
+    return true;
+}
+
+GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_t *detail)
+{
+    arena_content *content = replay_content(c, w, block);
+    if (!content) return false;
+    content->annotations = detail[0];
+    content->routed = detail[1];
+    content->phase = detail[2];
+    memcpy(&content->trace_count, detail + 4, 4);
+    memcpy(&content->section_end, detail + 8, 4);
+    content->ingress_length = content->trace_length = 0;
+    return true;
+}
+
+GLUE bool replay_state(core_router *c, uint32_t w, uint32_t block, uint32_t state)
+{
+    arena_content *content = replay_content(c, w, block);
+    if (content) atomic_store_explicit(&content->state, state, memory_order_relaxed);
+    return content != NULL;
+}

@@ -1,0 +1,44 @@
+"""Whatever stands in a file that should be a recording: it is refused, or replayed, and the replay ends."""
+
+import mmap
+from contextlib import suppress
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from bench import contract as n
+from routerd.replay.recording import Recording
+from routerd.replay.run import Replay
+from routerd.replay.told import step_told
+from shm.memory import flight
+from shm.memory.flight import LINE, RecordingError
+from tests.model.world import World
+
+LINES: Final = 700  # of a recording, so that an input takes no more than a moment
+
+
+@cache
+def recordings() -> tuple[bytes, bytes]:
+    """A recording that begins with the core, and one that begins with a checkpoint."""
+    found = []
+    for lines, moves in ((1 << 14, 60), (1 << 13, 4000)):
+        ring = mmap.mmap(-1, flight.ring_bytes(lines))
+        World(1, capacity=n.RING_CAPACITY, deaths=False, flight=ring).run(moves)
+        taken = flight.take(ring, "me", "0", "fuzzing", running=False)
+        cut = taken.lines[: LINES * LINE]
+        about = msgspec.structs.replace(taken.about, lines=len(cut) // LINE)
+        found.append(Recording(about, cut).octets(cut))
+    return found[0], found[1]
+
+
+def one(octets: bytes) -> None:
+    """The first octet chooses a recording; then four octets each change one of it: where, and to what."""
+    changed = bytearray(recordings()[octets[0] & 1 if octets else 0])
+    for at in range(1, len(octets) - 3, 4):
+        changed[int.from_bytes(octets[at : at + 3], "little") % len(changed)] = octets[at + 3]
+    with suppress(RecordingError):
+        recording = Recording.parse(bytes(changed))
+        for step in recording.steps():
+            assert step_told(recording, step)
+        Replay(recording).run()
