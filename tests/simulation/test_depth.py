@@ -105,7 +105,7 @@ MUTANTS = [
 def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The simulation's parts, compiled."""
     folder = tmp_path_factory.mktemp("simulation")
-    return {part: compiled(part, folder, "-O1") for part in PARTS}
+    return {part: compiled(part, folder, "-O0") for part in PARTS}
 
 
 def simulated(program: Path, seed: int, lives: int) -> subprocess.CompletedProcess[str]:

@@ -80,7 +80,7 @@ static INLINED enum core_stop core_read(core_router *c, uint32_t w, uint32_t lim
         if (!shared) break;
         if (far) core_ahead(c, k);
         routerd_record r = *shared;    /* a copy: what was checked must be what is used */
-        if (__builtin_expect(f != NULL, 1)) {
+        if (__builtin_expect(f != NULL, 0)) {
             if (!begun) flight_put(f, &(flight_line) {.type = FLIGHT_BATCH, .worker = (uint8_t) w, .now = c->now});
             begun = true;
             if (__builtin_expect(r.type >= FLIGHT_BATCH, 0)) r.type = FLIGHT_UNKNOWN_ACTION;   /* no line of ours */

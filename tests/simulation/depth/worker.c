@@ -286,7 +286,7 @@ static void supervisor_says(uint32_t w)
     }
     if (workers[w].core_gone) {
         workers[w].core_gone = workers[w].coming = false;
-        pump_leave(p);
+        pump_leave(p, true);
         workers[w].quiet = true;
     }
     if (workers[w].coming && present_all(p)) {
