@@ -96,7 +96,7 @@ fuzz: build $(FUZZ)
 	$(BIN)/python -m tests.fuzz.run $(or $(MINUTES),1) $(TARGETS) $(if $(KEEP),--keep)
 
 simulate: build
-	$(BIN)/python -m tests.support.simulation.run $(or $(MINUTES),1) $(SEED) $(if $(LIVES),$(if $(SEED),,0) $(LIVES))
+	$(BIN)/python -m tests.support.simulation.run $(or $(MINUTES),1) $(SEED) $(if $(LIVES),--lives $(LIVES))
 
 $(SYSTEM): .ci/system-packages
 	.ci/system-packages build $(PYTHON)

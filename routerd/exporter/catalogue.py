@@ -192,7 +192,7 @@ FLIGHT_CHECKPOINTS: Final = _family(
 BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size", "size")
 LATENCY: Final = _family("histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement")
 PYTHON: Final = _family(
-    "histogram", "core_python_seconds", "Times in which the core's Python ran, and it forwarded nothing"
+    "histogram", "core_python_seconds", "Time that the core's Python took between two turns of forwarding"
 )
 SIZE: Final = _family("histogram", "message_size_bytes", "Size of messages")
 ADDRESS_DELIVERIES: Final = _family(

@@ -253,7 +253,6 @@ void core_hold_still(void)
     const core_link *l = room ? c->worker[w].link[it.looked / shared.workers % room] : NULL;
     it.looked += l ? 1 : 1 + below(64) * shared.workers;
     if (!l) return;
-    total.core_links_checked++;
     if (l->outgoing || l->leaving) return;             /* a link that goes gives no credit back */
     HOLDS(l->capacity == l->granted + l->count + l->withheld,
           "link %u of worker %u: capacity %u, granted %ld, outstanding %u, withheld %u", l->link, w, l->capacity,

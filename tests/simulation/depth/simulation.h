@@ -185,7 +185,7 @@ bool people_wait(void);                /* somebody waits for the router */
 
 typedef struct {
     uint64_t messages, presettled, streams, settled, accepted, received, links, connections, worker_deaths, core_deaths,
-        supervisor_deaths, vanished, points, lives, steps, core_links_checked;
+        supervisor_deaths, vanished, lives, steps;
 } totals;
 extern totals total;
 

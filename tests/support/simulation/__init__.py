@@ -1,1 +1,1 @@
-"""Native code of the workers as Python functions: compiled when a test asks for it."""
+"""Builds and runs the simulation of a whole router in one process."""

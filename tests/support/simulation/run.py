@@ -1,7 +1,8 @@
-"""``python -m tests.support.simulation.run MINUTES [SEED] [LIVES]``: simulate a router for so long (make simulate).
+"""``python -m tests.support.simulation.run MINUTES [SEED] [--lives N]``: simulate a router for so long (make simulate).
 
-The seed of the first life is from the clock, or SEED; each later life has the next one. With LIVES there are so many,
-however long they take. The exit status is 1 if a promise was broken; the line that begins with SEED= names the life.
+The seed of the first life is from the clock, or SEED; each later life has the next one. With ``--lives`` there are so
+many, however long they take. The exit status is 1 if a promise was broken; the line that begins with SEED= names the
+life.
 """
 
 import argparse
@@ -17,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.simulation.run")
     parser.add_argument("minutes", type=float, help="of CPU time")
     parser.add_argument("seed", type=int, nargs="?", default=int(time.time()) % 2**31 << 20, help="of the first life")
-    parser.add_argument("lives", type=int, nargs="?", default=0)
+    parser.add_argument("--lives", type=int, default=0)
     options = parser.parse_args()
     program = build(ROOT / "build" / "simulation")
     print(f"seed {options.seed}", flush=True)

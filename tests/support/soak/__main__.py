@@ -20,6 +20,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.support.clients.ledger import Clients, check
+from tests.support.running import LONG
 from tests.support.soak.picture import picture
 from tests.support.soak.readings import Readings
 from tests.support.soak.site import AMQP, ROUTE_TABLE, Site
@@ -44,7 +45,8 @@ LEDGERS = (
 class Soak:
     """The rounds, and what was counted in them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, seconds: float = ROUND) -> None:
+        self.seconds = seconds  # of work in a round
         self.seed, self.chance = seed, random.Random(seed)  # noqa: S311 - no secret
         self.site = Site(folder)
         self.readings = Readings()
@@ -82,13 +84,16 @@ class Soak:
             for one in workers:
                 one.start()
             try:
-                self.happen(time.monotonic() + ROUND)
+                self.happen(time.monotonic() + self.seconds)
             finally:
                 end.set()
-                for _ in workers:
-                    self.counted += told.get()
                 for one in workers:
-                    one.join()
+                    one.join(LONG)
+                    if one.exitcode != 0:
+                        self.tell(f"{self.hours:.2f} hours: clients ended with status {one.exitcode}")
+                        one.kill()
+                while not told.empty():
+                    self.counted += told.get()
             self.judge(ledgers)
         self.rest()
 
@@ -137,7 +142,10 @@ class Soak:
         """What was done and seen."""
         done = [f"{name}: {number:,}" for name, number in sorted((self.counted + self.happened).items())]
         wrong = [*self.wrong, *self.readings.grown()]
-        verdict = f"seed {self.seed}, {self.hours:.2f} hours: {'WRONG' if wrong else 'nothing lost, nothing grew'}"
+        right = "nothing lost, " + (
+            "nothing grew" if self.readings.enough else "and too few readings to say what grows"
+        )
+        verdict = f"seed {self.seed}, {self.hours:.2f} hours: {'WRONG' if wrong else right}"
         return "\n".join([*done, "", self.readings.table(), "", *wrong, verdict])
 
     def keep(self) -> None:
@@ -160,7 +168,7 @@ def work(
     try:
         keep_on(what, mine)
     finally:
-        told.put(mine.counted)
+        told.put(mine.counted)  # a pipe holds what all of them count
 
 
 def main() -> int:
@@ -172,8 +180,8 @@ def main() -> int:
         soak = Soak(Path(folder), seed)
         try:
             soak.run(hours)
-        except AssertionError as error:
-            soak.tell(str(error))
+        except (Exception, KeyboardInterrupt) as error:  # what was read until then is worth hours
+            soak.tell(f"{soak.hours:.2f} hours: {type(error).__name__}: {error}")
         soak.keep()
         print(f"{soak.summary()}\nreadings and picture: {RESULTS}")
         return bool(soak.wrong or soak.readings.grown())

@@ -14,7 +14,7 @@ MIB: Final = 1 << 20
 FIRST: Final = 0.25  # of the readings: tables and heaps find their sizes meanwhile
 LEAST: Final = 8  # readings that say anything
 GAUGES: Final = ("addresses", "overflow", "live_deliveries")  # of the core
-CLIENTS: Final = ("connections", "links", "unsettled")  # of the workers
+WORKER_GAUGES: Final = ("connections", "links", "unsettled")  # of the workers
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,6 @@ class Series:
     def growth(self) -> str | None:
         """Say by how much it has grown beyond its bound, or nothing."""
         values = self.values[int(len(self.values) * FIRST) :]
-        if len(values) < LEAST:
-            return None
         third = len(values) // 3
         begin, end = statistics.median(values[:third]), statistics.median(values[-third:])
         bound = BOUNDS[self.unit]
@@ -78,11 +76,18 @@ class Readings:
         self.put(hours, name, "segment MiB", sum(segments.values()) / MIB)
         for gauge in GAUGES:
             self.put(hours, name, gauge, router.core[gauge])
-        for gauge in CLIENTS:
+        for gauge in WORKER_GAUGES:
             self.put(hours, name, gauge, router.counted(gauge))
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are as many readings as say anything."""
+        return max((len(one.values) for one in self.series.values()), default=0) * (1 - FIRST) >= LEAST
 
     def grown(self) -> list[str]:
         """What has grown beyond its bound."""
+        if not self.enough:
+            return []
         return [said for one in self.series.values() if (said := one.growth())]
 
     def table(self) -> str:

@@ -16,10 +16,9 @@ TREATMENTS = ("closest", "balanced", "multicast")
 class SoakedRouter(HurtRouter):
     """An interior router on ports of its own, or an edge router. It dials others by their ports."""
 
-    def __init__(self, folder: Path, *dialled: int, edge: bool = False) -> None:
+    def __init__(self, folder: Path, ports: dict[str, int], *dialled: int, edge: bool = False) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder, self.dialled, self.edge = folder, dialled, edge
-        self.ports = {kind: free_port() for kind in KINDS}
+        self.folder, self.ports, self.dialled, self.edge = folder, ports, dialled, edge
         self.table = folder / "table"
         self.changes = 0
         self.write_table()
@@ -60,7 +59,7 @@ class SoakedRouter(HurtRouter):
     def command(self, *words: str) -> None:
         """Give it a command. Raises `AssertionError` with what the command says, if it fails."""
         pid = ["--pid", str(self.process.pid)]
-        done = subprocess.run([PROGRAM, *words, *pid], capture_output=True, text=True, check=False)
+        done = subprocess.run([PROGRAM, *words, *pid], capture_output=True, text=True, check=False, timeout=4 * LONG)
         assert done.returncode == 0, f"routerd {' '.join(words)}: {done.stdout}{done.stderr}"
 
     def kill_one(self, role: str) -> bool:
@@ -87,12 +86,24 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.steady = SoakedRouter(folder / "steady")
-        self.hurt = SoakedRouter(folder / "hurt", self.steady.ports[INTERIOR])
-        self.brink = self.new_edge()
+        self.ports = {name: {kind: free_port() for kind in KINDS} for name in ("steady", "hurt", "brink")}
+        self._started: list[SoakedRouter] = []
+        try:
+            self.steady = self.started("steady")
+            self.hurt = self.started("hurt", self.steady.ports[INTERIOR])
+            self.brink = self.new_edge()
+        except BaseException:
+            self.kill()
+            raise
+
+    def started(self, name: str, *dialled: int, edge: bool = False) -> SoakedRouter:
+        """Start a router on the ports that it always has."""
+        router = SoakedRouter(self.folder / name, self.ports[name], *dialled, edge=edge)
+        self._started = [*(one for one in self._started if one.process.poll() is None), router]
+        return router
 
     def new_edge(self) -> SoakedRouter:
-        return SoakedRouter(self.folder / "brink", self.steady.ports[EDGE], edge=True)
+        return self.started("brink", self.steady.ports[EDGE], edge=True)
 
     @property
     def routers(self) -> dict[str, SoakedRouter]:
@@ -110,5 +121,5 @@ class Site:
             router.end()
 
     def kill(self) -> None:
-        for router in self.routers.values():
+        for router in self._started:
             router.kill()

@@ -13,7 +13,7 @@ from tests.support.clients.octets import END, said
 from tests.support.clients.rmr import Application
 
 Place = tuple[str, int]
-LOST = (OSError, EOFError, EndedError, AssertionError)  # a router was hurt, and the client begins anew
+LOST = (OSError, EOFError, EndedError)  # a router was hurt, and the client begins anew
 NAMES: Final = 20_000  # addresses that clients choose from
 AGAIN: Final = 0.1  # seconds until a client that lost its connection dials again
 LARGE: Final = 8_000_000  # octets of a large message
