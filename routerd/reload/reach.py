@@ -18,7 +18,7 @@ from routerd.config.formats.source import words
 ROOT: Final = Path("/")
 STATE: Final = "/var/lib/routerd"
 SERVED: Final = {"httpRootDir": (f"{STATE}/www",)}
-WRITTEN: Final = frozenset(("outputFile", "directory", "applications", "stash", "debugDumpFile"))
+WRITTEN: Final = frozenset(("outputFile", "directory", "applications", "stash", "debugDumpFile", "flightDirectory"))
 _LINE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2} |\{\"|[A-Z_]+ \([a-z]+\) ")
 _LINE_BEGINS: Final = 64
 NO_FILES: Final = ("", "stderr", "stdout", "syslog")
