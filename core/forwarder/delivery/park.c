@@ -137,14 +137,16 @@ static void park_refuse(core_router *c, core_link *l, const routerd_record *r)
     core_release(c, l->worker, r->block, NULL, 0);
 }
 
-/* Whether a worker's record is about what stands aside, and has gone there, too.  Records about earlier deliveries name
- * them by the core's handle. */
+/* Whether a worker's record is about what stands aside, and has gone there, too.  One about an earlier delivery must not
+ * wait, also if it names it by its worker's handle: another link's delivery may have that handle's place when it has
+ * waited. */
 __attribute__((noinline, cold)) PRIVATE bool park_follows(core_router *c, uint32_t w, const routerd_record *r)
 {
     const bool later = r->type == A_CONTINUE || (r->type == A_UPDATE && r->flags & F_IN);
     if (r->type != A_DELIVER && !(later && !r->delivery)) return false;
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (!l || l->outgoing || l->kind == LINK_ROUTED || !l->park) return false;
+    if (later && by_peer_find(c, l, r->peer)) return false;
     if (park_grown(l->park, r)) return true;
     if (l->park->count - l->park->head < PARK_MORE + 4ull * l->capacity) {
         park_put(c, l, r);

@@ -1,7 +1,7 @@
 /* The supervisor, the scheduler, and lives.
  *
- * Arguments: seed, lives, seconds of CPU time (0: no limit).  A life of seed s is the same in each run: one that fails is told with
- * its seed, and `world SEED 1` repeats it alone.
+ * Arguments: seed, lives, seconds of CPU time (0: no limit).  A life of seed s is the same in each run: one that fails
+ * is told with its seed, and `world SEED 1` repeats it alone.
  */
 #include <signal.h>
 #include <stdarg.h>

@@ -87,6 +87,29 @@ def test_a_link_keeps_its_order() -> None:
     assert bed.stats.get(COUNTERS["stale_records"].place) == bed.stats.get(COUNTERS["bad_records"].place) == 0
 
 
+def test_a_settlement_of_an_earlier_delivery_does_not_wait() -> None:
+    """The worker, which never heard the core's handle of it, gives its own to another link's delivery meanwhile."""
+    bed = Bed()
+    bed.forwarder.add_alias(b"known", bed.address)
+
+    def settle(link: int, peer: int) -> None:
+        record(bed, type=n.A_UPDATE, link=link, link_gen=1, peer=peer, flags=n.F_IN | n.F_SETTLED)
+
+    for link in (ANONYMOUS, KNOWN):  # from a link's first such record on the core finds its deliveries by these handles
+        push(bed, link, b"known", INCOMING + link)
+        settle(link, INCOMING + link)
+    early, again = INCOMING + 20, INCOMING + 20 + (1 << 32)  # one place in two generations
+    push(bed, ANONYMOUS, b"known", early)
+    push(bed, ANONYMOUS, b"new", INCOMING + 21)
+    settle(ANONYMOUS, early)
+    push(bed, KNOWN, b"hello", again)
+    settle(KNOWN, again)
+    while bed.step() == UNKNOWN:
+        learn(bed)
+    assert len(bed.heard(RECEIVER, n.W_UPDATE)) == 4
+    assert bed.stats.get(COUNTERS["stale_records"].place) == 0
+
+
 def test_links_take_turns() -> None:
     """One that names a single new text waits for one text of another, not for all of them."""
     bed = Bed()
