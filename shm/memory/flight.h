@@ -36,7 +36,7 @@
 #define FLIGHT_HEADER_BYTES 4096u
 #define FLIGHT_LINE_BYTES 64u
 #define FLIGHT_LEAST 1024u             /* lines */
-#define FLIGHT_MOST (1u << 26)
+#define FLIGHT_MOST (1u << 24)
 #define FLIGHT_INLINE 40u              /* octets of a call or an entry in its own line */
 #define FLIGHT_MORE_OCTETS 63u         /* and in each of those behind it */
 #define FLIGHT_OCTETS_MOST (1u << 20)  /* of one call or entry */
@@ -46,8 +46,8 @@ enum flight_type {
     FLIGHT_BATCH = 128,        /* `worker`, `now`: actions of this worker follow */
     FLIGHT_WORK = 129,         /* `worker`, `count`: so many records of work for it follow */
     FLIGHT_FANS = 130,         /* `now`: copies of multicast messages are made and told, a portion (fan.c, tell.c) */
-    FLIGHT_PARKED = 131,       /* `now`, `count`: parked links have their turns (park.c): records since the last
-                                  address was asked for, twice, and 1 more if the core is idle */
+    FLIGHT_PARKED = 131,       /* `now`, `count`: parked links have their turns (park.c).  `count` is 2 x the records
+                                  since the last address was asked for, plus 1 if the core is idle */
     FLIGHT_CALL = 132,         /* `kind`: the number of a call of the control plane, `now`, `length` octets */
     FLIGHT_TEXT = 133,         /* `worker`, `block`, `length`, `hash`: the core reads the `to` of a message */
     FLIGHT_ROUTED = 134,       /* `worker`, `block` and `detail`: it reads what the header says of routers */
@@ -135,10 +135,15 @@ static INLINED void flight_put(core_flight *f, const void *line)
     atomic_store_explicit(&f->header->head, f->next, memory_order_release);
 }
 
-/* Writes octets into a line of their own and as many behind it as they need. */
+/* Writes octets into a line of their own and as many behind it as they need.  More than a reader takes, or half of the
+ * ring has room for, are left out, and what follows cannot be replayed. */
 static inline void flight_octets(core_flight *f, uint8_t type, uint16_t kind, uint64_t now, const void *octets,
                                  uint32_t length)
 {
+    if (length > FLIGHT_OCTETS_MOST || length / FLIGHT_MORE_OCTETS >= f->mask / 2) {
+        atomic_store_explicit(&f->header->blind, 1, memory_order_relaxed);
+        return;
+    }
     flight_line line = {.type = type, .kind = kind, .now = now, .octets = length};
     uint32_t at = length < FLIGHT_INLINE ? length : FLIGHT_INLINE;
     memcpy(line.inlined, octets, at);

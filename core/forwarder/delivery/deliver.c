@@ -20,7 +20,7 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
 {
     uint32_t length = content_to(&c->arena[l->worker], block, c->text);
     core_alias *known = length - 1 < CORE_MAX_TEXT ? alias_find(&c->aliases, scope, c->text, length) : NULL;
-    if (__builtin_expect(c->flight != NULL, 1))
+    if (__builtin_expect(c->flight != NULL, 0))
         flight_text(c, l->worker, block, length, known ? known->hash : length - 1 < CORE_MAX_TEXT
             ? alias_hash_in(c->aliases.seed, scope, c->text, length) : 0);
     if (!length) return ROUTE_NO_ADDRESS;
@@ -64,7 +64,7 @@ PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, cons
     uint32_t scope = l->scope;
     provenance->control = l->kind == LINK_CONTROL;
     provenance->known = true;
-    if (c->flight) flight_routed(c, l->worker, r->block, content);
+    if (__builtin_expect(c->flight != NULL, 0)) flight_routed(c, l->worker, r->block, content);
     if (content->annotations != ANNOTATIONS_NONE) {
         if (link_inter_router(l) && content->trace_count > c->network.radius + 1) return ROUTE_UNROUTABLE;
         provenance->known = false;

@@ -1,12 +1,14 @@
 /* Checkpoints: all that the forwarder's tables hold, so that a replay can begin in the middle of a core's life.
  *
  * One is written each time a quarter of the ring is full, between two turns, and may take an eighth of the ring, so the
- * ring always holds a whole one, and its cost is a small part of what was recorded since the last.  Tables that are
- * larger, and those of networks, edge routers, exchanges and route tables, have none: a replay then begins with the
- * core, as long as its first line is in the ring.
+ * ring always holds a whole one, and its cost is a small part of what was recorded since the last.  Messages wait
+ * meanwhile, so it never takes more than LINES_MOST.  Tables that are larger, and those of networks, edge routers,
+ * exchanges and route tables, have none: a replay then begins with the core, as long as its first line is in the ring.
  */
 #include "core/forwarder/recording/image.h"
 #include "core/forwarder/recording/recording.h"
+
+#define LINES_MOST (1u << 17)          /* of a checkpoint: 8 MiB */
 
 static inline uint32_t number(const void *entry) { return entry ? ((const pool_node *) entry)->index + 1 : 0; }
 
@@ -61,6 +63,15 @@ static bool tables_known(const core_router *c)
     for (uint32_t place = 0; place < NEIGHBOURS; place++)
         if (c->network.neighbour[place].taken) return false;
     return !c->streams.live && !c->network.border;
+}
+
+/* Whether a checkpoint of the pools can be read again. */
+static bool pools_fit(const core_router *c)
+{
+    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses};
+    for (uint32_t i = 0; i < IMAGE_POOLS; i++)
+        if (all[i]->chunks > IMAGE_CHUNKS_MOST) return false;
+    return true;
 }
 
 /* Lines that a checkpoint takes at most. */
@@ -264,9 +275,10 @@ __attribute__((noinline, cold)) PRIVATE void checkpoint_write(core_router *c)
 {
     core_flight *f = c->flight;
     flight_header *h = f->header;
-    const uint64_t lines = f->mask + 1;
+    const uint64_t lines = f->mask + 1, most = lines / 8 < LINES_MOST ? lines / 8 : LINES_MOST;
     if (!tables_rest(c)) return;
-    if (atomic_load_explicit(&h->blind, memory_order_relaxed) || !tables_known(c) || lines_wanted(c) > lines / 8) {
+    if (atomic_load_explicit(&h->blind, memory_order_relaxed) || !pools_fit(c) || lines_wanted(c) > most
+        || !tables_known(c)) {
         atomic_fetch_add_explicit(&h->skipped, 1, memory_order_relaxed);
         f->due = f->next + lines / 4;
         return;

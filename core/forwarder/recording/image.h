@@ -10,6 +10,7 @@
 #include "core/forwarder/changes/changes.h"
 #include "shm/memory/flight.h"
 
+#define IMAGE_CHUNKS_MOST 1024u        /* of a pool: half a million entries */
 #define IMAGE_POOLS 4u                 /* ins, outs, links, addresses: the others are empty at a checkpoint */
 
 typedef struct {

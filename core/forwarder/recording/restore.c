@@ -6,8 +6,6 @@
 #include "core/forwarder/recording/image.h"
 #include "core/forwarder/recording/recording.h"
 
-#define CHUNKS_MOST 1024u              /* of a pool: half a million entries */
-
 /* ---- entries of pools ---- */
 
 /* A place of a pool that nothing has taken yet; NULL: there is none of this number, or it is taken. */
@@ -33,7 +31,8 @@ static void *live(core_pool *p, image_node node)
 static const char *take_pool(core_router *c, const image_pool *image)
 {
     core_pool *p = restored_pool(c, image->pool);
-    REFUSE(!p || p->chunks || image->chunks > CHUNKS_MOST || image->bare > image->chunks, "a pool has no such size");
+    REFUSE(!p || p->chunks || image->chunks > IMAGE_CHUNKS_MOST || image->bare > image->chunks,
+           "a pool has no such size");
     p->floor = image->floor ? image->floor : 1;
     p->futile = image->futile;
     p->slack = image->slack;

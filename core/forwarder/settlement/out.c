@@ -112,7 +112,7 @@ GLUE inline void core_publish(core_router *c)
     for (; dirty; dirty &= dirty - 1) {
         uint64_t bit = dirty & -dirty;
         const uint32_t w = (uint32_t) __builtin_ctzll(bit);
-        if (__builtin_expect(c->flight != NULL, 1)) flight_work(c, w, &c->worker[w].work);
+        if (__builtin_expect(c->flight != NULL, 0)) flight_work(c, w, &c->worker[w].work);
         if (ring_publish(&c->worker[w].work)) told |= bit;
     }
     if (!told) return;

@@ -196,7 +196,7 @@ static inline core_outcome in_take_merged(core_in *in)
 PRIVATE bool in_stalled(const core_router *c, const core_in *in)
 {
     const uint32_t state = chain_state(arena_content_of(&c->arena[in->arena], in->block));
-    if (c->flight) {
+    if (__builtin_expect(c->flight != NULL, 0)) {
         flight_line line = flight_about(c, FLIGHT_STATE, in->arena);
         line.count = state;
         flight_read(c, line, in->block);

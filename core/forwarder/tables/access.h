@@ -60,15 +60,22 @@ static inline flight_line flight_about(const core_router *c, enum flight_type ty
     return (flight_line) {.type = (uint8_t) type, .worker = (uint8_t) worker, .now = c->now};
 }
 
-/* Work for a worker that is about to be published. */
+/* Work for a worker that is about to be published.  The worker can write the ring: what it has done to the index or to
+ * a record must not lead the recorder astray. */
 static inline void flight_work(core_router *c, uint32_t w, const routerd_producer *work)
 {
     core_flight *f = c->flight;
     uint64_t at = atomic_load_explicit(&work->ring->head, memory_order_relaxed);
+    if (work->next - at > work->capacity) at = work->next - work->capacity;
+    if (at == work->next) return;
     flight_line line = flight_about(c, FLIGHT_WORK, w);
     line.count = (uint32_t) (work->next - at);
     flight_put(f, &line);
-    for (; at != work->next; at++) flight_put(f, &work->ring->slot[at & (work->capacity - 1)]);
+    for (; at != work->next; at++) {
+        routerd_record r = work->ring->slot[at & (work->capacity - 1)];
+        if (__builtin_expect(r.type >= FLIGHT_BATCH, 0)) r.type = FLIGHT_UNKNOWN_ACTION;
+        flight_put(f, &r);
+    }
 }
 
 PRIVATE void flight_read(const core_router *c, flight_line line, uint32_t block);

@@ -140,7 +140,7 @@ static void alias_remove(core_alias_table *t, core_alias *a)
     for (int i = 0; i < 2 && t->count < (t->room + t->split) / 4; i++) alias_join(t);
 }
 
-/* The same, of a sweep's own accord. */
+/* Removes a spelling that a sweep or an eviction chose, and records that: a replay does not sweep. */
 static void alias_forget(core_router *c, core_alias *a)
 {
     if (c->flight) {
