@@ -38,11 +38,13 @@ def record(last: float | None, file: Path | None, **which: Any) -> None:
 @click.option("--print", "shown", is_flag=True, help="Print each record.")
 @click.option("--before", metavar="RECORD", type=click.IntRange(0), help="Stop before the record of this number.")
 @click.option("--until-crash", is_flag=True, help="Expect that the core dies: exit status 0 if it does.")
-@click.option("--minimise", is_flag=True, help="Write the records that still make the core die to FILE.small.")
-@click.option("--no-run", is_flag=True, help="Print the records alone.")
+@click.option(
+    "--minimise", is_flag=True, help="Write the records that still make the core die to FILE.small, which it replaces."
+)
+@click.option("--no-run", is_flag=True, help="Print the records without running the core.")
 def replay(file: Path, **how: Any) -> None:
     """Run the core over the records in FILE, and say where its work first differs from what was recorded.
 
-    Exit status 0: it did the same; 1: it did something else, or died.
+    Exit status 0: it did the same; 1: it did something else, or died; 2: the file cannot be replayed.
     """
     sys.exit(import_module("routerd.replay.commands").replay(file, **how))

@@ -34,17 +34,21 @@ def cpu_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> float | N
     return min(shares, default=None)
 
 
-def too_little(workers: int, arena_mib: int, limit: int | None) -> str:
-    """Return a warning if so many workers may exceed a limit of memory in octets; empty if they fit."""
+def too_little(workers: int, arena_mib: int, limit: int | None, ring: int = 0) -> str:
+    """Return a warning if so many workers may exceed a limit of memory in octets; empty if they fit.
+
+    ``ring`` is the size of the flight recorder's ring in octets.
+    """
     processes = workers + OTHERS
-    need = workers * arena_mib + processes * PROCESS_MIB
+    need = workers * arena_mib + processes * PROCESS_MIB + ring // MIB
     if limit is None or need <= limit // MIB:
         return ""
+    recorder = f", a flight recorder of {ring // MIB} MiB" if ring else ""
     return (
-        f"{counted(workers, 'worker')}, arenas of {arena_mib} MiB and {processes} processes of about {PROCESS_MIB} MiB"
-        f" may take {need} MiB, but the control group allows {limit // MIB} MiB: the kernel will kill "
-        "processes under load; lower `workers` or `arenaSize`, or raise the limit (MemoryMax=, --memory of "
-        "a container)"
+        f"{counted(workers, 'worker')}, arenas of {arena_mib} MiB{recorder} and {processes} processes "
+        f"of about {PROCESS_MIB} MiB may take {need} MiB, but the control group allows {limit // MIB} MiB: "
+        "the kernel will kill processes under load; lower `workers`, `arenaSize` or `flightRecords`, or raise the "
+        "limit (MemoryMax=, --memory of a container)"
     )
 
 

@@ -19,6 +19,7 @@ from routerd.machine.allowance import MIB, cpu_limit, memory_limit, too_little
 from routerd.machine.descriptors import LEAST
 from routerd.machine.pinning import ranges
 from shm.contract.numbers import counted, whole
+from shm.memory.flight import segment_bytes
 from shm.memory.space import SegmentError, check_space, free_mib
 
 MANY_DESCRIPTORS: Final = 65_536  # what a worker can have connections (docs/operations.md, Limits)
@@ -190,7 +191,7 @@ def _clock(machine: Machine) -> Finding:
 
 def _shared_memory(router: Router) -> Finding:
     try:
-        check_space(router.workers, router.arena_size)
+        check_space(router.workers, router.arena_size, ring=segment_bytes(router.flight_records))
     except SegmentError as error:
         found, _, remedy = str(error).partition("; ")
         return Finding("shared memory", Verdict.ERROR, found, remedy)
@@ -201,7 +202,7 @@ def _shared_memory(router: Router) -> Finding:
 
 def _allowance(router: Router) -> Finding:
     limit = memory_limit()
-    if warning := too_little(router.workers, router.arena_size, limit):
+    if warning := too_little(router.workers, router.arena_size, limit, segment_bytes(router.flight_records)):
         found, _, remedy = warning.rpartition("; ")
         return Finding("control group", Verdict.WARNING, found, remedy)
     return Finding("control group", Verdict.OK, f"{limit // MIB} MiB" if limit else "no limit of memory")

@@ -1,13 +1,16 @@
 """What `routerd record` and `routerd replay` do.
 
 A replay of a crash must not end the command: it runs in a process of its own, which tells the number of each record
-before it handles it.
+before it handles it. What a file says is shown as printable text, for it comes from anywhere.
 """
 
+import math
 import mmap
 import os
+import resource
 import signal
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -20,6 +23,7 @@ from routerd.replay.recording import Recording, Step
 from routerd.replay.run import Difference, Replay
 from routerd.replay.told import record as record_told
 from routerd.replay.told import step_told
+from shm.contract.text import printable, reason
 from shm.memory import flight
 from shm.memory.flight import RecordingError
 from shm.memory.segment import DIRECTORY, Names
@@ -27,6 +31,15 @@ from shm.memory.segment import DIRECTORY, Names
 _NUMBER: Final = struct.Struct("=q")
 SAME: Final = 0
 OTHER: Final = 1
+REFUSED: Final = 2
+SLOWER: Final = 10  # so many times as long as the first replay may one with fewer records take: it hangs, perhaps
+LEAST_SECONDS: Final = 10
+
+
+class RefusedError(click.ClickException):
+    """A file that cannot be replayed."""
+
+    exit_code = REFUSED
 
 
 def record(prefix: str, router: str, last: float | None, file: Path | None) -> str:
@@ -37,11 +50,11 @@ def record(prefix: str, router: str, last: float | None, file: Path | None) -> s
             ring = mmap.mmap(segment.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise click.ClickException(
-            f"router {router} records nothing; give it flightRecords and start it anew"
+            f"router {router} has no flight recorder: set flightRecords in its configuration and restart it"
         ) from None
     except OSError as error:
         raise click.ClickException(
-            f"the flight recorder cannot be read: {error.strerror}; be the router's user"
+            f"the flight recorder cannot be read: {error.strerror}; run this as root or as the router's user"
         ) from None
     why = "routerd record" if last is None else f"routerd record --last {last:g}"
     try:
@@ -58,35 +71,53 @@ def replay(file: Path, shown: bool, before: int | None, until_crash: bool, minim
     """Replay a file as the options say. Return the exit status."""
     try:
         recording = Recording.load(file)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be read: {error.strerror}") from None
+    except RecordingError as error:
+        raise RefusedError(str(error)) from None
+    try:
         about = recording.about
-        click.echo(f"router {about.router}, core generation {about.generation}, routerd {about.version}: {about.why}")
+        router, made_by, why = map(printable, (about.router, about.version, about.why))
+        click.echo(f"router {router}, core generation {about.generation}, routerd {made_by}: {why}")
         if no_run:
             for step in recording.steps():
                 click.echo(step_told(recording, step))
             return SAME
+        begun = time.monotonic()
         died = Attempt(recording).run(before, lambda step: click.echo(step_told(recording, step)) if shown else None)
+        if died.how == REFUSED and died.text:
+            raise RefusedError(died.text)
         click.echo(died.told(recording))
         if minimise and died.crashed:
-            small = minimised(recording, lambda one: Attempt(one).run(None).how == died.how)
+            limit = math.ceil(max(LEAST_SECONDS, SLOWER * (time.monotonic() - begun)))
+            small = minimised(
+                recording,
+                lambda one: Attempt(one, limit).run(None).how == died.how,
+                last=died.number,
+                told=lambda left: click.echo(f"{left} steps are left", err=True),
+            )
             path = file.with_name(f"{file.name}.small")
-            flight.Taken(small.about, small.lines).write(path)
+            try:
+                flight.Taken(small.about, small.lines).write(path)
+            except OSError as error:
+                raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
             click.echo(f"{path}: {small.about.lines} of {about.lines} records still make the core die")
+        elif minimise:
+            click.echo("it does not die: there is nothing to minimise")
     except RecordingError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be read: {error.strerror}") from None
+        raise RefusedError(str(error)) from None
     if until_crash:
         return SAME if died.crashed else OTHER
     return SAME if died.how == 0 else OTHER
 
 
 class Attempt:
-    """A replay in a process of its own."""
+    """A replay in a process of its own. SIGALRM ends it after ``limit`` seconds, if that is not 0."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self, recording: Recording, limit: int = 0) -> None:
+        self._recording, self._limit = recording, limit
         self.number = -1  # of the last record that was begun
-        self.how = 0  # exit status, or minus the number of a signal
+        self.how = SAME  # exit status, or minus the number of a signal
         self.text = ""  # what the process has found
 
     @property
@@ -94,39 +125,51 @@ class Attempt:
         return self.how < 0
 
     def run(self, before: int | None, shown: Callable[[Step], object] = lambda _: None) -> "Attempt":
-        """Replay up to a record. Return itself."""
+        """Replay up to a record. Return itself. Raises click.ClickException if no process can be had."""
+        number = mmap.mmap(-1, _NUMBER.size)  # shared with the process, which may die at any moment
+        _NUMBER.pack_into(number, 0, -1)
         told, tells = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(told)
+            os.close(tells)
+            raise click.ClickException(f"there is no process for the replay: {error.strerror}") from None
         if pid == 0:
             os.close(told)
-            self._child(before, shown, tells)
+            self._child(before, shown, number, tells)
         os.close(tells)
         with os.fdopen(told, "rb") as file:
-            said = file.read()
+            self.text = file.read().decode("utf-8", "replace")
         self.how = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        numbers, _, text = said.partition(b"\xff" * 8)
-        whole = len(numbers) // 8 * 8
-        self.number = _NUMBER.unpack_from(numbers, whole - 8)[0] if whole else -1
-        self.text = text.decode("utf-8", "replace")
+        (self.number,) = _NUMBER.unpack(number)
         return self
 
-    def _child(self, before: int | None, shown: Callable[[Step], object], tells: int) -> None:
-        status, text = OTHER, ""
-        signal.signal(signal.SIGABRT, signal.SIG_DFL)
-
-        def told(step: Step) -> None:
-            if step.kind != "work":
-                os.write(tells, _NUMBER.pack(step.number))
-            shown(step)
-
+    def _child(self, before: int | None, shown: Callable[[Step], object], number: mmap.mmap, tells: int) -> None:
+        """Replay, tell what was found, and end the process whatever happens."""
+        status = REFUSED
         try:
-            difference = Replay(self._recording).run(before, told)
-            text = "" if difference is None else _difference(difference)
-            status = SAME if difference is None else OTHER
-        except RecordingError as error:
-            text = str(error)
+            signal.signal(signal.SIGABRT, signal.SIG_DFL)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(self._limit)
+            if self._limit:  # thousands of deaths are to come
+                resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+            def told(step: Step) -> None:
+                if step.kind != "work":
+                    _NUMBER.pack_into(number, 0, step.number)
+                shown(step)
+
+            try:
+                difference = Replay(self._recording).run(before, told)
+                text = "" if difference is None else _difference(difference)
+                status = SAME if difference is None else OTHER
+            except RecordingError as error:
+                text = str(error)
+            except BaseException as error:
+                text = f"the replay failed: {reason(error)}"
+            os.write(tells, text.encode(errors="replace"))
         finally:
-            os.write(tells, b"\xff" * 8 + text.encode())
             os._exit(status)
 
     def told(self, recording: Recording) -> str:
@@ -134,6 +177,8 @@ class Attempt:
         if self.crashed:
             name = signal.Signals(-self.how).name
             return f"the core dies of {name} in record {self.number}"
+        if self.how != SAME and not self.text:
+            return f"the replay's process ended with status {self.how} in record {self.number}"
         return self.text or f"the same work as recorded, in {recording.about.lines} records"
 
 

@@ -6,6 +6,7 @@ made is dropped by the core as stale, which is what it is for.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -17,12 +18,20 @@ from shm.memory.flight import LINE, RecordingError
 ATTEMPTS: Final = 2000
 
 
-def minimised(recording: Recording, same: Callable[[Recording], bool], attempts: int = ATTEMPTS) -> Recording:
+def minimised(
+    recording: Recording,
+    same: Callable[[Recording], bool],
+    attempts: int = ATTEMPTS,
+    last: int | None = None,
+    told: Callable[[int], object] = lambda _: None,
+) -> Recording:
     """Return a recording with fewer records, of which ``same`` is true as well. ``recording`` itself if there is none.
 
-    ``attempts``: how often ``same`` is called at most.
+    ``attempts``: how often ``same`` is called at most. ``last``: the last line that counts; what follows is left out
+    at once. ``told`` is called with the number of steps that are left, round by round. An interrupt ends the search,
+    and what was found until then is returned.
     """
-    head, parts = _parts(recording)
+    head, parts = _parts(recording, last)
     left = attempts
 
     def tried(chosen: list[bytes]) -> bool:
@@ -33,17 +42,19 @@ def minimised(recording: Recording, same: Callable[[Recording], bool], attempts:
     if not tried(parts):
         return recording
     size = max(1, len(parts) // 2)
-    while left > 0:
-        at, shrunk = 0, False
-        while at < len(parts) and left > 0:
-            without = parts[:at] + parts[at + size :]
-            if without and tried(without):
-                parts, shrunk = without, True
-            else:
-                at += size
-        if size == 1 and not shrunk:
-            break
-        size = max(1, size // 2)
+    with suppress(KeyboardInterrupt):
+        while left > 0:
+            at, shrunk = 0, False
+            while at < len(parts) and left > 0:
+                without = parts[:at] + parts[at + size :]
+                if without and tried(without):
+                    parts, shrunk = without, True
+                else:
+                    at += size
+            told(len(parts))
+            if size == 1 and not shrunk:
+                break
+            size = max(1, size // 2)
     return _of(recording, head + b"".join(parts))
 
 
@@ -52,8 +63,11 @@ def _of(recording: Recording, lines: bytes) -> Recording:
     return Recording(about, lines, recording.name)
 
 
-def _parts(recording: Recording) -> tuple[bytes, list[bytes]]:
-    """Return the lines of the checkpoint that it begins with, and those of each other step but work, with its batch."""
+def _parts(recording: Recording, last: int | None) -> tuple[bytes, list[bytes]]:
+    """Return the lines of the checkpoint that it begins with, and those of each other step but work, with its batch.
+
+    Steps behind the line ``last`` are left out.
+    """
     starts: list[tuple[int, str, int, int]] = []
     for step in recording.steps():
         starts.append((step.number, step.kind, step.worker, step.now))
@@ -61,6 +75,8 @@ def _parts(recording: Recording) -> tuple[bytes, list[bytes]]:
     head, checkpoint = b"", False
     parts: list[bytes] = []
     for (number, kind, worker, now), end in zip(starts, ends, strict=True):
+        if last is not None and number > last:
+            break
         lines = _without_marks(recording.lines[number * LINE : end * LINE], kind)
         if kind == "checkpoint":
             checkpoint = not head and not parts

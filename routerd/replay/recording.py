@@ -3,6 +3,8 @@
 A recording is a file from anywhere. A ``RecordingError`` names the file and the record, from 0, that makes no sense.
 """
 
+import os
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +13,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.forwarder.forward import IMAGE_MARK, RECORD_LAYOUT
+from shm.contract.text import printable
 from shm.memory import flight
 from shm.memory.flight import LINE, About, RecordingError
-from shm.native import MAX_WORKERS
+from shm.memory.segment import MAX_ARENA_MIB
+from shm.memory.space import MIB
+from shm.native import CORE_ARENA_BYTES, MAX_WORKERS
 
 FILE_MOST: Final = flight.ring_bytes(flight.MOST) + flight.ABOUT_MOST
-ARENA_MOST: Final = 1 << 40
+ARENA_LEAST, ARENA_MOST = 65536, MAX_ARENA_MIB * MIB
 _ABOUT: Final = struct.Struct("=BBHIQ")
 _OCTETS: Final = struct.Struct("=II")
 _READS: Final = struct.Struct("=IIQ")
@@ -64,9 +69,13 @@ class Recording:
 
     @classmethod
     def load(cls, path: Path) -> "Recording":
-        if path.stat().st_size > FILE_MOST:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RecordingError(f"{path} is no recording: it is no regular file")
+            octets = file.read(FILE_MOST + 1)
+        if len(octets) > FILE_MOST:
             raise RecordingError(f"{path} is no recording: it is longer than any can be")
-        return cls.parse(path.read_bytes(), str(path))
+        return cls.parse(octets, str(path))
 
     @classmethod
     def parse(cls, octets: bytes, name: str = "the recording") -> "Recording":
@@ -78,14 +87,16 @@ class Recording:
             raise RecordingError(f"{name} is cut off in its head")
         try:
             about = msgspec.msgpack.decode(octets[at + 4 : at + 4 + length], type=About)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RecordingError(f"{name} has a head that makes no sense: {error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RecordingError(f"{name} has a head that makes no sense: {printable(str(error))}") from None
         lines = octets[at + 4 + length :]
         if len(lines) % LINE or len(lines) // LINE != about.lines:
             raise RecordingError(f"{name} has {len(lines)} octets of records, not {about.lines} records of {LINE}")
         if not 1 <= about.workers <= about.places <= MAX_WORKERS:
             raise RecordingError(f"{name} tells of {about.workers} workers in {about.places} places")
-        if not (65536 <= about.arena_bytes <= ARENA_MOST and 65536 <= about.core_arena_bytes <= ARENA_MOST):
+        if not (
+            ARENA_LEAST <= about.arena_bytes <= ARENA_MOST and ARENA_LEAST <= about.core_arena_bytes <= CORE_ARENA_BYTES
+        ):
             raise RecordingError(f"{name} tells of arenas that cannot be")
         return cls(about, lines, name)
 
@@ -99,7 +110,8 @@ class Recording:
         """Why it cannot be replayed at all, or None."""
         about = self.about
         if about.layout != RECORD_LAYOUT or (not about.whole and about.image != IMAGE_MARK):
-            return f"it was made by routerd {about.version}, whose records differ from this build's; use that version"
+            made_by = printable(about.version)
+            return f"it was made by routerd {made_by}, whose records differ from this build's; use that version"
         if about.blind:
             return "the router is part of a network, or has exchanges or route tables, which replay does not know yet"
         if not about.whole and not self.lines.startswith(bytes([flight.CHECKPOINT])):

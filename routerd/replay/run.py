@@ -17,6 +17,7 @@ from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import CALLS, Agents, Forwarder, LinkRoutePairs, Pools
 from routerd.replay.recording import Read, Recording, Step
 from shm import native
+from shm.contract.text import reason
 from shm.memory import flight
 from shm.memory.flight import RecordingError
 from shm.native import MAX_WORKERS
@@ -24,7 +25,6 @@ from shm.native import MAX_WORKERS
 _NO_RESERVE: Final = 0x4000  # of Linux; this Python has no name for it
 OWN_MOST: Final = 1 << 20  # octets of a payload
 _ARENA, _BLOCK = 3, slice(12, 16)
-_DELIVERY, _PEER = slice(16, 24), slice(24, 32)
 A_FREE: Final = 8
 
 
@@ -177,15 +177,15 @@ class Replay:
             arguments = msgspec.msgpack.decode(step.octets, type=list[Any])
             named = arguments.pop() if arguments and isinstance(arguments[-1], dict) and name != "add_link" else {}
             call = self._bound(name, arguments)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, TypeError, IndexError, KeyError) as error:
-            raise RecordingError(f"{where}: the call {name} makes no sense: {error}") from None
+        except (msgspec.MsgspecError, ValueError, TypeError, IndexError, KeyError, RecursionError) as error:
+            raise RecordingError(f"{where}: the call {name} makes no sense: {reason(error)}") from None
         self._native.at(step.now)
         try:
             call(**named)
         except (ValueError, KeyError, OverflowError, MemoryError):
             pass  # so did the recorded one
         except TypeError as error:
-            raise RecordingError(f"{where}: the call {name} makes no sense: {error}") from None
+            raise RecordingError(f"{where}: the call {name} makes no sense: {reason(error)}") from None
 
     def _bound(self, name: str, arguments: list[Any]) -> Callable[..., Any]:  # noqa: PLR0911 - a table of calls
         """Return a call with its arguments as the forwarder takes them."""

@@ -1,13 +1,13 @@
 """Steps of a recording as text, in AMQP's words."""
 
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from core.forwarder.recorded import CALLS
 from routerd.replay.recording import Read, Recording, Step
+from shm.contract.text import printable
 from shm.memory import flight
 
 _RECORD: Final = struct.Struct("=BBBBIIIQQIIQQQ")
@@ -63,16 +63,16 @@ def _call(step: Step) -> str:
     name = CALLS[step.what] if step.what < len(CALLS) else f"unknown call {step.what}"
     try:
         arguments = msgspec.msgpack.decode(step.octets, type=list[Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return f"{name} {', '.join(_argument(one) for one in arguments)}".rstrip()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return f"{name}: its arguments make no sense"
-    return f"{name} {', '.join(_argument(one) for one in arguments)}".rstrip()
 
 
 def _argument(value: Any) -> str:
     if isinstance(value, bytes):
         return ascii(value.decode("utf-8", "replace"))
     if isinstance(value, dict):
-        return " ".join(f"{key}={value[key]}" for key in value if value[key] not in (None, False, 0))
+        return " ".join(f"{printable(f'{key}')}={value[key]!a}" for key in value if value[key] not in (None, False, 0))
     return ascii(value)
 
 
@@ -93,6 +93,3 @@ def step_told(recording: Recording, step: Step) -> str:
     if step.kind == "forgotten":
         return f"{when}core       forgets {step.hashed:016x}"
     return f"{when}core       {step.kind}"
-
-
-Told = Callable[[Step], None]

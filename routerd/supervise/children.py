@@ -21,8 +21,8 @@ import msgspec
 
 from routerd.log.log import NOTICE, event
 from routerd.machine.pinning import Pinning, repin
-from routerd.supervise import flight
 from routerd.supervise.child import Child, Command, Place, guess
+from routerd.supervise.flight import Keeper, directory
 from routerd.supervise.memory import SharedMemory
 from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
@@ -58,6 +58,10 @@ class Children:
         self._blueprint = blueprint
         self._memory = memory
         self._command = command
+        router = blueprint.router
+        self._keeper = Keeper(directory(router.flight_directory), router.id, blueprint.version)
+        if memory.flight is not None:
+            self._keeper.check()
         self._orphaned = False  # the core is dead, and its memory must be reset before the next one starts
         self.core = Place(Role.CORE, blueprint.places, pinning.core)
         self._slots = WorkerSlots(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
@@ -225,9 +229,7 @@ class Children:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
             if self._memory.flight is not None and not wanted:
-                router = self._blueprint.router
-                folder = flight.directory(router.flight_directory)
-                flight.keep(self._memory.flight, folder, router.id, self._blueprint.version, f"{death.how}: {why}")
+                self._keeper.keep(self._memory.flight, death, f"{death.how}: {why}")
             self._core_died(now)
         level, verb = (logging.INFO, "ended") if wanted else (logging.ERROR, "died")
         event(
@@ -250,6 +252,7 @@ class Children:
                 place.child.kill("the supervisor exits")
                 place.child.reap()
                 place.child = None
+        self._keeper.end()
 
     def _next(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:

@@ -9,6 +9,7 @@ from typing import Final
 from routerd.machine.allowance import memory_limit, too_little
 from shm.contract.failures import failures
 from shm.contract.roles import Role
+from shm.memory.flight import segment_bytes
 from shm.memory.journal import Journal, journal_of
 from shm.memory.segment import create, segment_prefix
 from shm.statistics.stats import COUNTERS
@@ -28,7 +29,7 @@ class SharedMemory:
         self, router_id: str, workers: int, arena_mib: int, places: int | None = None, records: int = 0
     ) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())
-        if why := too_little(workers, arena_mib, memory_limit()):
+        if why := too_little(workers, arena_mib, memory_limit(), segment_bytes(records)):
             LOGGER.warning(why)
         self._places = places or workers
         self._segments = create(self.prefix, workers, arena_mib, places, records)

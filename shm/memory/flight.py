@@ -6,6 +6,7 @@ of flight.h in their order. It comes from anywhere, so whoever reads it checks e
 
 import os
 import struct
+import tempfile
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,9 +17,10 @@ from typing_extensions import Buffer
 MAGIC: Final = b"routerd flight 1\n"
 LINE: Final = 64
 HEADER: Final = 4096
-LEAST, MOST = 1024, 1 << 26  # lines
+LEAST, MOST = 1024, 1 << 24  # lines
+CONFIGURED_LEAST: Final = 16384  # lines: a smaller ring has hardly room for a checkpoint
 ABOUT_MOST: Final = 65536
-MARGIN: Final = 4096  # lines that a running core may write while they are copied
+IN_FLIGHT: Final = 64  # lines that the processor may write before it shows that the head has moved
 
 BATCH, WORK, FANS, PARKED, CALL, TEXT, ROUTED, STATE, FORGOTTEN = range(128, 137)
 CHECKPOINT, ENTRY, CHECKPOINT_END = 144, 145, 146
@@ -97,7 +99,12 @@ def ring_bytes(lines: int) -> int:
 
 def lines_for(records: int) -> int:
     """Return the lines of a ring for at least so many, a power of two."""
-    return 1 << max(LEAST.bit_length() - 1, (records - 1).bit_length())
+    return 1 << max(CONFIGURED_LEAST.bit_length() - 1, (records - 1).bit_length())
+
+
+def segment_bytes(records: int) -> int:
+    """Return the size of the segment for a configured number of records; 0: there is none."""
+    return ring_bytes(lines_for(records)) if records else 0
 
 
 def header(memory: Buffer) -> Header:
@@ -111,32 +118,40 @@ def header(memory: Buffer) -> Header:
     return found
 
 
-def cut(memory: Buffer, since: int | None, running: bool) -> tuple[Header, int, bool, list[memoryview]]:
-    """Choose what is to be written.
+def cut(head: Header, slots: memoryview, oldest: int, since: int | None) -> tuple[int, list[memoryview]]:
+    """Choose what is to be written of a ring's slots. Return the number of the first line, and the parts in order.
 
-    Return the ring's head, the number of the first line, whether that is the core's first, and the parts in order.
-
-    ``since``: nanoseconds of CLOCK_MONOTONIC from which on lines are wanted; None: as many as there are. It begins with
-    the core or a checkpoint, so that it can be replayed; if neither is there, with the first line that can be read.
+    ``oldest``: the first line that is whole. ``since``: nanoseconds of CLOCK_MONOTONIC from which on lines are wanted;
+    None: as many as there are. It begins with the core or a checkpoint, so that it can be replayed; if neither is
+    there, with the first line that can be read.
     """
-    head = header(memory)
-    if running:
-        time.sleep(0.02)  # what is written past the caches arrives meanwhile
-    view = memoryview(memory)[HEADER:]
-    oldest = max(0, head.head - head.lines + (MARGIN if running else 0))
     mask = head.lines - 1
-    ring = bytes(view[::LINE])  # the types of all lines
-    kinds = (ring[oldest & mask :] + ring[: oldest & mask])[: head.head - oldest]
-    first = oldest + _first(head, view, kinds, oldest, since)
+    types = bytes(slots[::LINE])
+    kinds = (types[oldest & mask :] + types[: oldest & mask])[: head.head - oldest]
+    first = oldest + _first(head, slots, kinds, oldest, since)
     parts, at = [], first
     while at < head.head:
         end = min(head.head, (at | mask) + 1)
-        parts.append(view[(at & mask) * LINE : ((end - 1) & mask) * LINE + LINE])
+        parts.append(slots[(at & mask) * LINE : ((end - 1) & mask) * LINE + LINE])
         at = end
-    return head, first, first == 0, parts
+    return first, parts
 
 
-def _first(head: Header, view: memoryview, kinds: bytes, oldest: int, since: int | None) -> int:
+def _copied(memory: Buffer) -> tuple[Header, memoryview, int]:
+    """Copy the slots of a ring whose core goes on. Return the head, the slots, and the oldest line that is whole."""
+    head = header(memory)
+    time.sleep(0.02)  # what is written past the caches arrives meanwhile
+    slots = memoryview(bytes(memoryview(memory)[HEADER:]))
+    after = header(memory)
+    if (head.generation, head.pid, head.began) != (after.generation, after.pid, after.began):
+        raise RecordingError("the core died meanwhile; try again")
+    oldest = max(0, after.head - head.lines + IN_FLIGHT)
+    if oldest and oldest >= head.head:
+        raise RecordingError("the core writes faster than its records can be copied; raise flightRecords")
+    return head, slots, oldest
+
+
+def _first(head: Header, slots: memoryview, kinds: bytes, oldest: int, since: int | None) -> int:
     """Return the place among ``kinds`` where a recording begins."""
     starts, at = [] if oldest else [0], -1
     while (at := kinds.find(CHECKPOINT, at + 1)) >= 0 and oldest + at < head.checkpoint:
@@ -146,7 +161,7 @@ def _first(head: Header, view: memoryview, kinds: bytes, oldest: int, since: int
     chosen = starts[0]
     for at in starts if since is not None else []:
         line = ((oldest + at) & (head.lines - 1)) * LINE
-        if since is not None and (oldest + at == 0 or struct.unpack_from("=Q", view, line + 8)[0] <= since):
+        if since is not None and (oldest + at == 0 or struct.unpack_from("=Q", slots, line + 8)[0] <= since):
             chosen = at
     return chosen
 
@@ -158,17 +173,21 @@ class Taken(NamedTuple):
     lines: bytes
 
     def write(self, path: Path) -> None:
-        """Write it to a file that only its owner may read, at once or not at all. Raises OSError."""
+        """Write it to a file that only its owner may read, at once or not at all. Raises OSError.
+
+        Until then it is a hidden file beside it, whose name ends with eight letters or digits.
+        """
         told = msgspec.msgpack.encode(self.about)
-        new = path.with_name(f"{path.name}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        fd, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(MAGIC + struct.pack("=I", len(told)) + told)
                 file.write(self.lines)
-            new.rename(path)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
         except BaseException:
-            new.unlink(missing_ok=True)
+            os.unlink(new)
             raise
 
 
@@ -179,11 +198,16 @@ def take(memory: Buffer, router: str, version: str, why: str, last: float | None
     Raises RecordingError.
     """
     since = None if last is None else time.monotonic_ns() - int(last * 1e9)
-    head, first, whole, parts = cut(memory, since, running)
+    if running:
+        head, slots, oldest = _copied(memory)
+    else:
+        head, slots = header(memory), memoryview(memory)[HEADER:]
+        oldest = max(0, head.head - head.lines)
+    first, parts = cut(head, slots, oldest, since)
     lines = b"".join(parts)
     about = About(
-        router, version, why, time.time_ns(), len(lines) // LINE, first, whole, head.layout, head.image, head.places,
-        head.workers, head.generation, head.pid, head.began, head.wall, head.arena_bytes, head.core_arena_bytes,
-        bool(head.texts), bool(head.blind),
+        router, version, why, time.time_ns(), len(lines) // LINE, first, first == 0, head.layout, head.image,
+        head.places, head.workers, head.generation, head.pid, head.began, head.wall, head.arena_bytes,
+        head.core_arena_bytes, bool(head.texts), bool(head.blind),
     )  # fmt: skip
     return Taken(about, lines)

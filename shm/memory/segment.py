@@ -244,7 +244,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
     if not 1 <= arena_mib <= MAX_ARENA_MIB:
         raise SegmentError(f"an arena of {arena_mib} MiB: 1 to {MAX_ARENA_MIB} are possible; change `arenaSize`")
-    check_space(workers, arena_mib)
+    ring = flight.segment_bytes(records)
+    check_space(workers, arena_mib, ring=ring)
     control, lock = _create_control(prefix, native.control_bytes(places))
     segments = Segments(prefix, places, lock)
     try:
@@ -253,9 +254,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         native.format_rings(segments.rings, places)
         segments._maps["flow"] = _create_segment(segments.names.flow, native.TELEMETRY_BYTES)
         native.format_telemetry(segments.flow, time.time_ns())
-        if records:
-            size = flight.ring_bytes(flight.lines_for(records))
-            segments._maps["flight"] = _create_segment(segments.names.flight, size)
+        if ring:
+            segments._maps["flight"] = _create_segment(segments.names.flight, ring)
         for i in range(places + 1):
             size = arena_mib * MIB if i < places else native.CORE_ARENA_BYTES
             segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
@@ -311,7 +311,9 @@ def _map_new(name: str, fd: int, size: int) -> mmap.mmap:
         os.ftruncate(fd, size)
         return mmap.mmap(fd, size)
     except OSError as e:
-        hint = "raise the limit (ulimit -f)" if e.errno == errno.EFBIG else "lower `workers` or `arenaSize`"
+        hint = "lower `workers`, `arenaSize` or `flightRecords`"
+        if e.errno == errno.EFBIG:
+            hint = "raise the limit (ulimit -f)"
         raise SegmentError(f"{name} cannot have {size} bytes: {e.strerror}; {hint}") from None
 
 

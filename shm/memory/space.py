@@ -31,8 +31,10 @@ def free_mib() -> int | None:
     return status.f_bavail * status.f_frsize // MIB if status.f_blocks else None  # a tmpfs without a limit has 0 blocks
 
 
-def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
+def check_space(workers: int, arena_mib: int, has: int = 0, ring: int = 0) -> None:
     """Raise SegmentError unless there is room for ``workers`` workers, of which ``has`` exist already.
+
+    ``ring`` is the size of the flight recorder's ring in octets, if it is still to be made.
 
     The kernel allocates a page at its first use: without this check, a file system that is too small would
     kill a worker much later.
@@ -41,7 +43,7 @@ def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
         raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
     if workers <= has:
         return
-    need = (workers - has) * arena_mib * MIB
+    need = (workers - has) * arena_mib * MIB + ring
     if not has:
         need += native.control_bytes(workers) + native.rings_bytes(workers) + native.CORE_ARENA_BYTES
     try:
@@ -49,10 +51,11 @@ def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
     except OSError as e:
         raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
     more = " more" if has else ""
+    recorder = f" and a flight recorder of {ring // MIB} MiB" if ring else ""
     if free is not None and need > free * MIB:
         raise SegmentError(
-            f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB{more} in "
-            f"{DIRECTORY}, but only {free} MiB are free; lower `workers` or `arenaSize`, or enlarge "
+            f"{workers} workers with arenas of {arena_mib} MiB{recorder} need {-(-need // MIB)} MiB{more} in "
+            f"{DIRECTORY}, but only {free} MiB are free; lower `workers`, `arenaSize` or `flightRecords`, or enlarge "
             f"{DIRECTORY} "
             f"(mount -o remount,size=..., in a container --shm-size)"
         )

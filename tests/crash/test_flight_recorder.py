@@ -1,6 +1,7 @@
 """What a core did before its death is in a file, which kills the same core again, is cut down, and is a test then."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -132,5 +133,6 @@ def test_from_report_to_regression_test(tmp_path: Path, monkeypatch: pytest.Monk
     preloaded = {"LD_PRELOAD": ":".join(map(runtime, ("asan", "ubsan"))), "ASAN_OPTIONS": "detect_leaks=0"}
     watched = planted(tmp_path / "watched", *SANITIZERS)
     done = routerd("replay", small, path=watched, **preloaded)
+    assert re.search("the (replay's process ended with status [0-9]+|core dies of SIG[A-Z]+) in record", done.stdout)
     assert "null pointer" in done.stderr or "AddressSanitizer" in done.stderr, done.stdout + done.stderr
     assert routerd("replay", small).returncode == 0

@@ -12,5 +12,7 @@ RECORDINGS = sorted(Path(__file__).with_name("recordings").glob("*.flight*"))
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: str(file.name))
 def test_a_recording_replays(file: Path) -> None:
-    """The core lives, and makes the work that the file has."""
-    assert Attempt(Recording.load(file)).run(None).how == 0
+    """The core lives, and makes the work that the file has. A file of another layout is recorded again, or deleted."""
+    recording = Recording.load(file)
+    died = Attempt(recording).run(None)
+    assert died.how == 0, died.told(recording)

@@ -48,12 +48,13 @@ class Router(Entity, frozen=True, kw_only=True, tag="router"):
         "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True,
         default="250, and up to 1000 for a fast sender")] | None = None  # fmt: skip
     flight_records: Annotated[int, about(
-        "Records of the core's latest work that the flight recorder holds, rounded up to a power of two; 0: it is "
-        "off. 64 octets each.", ge=0, le=67_108_864)] = 0  # fmt: skip
+        "Records of the core's latest work that the flight recorder holds, rounded up to a power of two and to at "
+        "least 16384; 0: it is off. 64 octets each.", ge=0, le=16_777_216)] = 0  # fmt: skip
     flight_addresses: Annotated[bool, about(
-        "Whether addresses stand in the flight recorder; their hashes always do.")] = False  # fmt: skip
+        "Whether the flight recorder keeps addresses as text; it always keeps their hashes.")] = False  # fmt: skip
     flight_directory: Annotated[str, about(
-        "Directory where the flight recorder's last records are kept when the core dies, of up to eight deaths.",
+        "Directory where the supervisor writes the flight recorder's records when the core dies; it keeps the last "
+        "eight files.",
         kind="path", default="`flight` in the folder STATE_DIRECTORY of the environment, else none"
     )] | None = None  # fmt: skip
     allow_no_listener: Annotated[bool, about(

@@ -33,12 +33,33 @@ def recordings() -> tuple[bytes, bytes]:
 
 
 def one(octets: bytes) -> None:
-    """The first octet chooses a recording; then four octets each change one of it: where, and to what."""
+    """The first octet chooses a recording; then four octets each change one of it: where, and to what.
+
+    With its second bit the octets are a call instead, by the number that the second octet has.
+    """
+    if octets and octets[0] & 2:
+        _run(_with_call(octets[1:]))
+        return
     changed = bytearray(recordings()[octets[0] & 1 if octets else 0])
     for at in range(1, len(octets) - 3, 4):
         changed[int.from_bytes(octets[at : at + 3], "little") % len(changed)] = octets[at + 3]
+    _run(bytes(changed))
+
+
+def _with_call(octets: bytes) -> bytes:
+    """A recording that has nothing but a call."""
+    what, arguments = octets[0] if octets else 0, octets[1:]
+    line = bytes([flight.CALL, 0, what, 0]) + bytes(12) + len(arguments).to_bytes(4, "little") + bytes(4)
+    lines = line + arguments[: flight.INLINE].ljust(flight.INLINE, b"\0")
+    for at in range(flight.INLINE, len(arguments), flight.MORE_OCTETS):
+        more = arguments[at : at + flight.MORE_OCTETS]
+        lines += bytes([flight.MORE]) + more.ljust(flight.MORE_OCTETS, b"\0")
+    return Recording.parse(recordings()[0]).octets(lines)
+
+
+def _run(octets: bytes) -> None:
     with suppress(RecordingError):
-        recording = Recording.parse(bytes(changed))
+        recording = Recording.parse(octets)
         for step in recording.steps():
             assert step_told(recording, step)
         Replay(recording).run()

@@ -31,6 +31,7 @@ TELLS_IT = {
     "routerd/cli/config_file.py": "certificates expire by it",
     "routerd/log/log.py": "lines begin with it",
     "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",
+    "routerd/supervise/flight.py": "a recording's name has the time of the death",
     "shm/memory/flight.py": "a recording tells when it was made",
     "shm/memory/segment.py": "the flow log tells the lives of a router apart by when they began",
     "routerd/exporter/collector.py": "Prometheus is told when the network changed last",

@@ -25,7 +25,8 @@ from routerd.exporter.server import Connection, Server
 from routerd.exporter.tracing import Tracing
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
-from routerd.supervise.flight import keep
+from routerd.supervise.child import Death
+from routerd.supervise.flight import Keeper
 from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import TRACEBACKS, Failures, failures, start_thread, watch_process
@@ -175,9 +176,9 @@ def tracing(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
 
 def flight_recorder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], bool]:
     """The next core begins all the same."""
-    about = SimpleNamespace(generation=1)
-    monkeypatch.setattr("shm.memory.flight.take", lambda *_, **__: SimpleNamespace(about=about, write=lambda _: fail()))
-    keep(mmap.mmap(-1, mmap.PAGESIZE), folder, "me", "0", "a test")
+    monkeypatch.setattr("shm.memory.flight.header", lambda _: SimpleNamespace(generation=1, pid=7))
+    monkeypatch.setattr("shm.memory.flight.take", lambda *_, **__: SimpleNamespace(write=lambda _: fail()))
+    Keeper(folder, "me", "0").keep(mmap.mmap(-1, mmap.PAGESIZE), Death(7, 1, "SIGKILL", ""), "a test")
     return lambda: True
 
 

@@ -295,6 +295,7 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 # Where octets or digits become Python's, and what proves that any may come, or who alone writes them.
 ELSEWHERE = {
     "core/forwarder/turns/flight.pxi": "texts of its own C code",
+    "routerd/supervise/flight.py": "the time in names that the supervisor gave its files",
     "shm/memory/flight.py": "the head of a ring in shared memory, as numbers",
     "routerd/replay/commands.py": "what its own child wrote, with other octets replaced",
     "routerd/replay/recording.py": "any file (fuzz target recording)",

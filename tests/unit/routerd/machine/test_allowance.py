@@ -52,6 +52,10 @@ def test_what_is_said_of_too_little() -> None:
     text = too_little(2, 96, 256 * MIB)
     assert "may take 432 MiB, but the control group allows 256 MiB" in text
     assert "raise the limit" in text
+    assert too_little(2, 96, 496 * MIB, 64 * MIB) == ""
+    text = too_little(2, 96, 495 * MIB, 64 * MIB)
+    assert "a flight recorder of 64 MiB" in text
+    assert "may take 496 MiB" in text
 
 
 @pytest.mark.parametrize(("quota", "workers"), [(None, 7), (2.0, 1), (2.5, 2), (0.5, 1), (64.0, 7)])

@@ -87,7 +87,7 @@ def test_pinned_processes_are_looked_at(tmp_path: Path) -> None:
 
 def test_arenas_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     found = findings(tmp_path, {}, Router(workers=64, arena_size=65536))["shared memory"]
-    assert (found.verdict, "lower `workers` or `arenaSize`" in found.remedy) == (Verdict.ERROR, True)
+    assert (found.verdict, "lower `workers`, `arenaSize` or `flightRecords`" in found.remedy) == (Verdict.ERROR, True)
 
 
 def test_more_workers_than_cpus_are_told(tmp_path: Path) -> None:

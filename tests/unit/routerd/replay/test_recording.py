@@ -1,6 +1,7 @@
 """Recordings as files: what is refused, where a recording begins, and how it is cut down."""
 
-import mmap
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,65 +9,14 @@ import msgspec
 import pytest
 
 from bench import contract as n
-from core.forwarder.forward import NOTHING
-from core.forwarder.link_terms import LinkTerms
-from core.forwarder.recorded import Forwarder
 from routerd.replay.minimise import minimised
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
 from routerd.replay.told import step_told
 from shm.memory import flight
-from shm.memory.flight import RecordingError, Taken
-from tests.model.memory import Memory
-
-
-class Bed:
-    """A core with a sender (worker 0) and a receiver (worker 1), recorded from its first call on."""
-
-    def __init__(self, lines: int = 4096, texts: bool = False) -> None:
-        self.memory = Memory(2, n.RING_CAPACITY)
-        self.ring = mmap.mmap(-1, flight.ring_bytes(lines))
-        rings = self.memory.rings
-        self.forwarder = Forwarder(2, self.memory.control, rings, self.memory.arenas, [-1, -1])
-        self.forwarder.record(self.ring, texts=texts)
-        self.actions = [n.Producer(rings, n.action_ring_offset(w)) for w in range(2)]
-        self.work = [n.Consumer(rings, n.work_ring_offset(w)) for w in range(2)]
-        self.address = self.forwarder.add_address(1)
-        self.forwarder.set_text(self.address, b"a-secret-address")
-        self.forwarder.add_alias(b"a-secret-address", self.address)
-        self.forwarder.add_link(0, 0, 1, LinkTerms(False, self.address, 250))
-        self.forwarder.add_link(1, 0, 1, LinkTerms(True, self.address, 250))
-        self.now = 1
-
-    def act(self, worker: int, **fields: int) -> None:
-        assert self.actions[worker].push(n.pack(**fields))
-        self.actions[worker].publish()
-        self.now += 1
-        assert self.forwarder.step(self.now) == NOTHING
-
-    def heard(self, worker: int) -> list[dict[str, int]]:
-        found = []
-        while (record := self.work[worker].pop()) is not None:
-            found.append(n.unpack(record))
-        self.work[worker].give_back()
-        return found
-
-    def exchange(self, number: int = 1) -> None:
-        """Messages and their outcomes."""
-        for peer in range(number):
-            whole = {"flags": n.F_COMPLETE, "length": 5}
-            self.act(0, type=n.A_DELIVER, link=0, link_gen=1, block=1, peer=1 << 32 | peer, **whole)
-            (send,) = [one for one in self.heard(1) if one["type"] == n.W_SEND]
-            settled = {"flags": n.F_SETTLED, "state": n.S_ACCEPTED, "block": 0xFFFFFFFF}
-            self.act(1, type=n.A_UPDATE, delivery=send["peer"], **settled)
-            self.heard(0)
-
-    def take(self, last: float | None = None) -> Taken:
-        return flight.take(self.ring, "me", "0", "a test", last, running=False)
-
-    def recording(self) -> Recording:
-        taken = self.take()
-        return Recording(taken.about, taken.lines)
+from shm.memory.flight import RecordingError
+from tests.support.beds.recorded import Bed
+from tests.support.tree import ROOT
 
 
 def test_the_same_work(tmp_path: Path) -> None:
@@ -162,6 +112,43 @@ def test_lines_that_make_no_sense(line: bytes, why: str) -> None:
         Replay(Recording(about, line)).run()
 
 
+def test_minimising_leaves_out_what_follows_the_death() -> None:
+    """Those who call tell which line the core has reached, and hear how many steps are left after each round."""
+    bed = Bed()
+    bed.exchange(4)
+    recording = bed.recording()
+    left: list[int] = []
+    tried: list[Recording] = []
+    last = [step.number for step in recording.steps() if step.kind == "call"][-1]
+
+    def same(one: Recording) -> bool:
+        tried.append(one)
+        return True
+
+    small = minimised(recording, same, last=last, told=left.append)
+    assert {step.kind for step in tried[0].steps()} == {"call"}
+    assert len(list(small.steps())) == 1
+    assert left[-1] == 1
+
+
+def test_an_interrupt_ends_minimising_with_what_it_has() -> None:
+    """It may have taken hours."""
+    bed = Bed()
+    bed.exchange(20)
+    recording = bed.recording()
+    calls: list[int] = []
+
+    def same(_: Recording) -> bool:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return True
+
+    small = minimised(recording, same)
+    assert len(calls) == 3
+    assert 0 < small.about.lines < recording.about.lines
+
+
 def test_minimising_keeps_what_counts() -> None:
     """Of many steps two are left, in their order."""
     bed = Bed()
@@ -176,3 +163,153 @@ def test_minimising_keeps_what_counts() -> None:
     small = minimised(bed.recording(), drains)
     assert [step.kind for step in small.steps()] == ["call", "action"]
     assert small.about.whole
+
+
+def test_a_busy_ring_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the core replaces while the ring is copied is left out, and what is left replays."""
+    bed = Bed(16384)
+    bed.exchange(5000)
+    real = flight.header
+    looks: list[int] = []
+
+    def header(memory: object) -> flight.Header:
+        looks.append(1)
+        if len(looks) == 2:
+            bed.exchange(300)
+        return real(bed.ring)
+
+    monkeypatch.setattr(flight, "header", header)
+    taken = flight.take(bed.ring, "me", "0", "a test", running=True)
+    assert len(looks) == 2
+    recording = Recording(taken.about, taken.lines)
+    assert recording.lines[0] == flight.CHECKPOINT
+    assert Replay(recording).run() is None
+    looks.clear()
+    after = real(bed.ring)
+    taken = flight.take(bed.ring, "me", "0", "a test", running=True)
+    oldest = real(bed.ring).head - 16384
+    assert taken.about.first >= oldest
+    assert taken.about.first + taken.about.lines == after.head
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (lambda bed: bed.exchange(600), "faster than its records can be copied; raise flightRecords"),
+        (lambda bed: bed.forwarder.record(bed.ring, 2), "the core died meanwhile; try again"),
+    ],
+)
+def test_a_ring_that_cannot_be_copied(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Bed], None], why: str
+) -> None:
+    """The text says what to do."""
+    bed = Bed(1024)
+    bed.exchange(500)
+    real = flight.header
+    looks: list[int] = []
+
+    def header(_: object) -> flight.Header:
+        looks.append(1)
+        if len(looks) == 2:
+            meanwhile(bed)
+        return real(bed.ring)
+
+    monkeypatch.setattr(flight, "header", header)
+    with pytest.raises(RecordingError, match=why):
+        flight.take(bed.ring, "me", "0", "a test", running=True)
+
+
+def test_the_smallest_ring_of_a_running_core() -> None:
+    """It has a recording that replays."""
+    assert flight.segment_bytes(1) == flight.ring_bytes(16384)
+    assert flight.segment_bytes(0) == 0
+    bed = Bed(16384)
+    bed.exchange(5000)
+    taken = flight.take(bed.ring, "me", "0", "a test", running=True)
+    assert taken.about.lines > 0
+    assert Replay(Recording(taken.about, taken.lines)).run() is None
+
+
+@pytest.mark.parametrize("field", ["arena_bytes", "core_arena_bytes"])
+def test_arenas_that_no_router_has(field: str) -> None:
+    """Formatting one of a TiB would take all memory of the machine."""
+    recording = Bed().recording()
+    about = msgspec.structs.replace(recording.about, **{field: 1 << 41})
+    with pytest.raises(RecordingError, match="arenas that cannot be"):
+        Recording.parse(Recording(about, recording.lines).octets(recording.lines))
+
+
+def test_a_deep_call_is_refused() -> None:
+    """Arrays in arrays, as deep as a call is long."""
+    about = msgspec.structs.replace(Bed().take().about, lines=0)
+    octets = b"\x91" * 100_000
+    lines = bytes([flight.CALL]) + bytes(15) + len(octets).to_bytes(4, "little") + bytes(4) + octets[: flight.INLINE]
+    for at in range(flight.INLINE, len(octets), flight.MORE_OCTETS):
+        lines += bytes([flight.MORE]) + octets[at : at + flight.MORE_OCTETS].ljust(flight.MORE_OCTETS, b"\0")
+    recording = Recording(msgspec.structs.replace(about, lines=len(lines) // flight.LINE), lines)
+    (step,) = recording.steps()
+    assert "its arguments make no sense" in step_told(recording, step)
+    with pytest.raises(RecordingError, match="makes no sense: RecursionError"):
+        Replay(recording).run()
+
+
+@pytest.mark.parametrize("place", ["fifo", "/dev/zero"])
+def test_what_is_no_file_is_refused(tmp_path: Path, place: str) -> None:
+    """A pipe without a writer would never end, and /dev/zero neither."""
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(RecordingError, match="no regular file"):
+        Recording.load(tmp_path / place)
+
+
+def test_a_file_beside_it_stays(tmp_path: Path) -> None:
+    """Whatever others have put there, under whatever name."""
+    (tmp_path / "it.new").write_text("mine")
+    (tmp_path / "it").write_text("old")
+    (tmp_path / "it").chmod(0o644)
+    Bed().take().write(tmp_path / "it")
+    assert (tmp_path / "it").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "it.new").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["it", "it.new"]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """Its place is taken by a folder."""
+    (tmp_path / "it").mkdir()
+    with pytest.raises(IsADirectoryError):
+        Bed().take().write(tmp_path / "it")
+    assert os.listdir(tmp_path) == ["it"]
+
+
+def test_work_that_a_worker_has_changed() -> None:
+    """It can write its ring: neither an index nor a type leads the recorder astray."""
+    bed = Bed(16384)
+    bed.exchange(1)
+    bed.corrupt(1)
+    bed.act(0, type=n.A_DELIVER, link=0, link_gen=1, block=1, peer=1 << 32 | 9, flags=n.F_COMPLETE, length=5)
+    assert len(list(bed.recording().steps())) < 16384
+
+
+@pytest.mark.parametrize("octets", [flight.OCTETS_MOST + 1, 512 * flight.MORE_OCTETS])
+def test_a_call_that_no_reader_would_take(octets: int) -> None:
+    """It is left out, and the recording says that it cannot be replayed: longer than any, or than half of the ring."""
+    bed = Bed(1024 if octets < flight.OCTETS_MOST else 1 << 16)
+    before = flight.header(bed.ring)
+    bed.long_call(octets)
+    after = flight.header(bed.ring)
+    assert (before.head, before.blind, after.blind) == (after.head, 0, 1)
+
+
+def test_the_numbers_of_both_languages() -> None:
+    """flight.h and flight.py."""
+    source = (ROOT / "shm/memory/flight.h").read_text()
+    numbers = {name: int(number) for name, number in re.findall(r"FLIGHT_([A-Z_]+) = (\d+)", source)}
+    assert len(numbers) == 13
+    for name, number in re.findall(r"#define FLIGHT_([A-Z_]+) (\(?1?u? ?<?<? ?\d+u?\)?)[ \n]", source):
+        parts = [int(part) for part in re.findall(r"\d+", number)]
+        numbers[name] = parts[0] if len(parts) == 1 else parts[0] << parts[1]
+    ours = {"HEADER": "HEADER_BYTES", "LINE": "LINE_BYTES"}
+    compared = ["HEADER", "LINE", "LEAST", "MOST", "INLINE", "MORE_OCTETS", "OCTETS_MOST"]
+    compared += [name for name in numbers if name in vars(flight) and name not in compared]
+    assert len(compared) == 20
+    for name in compared:
+        assert getattr(flight, name) == numbers[ours.get(name, name)], name

@@ -185,6 +185,8 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
         segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 136 MiB.*only 64 MiB.*--shm-size"
     ):
         segment.create(prefix, 2, 64)
+    with pytest.raises(segment.SegmentError, match=r"and a flight recorder of 64 MiB need .*`flightRecords`"):
+        segment.create(prefix, 1, 4, records=1 << 20)
     assert children(prefix) == []
 
 
