@@ -11,6 +11,7 @@ from typing import Any, Final
 from shm.contract.flow_log.schema import OUTCOMES
 
 PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999}  # per mille
+OWN: Final = "/([^/]+:[0-9]{1,5})$"  # an endpoint in its own address, behind that of its table
 EDGE_NS: Final = 600 * 10**9  # around the end of an hour
 FLOW: Final = (
     "router_id, boot_id, ingress_conn_id, ingress_kind, egress_conn_id, egress_kind, peer_container, egress_user, "
@@ -122,29 +123,36 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
               select *, mtype >= 0 and (message_number is not null or not contains(coalesce(path, ''), '>')) as decided,
                 coalesce(router_id || ' ' || boot_id || ' ' || message_number, 'id ' || msg_id_hash,
                   'row ' || filename || record) as unit,
+                if(decided, address, regexp_replace(address, '{OWN}', '')) as sent_to,
                 if(mtype >= 0, if({TO_CLIENT}, peer_container, null),
-                  nullif(regexp_extract(address, '/([^/]+:[0-9]{{1,5}})$', 1), '')) as endpoint
+                  nullif(regexp_extract(address, '{OWN}', 1), '')) as endpoint
               from log where egress_conn_id is not null),
             here as (
-              select unit, mtype, sub_id, any_value(msg_id_hash) as id, max(weight) as messages,
-                list(distinct endpoint) filter (endpoint is not null) as endpoints,
-                count(*) filter (endpoint is null) as gone
+              select unit, mtype, sub_id, any_value(msg_id_hash) as id, any_value(sent_to) as sent_to,
+                max(weight) as messages, count(*) filter (endpoint is null) as gone,
+                coalesce(list(distinct endpoint) filter (endpoint is not null), []) as endpoints
               from copies where decided group by unit, mtype, sub_id),
-            single as (select id from here where id is not null group by id having count(*) = 1),
+            single as (select id, sent_to from here where id is not null group by all having count(*) = 1),
             there as (
-              select msg_id_hash as id, max(mtype) as mtype, max(sub_id) as sub_id, max(weight) as messages,
+              select msg_id_hash as id, sent_to, max(mtype) as mtype, max(sub_id) as sub_id, max(weight) as messages,
                 list(distinct endpoint) as endpoints, count(*) as came
               from copies
               where not decided and {TO_CLIENT} and not {FROM_CLIENT} and msg_id_hash is not null
                 and endpoint is not null
-              group by id),
+              group by id, sent_to),
+            found as (
+              select there.* from there semi join single
+                on there.id = single.id and there.sent_to is not distinct from single.sent_to),
+            alone as (
+              select there.* from there anti join single
+                on there.id = single.id and there.sent_to is not distinct from single.sent_to),
             joined as (
-              select here.mtype, here.sub_id, here.messages, gone <= coalesce(came, 0) as whole,
-                list_sort(list_distinct(coalesce(here.endpoints, []) || coalesce(there.endpoints, []))) as endpoints
-              from here left join there on here.id = there.id and here.id in (from single)
+              select here.mtype, here.sub_id, here.messages, gone = 0 or gone = coalesce(came, 0) as whole,
+                list_sort(if(gone < coalesce(came, 0), here.endpoints,
+                  list_distinct(here.endpoints || coalesce(found.endpoints, [])))) as endpoints
+              from here left join found on here.id = found.id and here.sent_to is not distinct from found.sent_to
               union all
-              select mtype, sub_id, messages, false, list_sort(endpoints)
-              from there where mtype >= 0 and id not in (from single))
+              select mtype, sub_id, messages, false, list_sort(endpoints) from alone where mtype >= 0)
             select mtype, sub_id, endpoints, whole, sum(messages)::bigint as messages from joined group by all""",
         "transits": f"""
             with seen as (

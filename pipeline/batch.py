@@ -20,7 +20,7 @@ from pipeline.output.directory import Output
 from pipeline.output.generations import PLAN, Generation, begun
 from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, make_plan, table_text
-from pipeline.quality import table_differs
+from pipeline.quality import damaged, table_differs
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
@@ -188,12 +188,9 @@ def plan(found: Generation, wishes: Wishes) -> tuple[Plan, str]:
     """
     for name in ("entities", "endpoints"):
         if not found.files(name):
-            raise PipelineError(f"{found.root} has no table {name}: `routerd pipeline run` without `--tables` makes it")
+            raise found.lacks(name)
         if why := table_differs(found, name):
-            raise PipelineError(
-                f"in {found.root} the table {name} is not as routerd writes it ({why}): "
-                "`routerd pipeline run` makes it anew"
-            )
+            raise found.strange(name, why)
     made = make_plan(partial(_rows, found, "entities"), _rows(found, "endpoints"), wishes)
     if not made.entries:
         raise PipelineError("no message type is left to plan: " + "; ".join(made.odd))
@@ -208,5 +205,4 @@ def _rows(found: Generation, name: str) -> Iterator[dict[str, Any]]:
                 for some in pq.ParquetFile(file).iter_batches(AT_ONCE):
                     yield from some.to_pylist()
         except (OSError, pa.ArrowException) as error:
-            why = str(error).splitlines()[0][:100]
-            raise PipelineError(f"{part} cannot be read ({why}): `routerd pipeline run` makes it anew") from error
+            raise PipelineError(f"{damaged(part, error)}; `routerd pipeline run` makes it anew") from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pipeline.errors import PipelineError
+from pipeline.errors import UNUSABLE, PipelineError
 
 _option = partial(click.option, show_default=True)
 INSTALL = "docs/pipeline.md says how to install what the pipeline needs"
@@ -19,24 +19,33 @@ NO_MEMORY = "java.lang.OutOfMemoryError"
 
 
 class _Group(click.Group):
-    """Reports an error that the user can do something about as one sentence, with status 1."""
+    """Reports an error that the user can do something about as one sentence, with status 1 or `UNUSABLE`."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except PipelineError as error:
-            raise click.ClickException(str(error)) from error
+            raise _Ended(str(error), error.status) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}") from error
         except ModuleNotFoundError as error:
             if error.name and error.name.split(".")[0] in ("pyspark", "pyarrow", "numpy"):
-                raise click.ClickException(f"{error.name} is missing: {INSTALL}") from error
+                raise _Ended(f"{error.name} is missing: {INSTALL}", UNUSABLE) from error
             raise
         except Exception as error:
             if type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
-                raise click.ClickException(f"Spark failed: {_cause(error)}") from error
+                status = UNUSABLE if OVERFLOW in str(error) else 1
+                raise _Ended(f"Spark failed: {_cause(error)}", status) from error
             raise
+
+
+class _Ended(click.ClickException):
+    """An error with an exit status of its own."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.exit_code = status  # type: ignore[misc]  # click reads it of the error
 
 
 def _cause(error: Exception) -> str:

@@ -49,6 +49,7 @@ def run(
     if register is not None:
         catalogue.check(register)
     warn = partial(click.echo, err=True)
+    published = False
     with (
         until_stopped() as stop,
         held(source) as (found, kept),
@@ -65,12 +66,15 @@ def run(
                 made = batch.run(spark, found, place, costs, _after(time.monotonic()), places, choice)
             except Exception as error:
                 raise kept.failed(found, error) from error
+            published = True
             take(made.generation)
             if register is not None:
                 catalogue.register(spark, made.generation, wanted, register)
         said = made.generation.summary()
     if stop.told:
-        click.echo(f"{output}: stopped; what this run has made is removed, and former results stay", err=True)
+        rest = "its results are published; the rest was not done"
+        gone = "what this run has made is removed, and former results stay"
+        click.echo(f"{output}: stopped; {rest if published else gone}", err=True)
         raise SystemExit(128 + stop.told)
     click.echo(
         f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages of clients "

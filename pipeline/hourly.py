@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, UnusableError
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
@@ -28,7 +28,7 @@ from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, pa
 from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
-VERSION: Final = "routerd.rollups.v3"
+VERSION: Final = "routerd.rollups.v4"
 SMALL: Final = 4 << 20  # bytes of a rollup that one task reads sooner than Spark shuffles them
 
 Tell = Callable[[str], None]
@@ -106,17 +106,17 @@ class Hourly:
     ) -> "Hourly":  # fmt: skip
         """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
 
-        ``wanted`` are rollups; new records are not added to the others, which go. Raises ``PipelineError`` if rollups
+        ``wanted`` are rollups; new records are not added to the others, which go. Raises ``UnusableError`` if rollups
         are gone, and the log has no longer all of their records.
         """
         kept = Rollups(made.output, made.former, VERSION)
         lasting = kept.take({name: one.numbers for name, one in hours.items()})
         for hour, one in kept.hours.items():
             if set(wanted) - one.files.keys() and not (hour in hours and covers(hours[hour].numbers, one.records)):
-                raise PipelineError(
-                    f"{made.output.directory}: rollups of the hour {hour} are gone, or of another version of routerd, "
-                    "and the log has no longer all of its records: move this directory away to compute from what the "
-                    "log has, or give another --output"
+                raise UnusableError(
+                    f"{made.output.directory}: rollups of the hour {hour} are gone, were not among --tables, or are of "
+                    "another version of routerd, and the log has no longer all of its records: move this directory "
+                    "away to compute from what the log has, or give another --output"
                 )
         return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, once=True)
 

@@ -82,8 +82,8 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     for key, sets_ in sorted(seen.items()):
         if unknown := messages[key, False]:
             plan.odd.append(
-                f"message type {key[0]}, subscription {key[1]}: copies of {unknown:,} of "
-                f"{unknown + messages[key, True]:,} messages went to other routers, whose logs do not show to whom: "
+                f"message type {key[0]}, subscription {key[1]}: of {unknown:,} of "
+                f"{unknown + messages[key, True]:,} messages the log does not show everybody who got a copy: "
                 "endpoints may be missing from its groups, or in the wrong one; look at them before you push the plan"
             )
         inferred = key in routed and key not in shared and len(frozenset.union(*sets_)) > 1

@@ -33,7 +33,7 @@ SAYS: Final = {
     **dict.fromkeys(("records", "messages", "bytes", "hops", "hop_bytes", "files", "lost", "dropped"), "a number"),
     "skipped": "a list of texts", "last_minute": "a time, or null",
 }  # fmt: skip
-NAMED: Final = 3  # hours or files that a line names
+NAMED: Final = 3  # hours or files that a line names, and faults of a table that have a line
 
 
 class Limits(NamedTuple):
@@ -97,14 +97,15 @@ def table_differs(found: Generation, name: str) -> str:
             with found.output.files.open_input_file(part) as file:
                 schema = pq.read_schema(file)
         except (OSError, pa.ArrowException) as error:
-            return _damaged(part, error)
+            return damaged(part, error)
         types = {field.name: SPARK.get(kind := _plain(field.type), kind) for field in schema}
         if why := differs(name, types):
             return why
     return ""
 
 
-def _damaged(part: str, error: Exception) -> str:
+def damaged(part: str, error: Exception) -> str:
+    """Return the sentence that a file cannot be read, with the first line of the error."""
     return f"{part} cannot be read: {(str(error).splitlines() or [type(error).__name__])[0][:100]}"
 
 
@@ -128,11 +129,13 @@ def _totals(found: Generation, said: dict[str, Any]) -> Iterator[str]:
                 for column in rows.column_names:
                     there[column] += pc.sum(rows[column].cast(pa.decimal128(38)), min_count=0).as_py()
                     if nulls := rows[column].null_count:
-                        wrong.append(f"{part} has no value of {column} in {nulls:,} rows")
+                        wrong.append(f"{part} has no value of {column} in {_counted(nulls, 'row')}")
             except (OSError, pa.ArrowException) as error:
-                wrong.append(_damaged(part, error))
+                wrong.append(damaged(part, error))
         if wrong:
-            yield from (f"the table {name} does not add up: {one}" for one in wrong)
+            yield from (f"the table {name} does not add up: {one}" for one in wrong[:NAMED])
+            if len(wrong) > NAMED:
+                yield f"the table {name} does not add up: {_counted(len(wrong) - NAMED, 'more fault')}"
             continue
         for column, total in sums.items():
             if there[column] != said[total]:
@@ -141,15 +144,15 @@ def _totals(found: Generation, said: dict[str, Any]) -> Iterator[str]:
 
 def _gaps(found: Generation, said: dict[str, Any], limits: Limits) -> Iterator[str]:
     if said["lost"] > limits.lost * (said["records"] + said["lost"]):
-        yield f"{said['lost']:,} records are missing between others, by their numbers"
+        yield f"{_counted(said['lost'], 'record')} missing between others, by their numbers"
     if said["dropped"] > limits.lost * (said["records"] + said["dropped"]):
-        yield f"the routers had no room for {said['dropped']:,} records"
+        yield f"the routers had no room for {_counted(said['dropped'], 'record')}"
     if said["skipped"]:
-        yield f"{len(said['skipped'])} files were left out: {_some(said['skipped'])}"
+        yield f"{_counted(len(said['skipped']), 'file')} left out: {_some(said['skipped'])}"
     hours = sorted(number(hour, found.name) for hour in manifest(found.output, found.name).get("hours", {}))
     silent = sorted(set(range(hours[0], hours[-1])) - set(hours)) if hours else []
     if silent and not limits.idle:
-        yield f"{len(silent)} hours have no record: {_some([text(hour) for hour in silent])}"
+        yield f"{_counted(len(silent), 'hour')} without a record: {_some([text(hour) for hour in silent])}"
 
 
 def _freshness(said: dict[str, Any], limits: Limits, now: datetime) -> Iterator[str]:
@@ -159,6 +162,10 @@ def _freshness(said: dict[str, Any], limits: Limits, now: datetime) -> Iterator[
     age_h = (now - datetime.fromisoformat(said["last_minute"]).replace(tzinfo=UTC)).total_seconds() / 3600
     if age_h > limits.max_age_h:
         yield f"the newest record is {age_h:.1f} hours old, more than {limits.max_age_h:g}"
+
+
+def _counted(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def _some(names: list[str]) -> str:

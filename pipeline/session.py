@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from urllib.request import getproxies, proxy_bypass
 
 import psutil
 from py4j.protocol import Py4JError
@@ -29,7 +30,7 @@ LEAST_MB: Final = 512  # Spark refuses to start with less
 UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PARTS: Final = r"(?:0*[1-9]\d*|\*)"
 _PLACE: Final = r"(?:\[[0-9a-fA-F:]+\]|[^/:\s]+)"
-KUBERNETES: Final = rf"k8s://(?:(https?)://)?({_PLACE})(?::(\d{{1,5}}))?/?"
+KUBERNETES: Final = rf"k8s://(?:(https?)://)?({_PLACE})(?::(\d{{1,5}}))?(?:/\S*)?"
 MASTER: Final = rf"local(?:\[{_PARTS}(?:, *\d+)?\])?|local-cluster\[.*\]|spark://(.+)|yarn|k8s://.+"
 PORTS: Final = {"https": 443, "http": 80}
 PATIENCE_S: Final = 5.0  # with a Spark master that does not answer
@@ -119,10 +120,15 @@ def check_master(master: str) -> None:
 
 
 def _check_kubernetes(master: str) -> None:
-    """Raise ``PipelineError`` if this names no API server of Kubernetes, or that does not answer."""
+    """Raise ``PipelineError`` if this names no API server of Kubernetes, or that does not answer.
+
+    One behind a proxy, which the environment names, is not asked.
+    """
     form = re.fullmatch(KUBERNETES, master)
     if form is None or not (form[1] or form[3]) or int(form[3] or 1) > 65535:
         raise PipelineError(f"--master {master} names no API server of Kubernetes: give k8s://https://HOST:PORT")
+    if (form[1] or "https") in getproxies() and not proxy_bypass(form[2]):
+        return
     port = int(form[3] or PORTS[form[1]])
     try:
         socket.create_connection((form[2].strip("[]"), port), PATIENCE_S).close()

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end a run or a stream in good order: Spark's jobs are cancelled, and what is half made goes."""
+"""SIGTERM and SIGINT end a run or a stream in good order: Spark's jobs end, and what is half made is removed."""
 
 import signal
 from collections.abc import Callable, Iterator

@@ -88,7 +88,7 @@ class Ends(Plane):
         It is empty if one does, or if that takes too long to find.
         """
         route = self.route(attach, tenant)
-        here = isinstance(route, Error) or (route is not None and bool(route.hosts))
+        here = isinstance(route, Error) or (route is not None and any(self._find(*host) for host in route.hosts))
         return "" if here else address_of(attach, tenant)
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:

@@ -108,9 +108,8 @@ class Routes(Plane):
         self._offered_by: dict[Host, dict[str, Offer]] = {}
         self._offers_named: dict[Host, Named[str]] = {}  # identities
         self._offered = 0
-        self._going: dict[
-            Host, Iterator[None]
-        ] = {}  # connections that are gone, of which routes are still to be forgotten
+        # Connections that are gone, of which routes are still to be forgotten.
+        self._going: dict[Host, Iterator[None]] = {}
         self._lines = bursts()
 
     def entries(self) -> list[Route]:
@@ -184,7 +183,8 @@ class Routes(Plane):
         """Forget a connection that is gone, with its offers, in the coming steps."""
         host = worker, connection
         self._connections.pop(host, None)
-        for _ in self._going.pop(host, ()):  # of an earlier connection in its place
+        # An earlier connection in its place had other routes: they go at once, which takes as long as there are many.
+        for _ in self._going.pop(host, ()):
             continue
         if host in self._served:
             self._going[host] = self._end(host)

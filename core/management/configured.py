@@ -153,7 +153,7 @@ def unserved(view: View, entity: dict[str, Any]) -> str:
         return f"no connection with the role {ROUTE_CONTAINER} has the container id {container}"
     name = str(entity.get("connection"))
     for kind in ("connector", "listener"):
-        for found in view.entities(kind).find(name, None):
+        if found := next(iter(view.entities(kind).find(name, None)), None):
             if (role := found.get("role", "normal")) != ROUTE_CONTAINER:
                 return f"the {kind} {name} has the role {role}; give it the role {ROUTE_CONTAINER}"
             if kind == "listener":

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -10,6 +11,8 @@ from core.management.view import View
 from core.rmr.managers.application import Application
 from core.rmr.managers.client import Client
 from core.rmr.managers.manager_sessions import ManagerSessions
+
+BORDERS: Final = 32  # slashes of an identity behind each of which an endpoint may begin
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):
@@ -61,7 +64,7 @@ class Applications(Table):
     def among(self, name: str | None, identity: str | None) -> list[ApplicationRow]:
         """Return the applications whose control port or endpoint a name or an identity says.
 
-        Tables and endpoints may contain slashes. An application's name lacks its endpoint.
+        Tables, control ports and endpoints may contain slashes. An application's name lacks its endpoint.
         """
         text = name or "" if identity is None else identity
         found = []
@@ -69,10 +72,12 @@ class Applications(Table):
             if session.server is None or not text.startswith(f"{session.table}/"):
                 continue
             rest = text[len(session.table) + 1 :]
-            places = [rest] if identity is None else {rest.partition("/")[0], rest.rpartition("/")[2]}
-            for place in places:
+            borders = [at for at, one in enumerate(rest) if one == "/"][:BORDERS]
+            controls = [rest] if identity is None else [rest[:at] for at in borders]
+            for control in dict.fromkeys(controls):
                 found += [
-                    ApplicationRow(session.table, one, _when(self._view, one.since)) for one in session.server.at(place)
+                    ApplicationRow(session.table, one, _when(self._view, one.since))
+                    for one in session.server.at(control)
                 ]
         return found
 

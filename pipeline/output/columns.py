@@ -135,8 +135,8 @@ load double [CPUs]: share of a CPU that they cost
 mtype int32: message type
 sub_id int32: subscription id
 endpoints strings: the endpoints, in order
-whole bool: whether nobody else got a copy. False: further copies went to other routers, in whose logs they were not
-  found, as without message-id, with sampling, or where there is no log
+whole bool: whether the log shows everybody who got a copy. False: further copies went to other routers, in whose logs
+  they were not found, as without message-id, with sampling, or where there is no log, or more were found than went
 messages int64: messages of which each of these got a copy, scaled by the sampling
 = links: pair of neighbouring routers, by both clocks as they are
 router_id string: router that sent

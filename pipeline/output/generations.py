@@ -96,6 +96,19 @@ class Generation:
             with files.open_output_stream(self.output.path(CURRENT)) as stream:
                 stream.write(f"{self.name}\n".encode())
 
+    def lacks(self, table: str) -> PipelineError:
+        """Return the error that a table is not among the results."""
+        return PipelineError(f"{self.root} has no table {table}: {self._maker()} without `--tables` makes it")
+
+    def strange(self, table: str, why: str) -> PipelineError:
+        """Return the error that the columns of a table are not those declared."""
+        return PipelineError(
+            f"in {self.root} the table {table} is not as routerd writes it ({why}): {self._maker()} makes it anew"
+        )
+
+    def _maker(self) -> str:
+        return f"`routerd pipeline {'stream' if self.output.belongs(DAY) else 'run'}`"
+
     def summary(self) -> dict[str, Any]:
         """Return the run's summary. Raises ``PipelineError`` if it cannot be read."""
         try:

@@ -5,7 +5,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from pipeline.errors import PipelineError
 from pipeline.output.columns import differs
 from pipeline.output.generations import Generation
 
@@ -32,14 +31,9 @@ class Results:
             reader = self._spark.read if known is None else self._spark.read.schema(known)
             table = reader.parquet(self.generation.table(name))
         except AnalysisException as error:
-            raise PipelineError(
-                f"{self.generation.root} has no table {name}: `routerd pipeline run` without `--tables` makes it"
-            ) from error
+            raise self.generation.lacks(name) from error
         if why := differs(name, types_of(table)):
-            raise PipelineError(
-                f"in {self.generation.root} the table {name} is not as routerd writes it ({why}): "
-                "`routerd pipeline run` makes it anew"
-            )
+            raise self.generation.strange(name, why)
         return table
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero, dataset
 
-from pipeline.errors import PipelineError
 from pipeline.output.generations import Generation
 from pipeline.quality import table_differs
 
@@ -103,14 +102,9 @@ class Tables:
         files = []
         for found in self._runs:
             if not (there := found.files(name)):
-                raise PipelineError(
-                    f"{found.root} has no table {name}: `routerd pipeline run` without `--tables` makes it"
-                )
+                raise found.lacks(name)
             if why := table_differs(found, name):
-                raise PipelineError(
-                    f"in {found.root} the table {name} is not as routerd writes it ({why}): `routerd pipeline run` "
-                    "makes it anew"
-                )
+                raise found.strange(name, why)
             files += there
         return dataset.dataset(files, format="parquet", filesystem=self._runs[-1].output.files)
 

@@ -19,9 +19,12 @@ TITLE = "Flow log of routerd"
 def report(found: Generation, before: Generation | None = None) -> str:
     """Write the page from the results of a run and return its path. Raises ``PipelineError`` if tables are missing.
 
-    ``before`` are the results of the day before, if those of the run are of a day of a stream.
+    ``before`` are the results of the day before, if those of the run are of a day of a stream. Without all tables they
+    are not compared with.
     """
-    if before is None or (earlier := before.summary()["first_minute"]) is None:
+    if before is None or not found.summary()["tables"].keys() <= before.summary()["tables"].keys():
+        return found.write_text(REPORT, text(Tables(found), found.summary()))
+    if (earlier := before.summary()["first_minute"]) is None:
         return found.write_text(REPORT, text(Tables(found), found.summary()))
     both = Both(Tables(found, before), minute(earlier))
     return found.write_text(REPORT, text(Tables(found), found.summary(), both))

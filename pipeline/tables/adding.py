@@ -41,14 +41,9 @@ _OF_QUARTERS: Final = (
 )  # fmt: skip
 
 
-def _weighed(rows: DataFrame) -> DataFrame:
-    """Return rows that are equal but for weights and bytes as one, with these added up."""
-    return _added(rows, [name for name in rows.columns if name not in ("weight", "bytes")])
-
-
-def _counted(rows: DataFrame) -> DataFrame:
-    """Return rows that are equal but for the messages as one, with these added up."""
-    return _added(rows, [name for name in rows.columns if name != "messages"])
+def _alike(rows: DataFrame) -> DataFrame:
+    """Return rows that are equal but for messages, weights and bytes as one, with these added up."""
+    return _added(rows, [name for name in rows.columns if name not in ("messages", "weight", "bytes")])
 
 
 ADDED: Final[dict[str, Add]] = {  # by rollup
@@ -61,7 +56,7 @@ ADDED: Final[dict[str, Add]] = {  # by rollup
     ),
     "latencies": partial(_added, key=("quarter", "address", "mtype", "bucket")),
     "quarters": partial(_added, key=_QUARTERS, by=_OF_QUARTERS),
-    "endpoints": _counted,
-    "passages": _weighed,
-    "trips": _weighed,
+    "endpoints": _alike,
+    "passages": _alike,
+    "trips": _alike,
 }

@@ -63,10 +63,15 @@ def observed(log: DataFrame) -> DataFrame:
         messages(),
         failed.alias("failed"),
         f.mode("error_type", True).alias("error"),
-        *(f.try_divide(f.sum(one), f.count(one)).alias(name) for one, name in MEANS.items()),
+        *(f.try_divide(_total(one), f.count(one)).alias(name) for one, name in MEANS.items()),
         *ranked("answer", ("p50",)),
         *ranked("own", ("p50",)),
     ).drop("began")  # fmt: skip
+
+
+def _total(name: str) -> Column:
+    """Return the sum of a column, which may be beyond 64 bits."""
+    return f.sum(f.col(name).cast("decimal(38,0)")).cast("double")
 
 
 def anomalies(quarters: DataFrame, limits: Limits | None = None, earlier: DataFrame | None = None) -> DataFrame:

@@ -32,8 +32,8 @@ def hourly(log: DataFrame) -> DataFrame:
     """Return one row for each hour, both connections, path, address or message type, managed entity, and outcome.
 
     ``sent`` counts messages of clients, once for all copies, ``sent_bytes`` their bytes. ``passed`` counts messages
-    that a receiver got whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest weight of a record. ``nobody``
-    is true if a message found no receiver.
+    given to the receiver's connection as a whole, ``passed_bytes`` their bytes. ``heaviest`` is the largest weight of a
+    record. ``nobody`` is true if a message found no receiver.
     """
     whole = f.col("latency_ns").isNotNull()
     size = f.col("size_bytes") * f.col("sample_weight")

@@ -23,7 +23,8 @@ NEEDS: Final = (
     "n_deliveries", "sample_weight", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
 )  # fmt: skip
 EDGE_S: Final = 600
-SINGLE: Final = ("anycast", "balanced", "link")  # treatments by which a message has one receiver
+# Treatments by which a message has one receiver; by `uc`, a route table, it may have one in each group.
+SINGLE: Final = ("anycast", "balanced", "link")
 WHOLE: Final = ("sender", "receiver", "subject", "weight", "bytes")  # of a trip, besides path and time
 
 

@@ -21,6 +21,10 @@ from shm.contract.numbers import counted
 PIECE = 1 << 17  # characters of a table per request: far below the agent's limit
 PUSH_SECONDS = 60.0  # the shortest timeout of a push: the router reads all of a table before it answers
 TYPE = long_type("routeTable")
+TITLES = {
+    "table": "table", "endpoint": "application", "controlIdentity": "control port", "tableId": "runs", "mapId": "map",
+    "state": "state",
+}  # fmt: skip
 NAME = click.option("--table", "name", metavar="NAME", help="The route table, if the router has several.")
 
 
@@ -112,20 +116,21 @@ def who(name: str | None, as_json: bool, place: Place) -> None:
 
 def _manager(row: dict[str, Any]) -> str:
     found = f"{row['table']}: Route Manager {row['manager']}: {row['state']}"
-    return f"{found}: {row.get('tableId') or '<id-missing>'}: {row['reason']}" if row.get("reason") else found
+    if not row.get("reason"):
+        return found
+    return f"{found}: {row.get('tableId') or '<id-missing>'}: {printed.printable(row['reason'])}"
 
 
 def _lagging(row: dict[str, Any]) -> str:
-    found = f"{row['endpoint']}: {row['state']} since {_time(row['since'])}"
-    return f"{found}: {row['reason']}" if row.get("reason") else found
+    who = row.get("endpoint") or row["controlIdentity"]  # it has not said where it receives
+    found = f"{row['table']}: {who}: {row['state']} since {_time(row['since'])}"
+    return f"{found}: {printed.printable(row['reason'])}" if row.get("reason") else found
 
 
 def _applications(rows: list[dict[str, Any]]) -> Table:
     """Return the table of the applications whose Route Manager this router is."""
-    titles = {"table": "table", "endpoint": "application", "controlIdentity": "control port", "tableId": "runs",
-              "mapId": "map", "state": "state"}  # fmt: skip
-    names = [name for name in titles if name != "mapId" or any(row.get(name) for row in rows)]
-    shown = printed.table(*(titles[name] for name in names))
+    names = [name for name in TITLES if name != "mapId" or any(row.get(name) for row in rows)]
+    shown = printed.table(*(TITLES[name] for name in names))
     for row in rows:
         printed.add_row(shown, *(row.get(one) or "-" for one in names))
     return shown

@@ -79,7 +79,8 @@ enum routerd_work {            /* core -> worker */
                                   replenish */
     W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes, which
                                   may be freed */
-    W_FLOW = 6,                /* link (incoming): grant `credit` more */
+    W_FLOW = 6,                /* link (incoming): grant `credit` more, or, as an int32 below 0, take it back
+                                  (link-route pairs) */
     W_DRAIN = 7,               /* link (incoming): take back the sender's credit (answer: A_DRAINED) */
     W_DRAINED = 8,             /* link (outgoing): no more deliveries follow; answer the receiver's drain. In a
                                   link-route pair: `credit` came back */

@@ -100,7 +100,7 @@ def test_sums_beyond_64_bits_are_said(spark: SparkSession, monkeypatch: pytest.M
     sizes = spark.createDataFrame([(1 << 62, 1), (1 << 62, 1)], "size_bytes long, sample_weight int")
     monkeypatch.setattr("pipeline.commands.run", lambda **_: sizes.select(octets_of()).collect())
     done = invoke("run", "--input", "unused", "--output", "unused")
-    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert (done.exit_code, done.output.count("\n")) == (78, 1), done.output
     assert done.output.startswith("Error: Spark failed: a sum is beyond 64 bits (9 exabytes, or 9e18 messages)")
 
 
@@ -228,7 +228,24 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     assert {path.name for path in out.rglob("*")} == {path.name for path in before if path.name == RESULTS.marker}
 
 
-def test_a_master_that_does_not_answer_is_said() -> None:
+def test_a_run_that_is_stopped_after_its_results_are_published_says_so(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def registered(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("pipeline.session.session", lambda *_: nullcontext(mock.Mock()))
+    monkeypatch.setattr("pipeline.commands.places_for", lambda *_: {})
+    monkeypatch.setattr("pipeline.batch.run", lambda *_: mock.Mock())
+    monkeypatch.setattr("pipeline.output.catalogue.register", registered)
+    done = invoke("run", "--input", str(flows), "--output", str(out), "--register", "routerd")
+    assert done.exit_code == 128 + signal.SIGTERM
+    assert done.output == f"{out}: stopped; its results are published; the rest was not done\n"
+
+
+def test_a_master_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark would try for more than a minute; one of several is enough."""
     with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
         ports = [one.getsockname()[1] for one in (gone, there)]
@@ -239,6 +256,11 @@ def test_a_master_that_does_not_answer_is_said() -> None:
         check_master(f"k8s://https://127.0.0.1:{ports[1]}")
         with pytest.raises(PipelineError, match="does not answer \\(Connection refused\\): give the API server"):
             check_master(f"k8s://127.0.0.1:{ports[0]}")
+        with pytest.raises(PipelineError, match="does not answer"):
+            check_master(f"k8s://https://127.0.0.1:{ports[0]}/k8s/clusters/c-1")
+        monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+        check_master(f"k8s://https://127.0.0.1:{ports[0]}/k8s/clusters/c-1")  # Spark asks the proxy
+        monkeypatch.delenv("https_proxy")
     for master in ("local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]"):
         check_master(master)
 
@@ -288,5 +310,5 @@ def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Pat
     code = "import sys; sys.modules['pyspark'] = None\nfrom routerd.__main__ import main; main(sys.argv[1:])"
     words = [sys.executable, "-c", code, "pipeline", "run", "--input", str(flows), "--output", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 78
     assert re.search(r"Error: pyspark\S* is missing: docs/pipeline.md says how to install", done.stderr)

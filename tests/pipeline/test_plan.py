@@ -144,10 +144,10 @@ def test_groups_that_the_log_does_not_show_are_named() -> None:
     made = planned([], [*sets, row(mtype=2, endpoints=["c:1"])], Wishes())
     assert made.entries == {(1, -1): "a:1;b:1", (2, -1): "c:1"}
     (odd,) = made.odd
-    assert odd.startswith("message type 1, subscription -1: copies of 1,200 of 1,203 messages went to other routers, ")
+    assert odd.startswith("message type 1, subscription -1: of 1,200 of 1,203 messages the log does not show ")
     unknown = planned([], [row(endpoints=[], whole=False), row(mtype=2, endpoints=["c:1"])], Wishes())
     assert unknown.entries == {(2, -1): "c:1"}
-    assert [one.split(": ")[1][:6] for one in unknown.odd] == ["copies", "no end"]
+    assert [one.split(": ")[1][:6] for one in unknown.odd] == ["of 1 o", "no end"]
 
 
 def test_what_no_table_can_say_is_said() -> None:

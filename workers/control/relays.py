@@ -166,7 +166,7 @@ class Relays:
         service = self._services.get(listener)
         self._dialler.end_round()
         if service is None:  # its listener has another one since it came, or none
-            self._refusals.append(partial(self._relayer.refuse, *client, for_now=True))
+            self._refusals.append(partial(self._strand, client))
             return
         exchange = _Exchange(client, self._guard.peer(client[0]), service, self._clock())
         if why := crowd(self._begun[exchange.host], self._begun.total()):
@@ -306,12 +306,23 @@ class Relays:
     def _fail(self, exchange: _Exchange, why: str, *, for_now: bool = True) -> None:
         """Refuse a client about whom the service has not decided."""
         exchange.over = True
-        self._guard.count("auth_service_failed")
-        if self._relayer.waiting(*exchange.client):
-            self._guard.count("refused_authentication")
-            self._guard.denied.add(exchange.client[0])
+        self._deny(exchange.client)
         self._say(exchange, logging.WARNING, "%s: %s; %s is refused", why, exchange.peer)
         self._relayer.refuse(*exchange.client, for_now=for_now)
+
+    def _strand(self, client: Name) -> None:
+        """Refuse a client whose listener has lost its service."""
+        self._deny(client)
+        text = "the listener of %s has another authentication service since it came, or none; it is refused"
+        self._lines.tell(self._clock(), LOGGER, logging.WARNING, text, self._guard.peer(client[0]), key=text)
+        self._relayer.refuse(*client, for_now=True)
+
+    def _deny(self, client: Name) -> None:
+        """Count the refusal of a client that still waits."""
+        self._guard.count("auth_service_failed")
+        if self._relayer.waiting(*client):
+            self._guard.count("refused_authentication")
+            self._guard.denied.add(client[0])
 
     def _say(self, exchange: _Exchange, level: int, text: str, *what: object) -> None:
         """Log a line about a client, within the limit of its service."""

@@ -102,7 +102,7 @@ static void work_link(pump *p, const routerd_record *r)
     case W_FLOW:
         if (k->outgoing || !k->open) return;
         if (k->draining) { k->draining = false; link_set_drain(k, false); mark_dirty(p, k->conn); }
-        if ((int32_t) r->credit < 0) {
+        if ((int32_t) r->credit < 0) { /* also while `withhold`: what is taken back was given before */
             link_withdraw(k, 0 - r->credit);
             mark_dirty(p, k->conn);
         } else if (r->credit && !p->withhold) {

@@ -43,7 +43,8 @@ cdef class Relayer(PumpPart):
     """The native side of one pump's SASL relays.
 
     The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a service
-    ``opened(name, fault of its OPEN, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``.
+    ``opened(name, fault of its OPEN, properties, offered capabilities)`` and ``ended(name, decided, by the client's
+    fault, why, error)``.
     """
 
     def serve(self, handler):

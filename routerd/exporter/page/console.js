@@ -338,6 +338,7 @@ function agreed(dialog) {
     dialog.onclose = () => { if (!dialog.open) done(dialog.returnValue === "yes"); };
   });
 }
+
 // ---- Controls ----
 
 document.querySelectorAll("[role=tab]").forEach((tab, i, all) => {

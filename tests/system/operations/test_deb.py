@@ -161,6 +161,7 @@ def test_upgrade_restarts_what_runs_and_starts_nothing(machine: Machine) -> None
     assert started(calls) == []
     restarts = [call.split()[-1] for call in calls if call.startswith("deb-systemd-invoke restart ")]
     assert restarts == ["routerd.service", "routerd@a.service", "routerd@b.service"], "one after the other"
+    assert calls[-1] == "deb-systemd-invoke try-restart routerd-stream.service"
 
 
 def test_an_instance_whose_configuration_is_refused_keeps_running(machine: Machine) -> None:

@@ -193,17 +193,22 @@ def test_a_service_whose_certificates_are_of_no_use_lets_nobody_in(home: Home) -
     assert home.counts == FAILED
 
 
-def test_a_service_that_is_taken_away_judges_nobody(home: Home) -> None:
+def test_a_service_that_is_taken_away_judges_nobody(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """Whether the client came before or after."""
     home.relays.wanted(CLIENT, 4)
     home.relays.change([])
     home.looked.addresses, home.looked.done = [(socket.AF_INET, ("127.0.0.1", 9))], True
     home.relays.step()
     assert home.done[-1] == ("refuse", False)
+    home.undecided.add((8, 1))
+    home.counts.clear()
     home.relays.wanted((8, 1), 4)
     assert home.relays.wait(1.0) == 0.0
     home.relays.step()
     assert home.done[-1] == ("refuse", True)
+    assert home.counts == FAILED
+    assert 8 in home.denied
+    assert "the listener of 10.0.0.1:9 has another authentication service since it came" in caplog.text
 
 
 def test_logins_of_an_address_that_wait_are_bounded(home: Home, caplog: pytest.LogCaptureFixture) -> None:

@@ -145,6 +145,8 @@ def broker_of_many(n: int) -> Crowd:
     crowd.turn("turn while its routes go", 0)
     left = served(crowd)
     assert left > n // 2
+    address = next(route.key[1:] for route in routes.entries() if route.hosts)  # of which no broker is left
+    assert crowd.core.plane(Ends).wanted(Attach(n, 1, 3, "late", False, address), "") == address
     while routes.restless:
         crowd.core.tick(crowd.now)
         before, left = left, served(crowd)

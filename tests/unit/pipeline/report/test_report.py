@@ -1,5 +1,6 @@
 """What a report says of results: its figures are those of the tables, and its size has a bound."""
 
+import json
 import random
 import shutil
 from collections import defaultdict
@@ -167,8 +168,16 @@ def test_a_day_of_a_stream_is_compared_with_the_day_before(tmp_path: Path) -> No
         assert "In the last 24 hours 210 messages left" in both.text
         assert "2026-01-06 00:00 to" in both.text
     assert "so there is no day before to compare it with" in shown("date=2026-01-05").text
-    for torn in tmp_path.glob("days/date=2026-01-05/run-*/latencies"):
-        shutil.rmtree(torn)
+    (run,) = tmp_path.glob("days/date=2026-01-05/run-*")
+    said = json.loads((run / "summary.json").read_text())
+    del said["tables"]["latencies"]  # as with --tables
+    (run / "summary.json").write_text(json.dumps(said))
+    shutil.rmtree(run / "latencies")
+    assert "so there is no day before to compare it with" in shown("").text
+    part = CliRunner().invoke(pipeline, ["report", "--results", str(run.parent)])
+    assert part.exit_code == 1
+    assert "no table latencies: `routerd pipeline stream` without `--tables` makes it" in part.output
+    shutil.rmtree(run / "traffic")
     assert "so there is no day before to compare it with" in shown("").text
 
 
