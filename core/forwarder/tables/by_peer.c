@@ -2,6 +2,9 @@
  *
  * A worker learns our handle only when it needs it, so a sender that settles first, or a stream's first CONTINUE, names
  * a delivery by the worker's.  A link's deliveries are noted from the first such record on; most links have none.
+ *
+ * A worker may give a handle's place to its next delivery while records about the one before still stand aside (park.c).
+ * The place is then the newer delivery's, and the older one is searched for among those of its link.
  */
 #include "core/forwarder/tables/access.h"
 
@@ -20,12 +23,28 @@ static bool peers_grow(core_peers *t, uint32_t index)
     return true;
 }
 
+/* The delivery that is noted at a place; NULL: there is none any more. */
+static core_in *peer_at(const core_router *c, const core_peers *t, uint32_t index)
+{
+    if (index >= t->room || !t->in[index]) return NULL;
+    core_in *in = (core_in *) pool_at_of(&c->ins, t->in[index] - 1, sizeof(core_in));
+    return pool_live(&in->node) && in->link && routerd_handle_index(in->peer) == index ? in : NULL;
+}
+
+/* Whether a worker gave one handle later than another one of the same place. */
+static bool peer_newer(uint64_t one, uint64_t other)
+{
+    return (int32_t) (routerd_handle_generation(one) - routerd_handle_generation(other)) > 0;
+}
+
 /* Notes a delivery whose link has such a table.  Without memory it is not found. */
 PRIVATE void by_peer_note(core_router *c, const core_in *in)
 {
     core_peers *t = &c->peers[in->link->worker];
     uint32_t index = routerd_handle_index(in->peer);
     if (!in->peer || index >= HANDLES_MOST || (index >= t->room && !peers_grow(t, index))) return;
+    const core_in *there = peer_at(c, t, index);
+    if (there && there->link->worker == in->link->worker && peer_newer(there->peer, in->peer)) return;
     t->in[index] = in->node.index + 1;
 }
 
@@ -38,7 +57,9 @@ PRIVATE core_in *by_peer_find(core_router *c, core_link *l, uint64_t peer)
         l->by_peer = true;
         for (const core_in *in = l->ins; in; in = in->next) by_peer_note(c, in);
     }
-    if (index >= t->room || !t->in[index]) return NULL;
-    core_in *in = (core_in *) pool_at_of(&c->ins, t->in[index] - 1, sizeof(core_in));
-    return pool_live(&in->node) && in->link == l && in->peer == peer ? in : NULL;
+    core_in *in = peer_at(c, t, index);
+    if (!in || in->peer == peer) return in && in->link == l ? in : NULL;
+    if (in->link->worker != l->worker || !peer_newer(in->peer, peer)) return NULL;
+    for (in = l->ins; in && in->peer != peer; in = in->next) continue;
+    return in;
 }

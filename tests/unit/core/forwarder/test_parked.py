@@ -110,6 +110,27 @@ def test_a_settlement_of_an_earlier_delivery_does_not_wait() -> None:
     assert bed.stats.get(COUNTERS["stale_records"].place) == 0
 
 
+def test_a_delivery_that_waited_hides_no_later_one() -> None:
+    """Its handle is another link's delivery's by then, of which more comes."""
+    bed = Bed()
+    old, again = INCOMING + 20, INCOMING + 20 + (1 << 32)  # one place in two generations
+
+    def more(link: int, peer: int) -> None:
+        fields = {"link": link, "link_gen": 1, "peer": peer, "length": 9, "flags": n.F_COMPLETE}
+        record(bed, type=n.A_CONTINUE, **fields)
+
+    push(bed, ANONYMOUS, b"new", old, n.F_SETTLED)
+    more(ANONYMOUS, old)
+    push(bed, KNOWN, b"hello", again, 0)
+    record(bed, type=n.A_CONTINUE, link=KNOWN, link_gen=1, peer=again, length=7)
+    while bed.step() == UNKNOWN:
+        learn(bed)
+    more(KNOWN, again)
+    assert bed.step() == NOTHING
+    assert [r["flags"] & n.F_COMPLETE for r in bed.heard(RECEIVER, n.W_CONTINUE)] == [0, n.F_COMPLETE, n.F_COMPLETE]
+    assert bed.stats.get(COUNTERS["stale_records"].place) == 0
+
+
 def test_links_take_turns() -> None:
     """One that names a single new text waits for one text of another, not for all of them."""
     bed = Bed()
