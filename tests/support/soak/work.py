@@ -40,15 +40,13 @@ def churn(work: Work) -> None:
     """Connections with links on any addresses, which send a little, and end in each way that there is."""
     with FrameClient(work.place(), f"churn-{work.chance.randrange(1000)}") as client:
         client.begin(0)
-        links, sent = work.chance.randrange(1, 60), 0
-        for handle in range(links):
-            if handle % 3:
-                client.receiver(work.address(), handle, credit=work.chance.randrange(20))
-            else:
-                client.sender(f"multicast/{work.chance.randrange(NAMES)}", handle)  # which has credit without receivers
-                client.write(transfer(sent, message("churn"), handle=handle, settled=True))
-                sent += 1
-        work.counted["links"] += links
+        pairs = work.chance.randrange(1, 30)
+        for number in range(pairs):
+            address = work.address()
+            client.receiver(address, 2 * number, credit=work.chance.randrange(1, 20))
+            client.sender(address, 2 * number + 1)
+            client.write(transfer(number, message("churn"), handle=2 * number + 1, settled=True))
+        work.counted["links"] += 2 * pairs
         how = work.chance.randrange(3)
         if how == 0:
             client.write(said(END, 0))
