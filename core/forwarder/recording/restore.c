@@ -122,7 +122,7 @@ static void link_numbers(core_link *l, const image_link *image)
     l->fallback = image->flags & IMAGE_FALLBACK;
     l->bounded = image->flags & IMAGE_BOUNDED;
     l->far = image->flags & IMAGE_FAR;
-    l->by_peer = image->flags & IMAGE_BY_PEER;
+    l->by_peer = image->flags & IMAGE_BY_PEER ? UINT8_MAX : 0;
     if (l->outgoing) return;
     l->withheld = image->withheld;
     l->scope = image->scope;

@@ -4,12 +4,14 @@
  * a delivery by the worker's.  A link's deliveries are noted from the first such record on; most links have none.
  *
  * A worker may give a handle's place to its next delivery while records about the one before still stand aside (park.c).
- * The place is then the newer delivery's, and the older one is searched for among those of its link.
+ * The place is then the newer delivery's, and from then on the link of the older one is searched for those that have none.
  */
 #include "core/forwarder/tables/access.h"
 
 #define HANDLES_MOST (1u << 22)        /* deliveries of a worker */
 #define HANDLES_LEAST 256u
+
+enum { PEERS_NOTED = 1, PEERS_MISSED = 2 };
 
 static bool peers_grow(core_peers *t, uint32_t index)
 {
@@ -44,7 +46,11 @@ PRIVATE void by_peer_note(core_router *c, const core_in *in)
     uint32_t index = routerd_handle_index(in->peer);
     if (!in->peer || index >= HANDLES_MOST || (index >= t->room && !peers_grow(t, index))) return;
     const core_in *there = peer_at(c, t, index);
-    if (there && there->link->worker == in->link->worker && peer_newer(there->peer, in->peer)) return;
+    if (there && there != in) {
+        const bool stays = peer_newer(there->peer, in->peer);
+        (stays ? in : there)->link->by_peer |= PEERS_MISSED;
+        if (stays) return;
+    }
     t->in[index] = in->node.index + 1;
 }
 
@@ -54,12 +60,12 @@ PRIVATE core_in *by_peer_find(core_router *c, core_link *l, uint64_t peer)
     const core_peers *t = &c->peers[l->worker];
     uint32_t index = routerd_handle_index(peer);
     if (!l->by_peer) {
-        l->by_peer = true;
+        l->by_peer = PEERS_NOTED;
         for (const core_in *in = l->ins; in; in = in->next) by_peer_note(c, in);
     }
     core_in *in = peer_at(c, t, index);
-    if (!in || in->peer == peer) return in && in->link == l ? in : NULL;
-    if (in->link->worker != l->worker || !peer_newer(in->peer, peer)) return NULL;
+    if (in && in->link == l && in->peer == peer) return in;
+    if (!(l->by_peer & PEERS_MISSED)) return NULL;
     for (in = l->ins; in && in->peer != peer; in = in->next) continue;
     return in;
 }

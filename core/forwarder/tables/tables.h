@@ -265,7 +265,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool bounded;
     bool far;                  /* routed: at another router */
-    bool by_peer;              /* incoming: its deliveries are in their worker's table of them (by_peer.c) */
+    uint8_t by_peer;           /* incoming, bits: its deliveries are in their worker's table; not all (by_peer.c) */
     uint8_t growth;            /* incoming: enum core_growth */
     union {                    /* by direction: deliveries on it, oldest first */
         struct { core_in *ins, *ins_tail; };

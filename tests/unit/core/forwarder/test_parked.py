@@ -131,6 +131,34 @@ def test_a_delivery_that_waited_hides_no_later_one() -> None:
     assert bed.stats.get(COUNTERS["stale_records"].place) == 0
 
 
+def test_a_settlement_that_waited_with_its_delivery_finds_it() -> None:
+    """Though the next delivery of the same place came and went meanwhile."""
+    bed = Bed()
+    bed.forwarder.add_alias(b"known", bed.address)
+    old, again = INCOMING + 20, INCOMING + 20 + (1 << 32)
+
+    def settle(link: int, peer: int) -> None:
+        record(bed, type=n.A_UPDATE, link=link, link_gen=1, peer=peer, flags=n.F_IN | n.F_SETTLED)
+
+    for link in (ANONYMOUS, KNOWN):
+        push(bed, link, b"known", INCOMING + link)
+        settle(link, INCOMING + link)
+    push(bed, ANONYMOUS, b"new.1", old)
+    push(bed, ANONYMOUS, b"new.2", INCOMING + 21)
+    settle(ANONYMOUS, old)
+    push(bed, KNOWN, b"hello", again)
+    assert bed.step() == UNKNOWN
+    learn(bed)
+    assert bed.step() == UNKNOWN
+    settle(KNOWN, again)
+    assert bed.step() == UNKNOWN
+    learn(bed)
+    while bed.step() == UNKNOWN:
+        learn(bed)
+    assert len(bed.heard(RECEIVER, n.W_UPDATE)) == 4
+    assert bed.stats.get(COUNTERS["stale_records"].place) == 0
+
+
 def test_links_take_turns() -> None:
     """One that names a single new text waits for one text of another, not for all of them."""
     bed = Bed()
