@@ -137,8 +137,8 @@ static void park_refuse(core_router *c, core_link *l, const routerd_record *r)
     core_release(c, l->worker, r->block, NULL, 0);
 }
 
-/* Whether a worker's record is about what stands aside, and has gone there, too.  One about an earlier delivery must not
- * wait, also if it names it by its worker's handle: the worker gives the handle's place to another one. */
+/* Whether a worker's record is about what stands aside, and has gone there, too.  One about an earlier delivery must
+ * not wait, also if it names it by its worker's handle: the worker gives the handle's place to another one. */
 __attribute__((noinline, cold)) PRIVATE bool park_follows(core_router *c, uint32_t w, const routerd_record *r)
 {
     const bool later = r->type == A_CONTINUE || (r->type == A_UPDATE && r->flags & F_IN);

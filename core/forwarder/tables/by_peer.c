@@ -3,8 +3,8 @@
  * A worker learns our handle only when it needs it, so a sender that settles first, or a stream's first CONTINUE, names
  * a delivery by the worker's.  A link's deliveries are noted from the first such record on; most links have none.
  *
- * A worker may give a handle's place to its next delivery while records about the one before still stand aside (park.c).
- * The place is then the newer delivery's, and from then on the link of the older one is searched for those that have none.
+ * A worker may give a handle's place to its next delivery while records about the one before still stand aside
+ * (park.c).  The place is then the newer delivery's, and the older one's link is searched for those that have none.
  */
 #include "core/forwarder/tables/access.h"
 

@@ -225,7 +225,7 @@ def test_the_flight_recorder_tells_what_it_holds(segments: segment.Segments) -> 
     record(segments)
     found = families(scrape(segments))
     (held,), (most,) = (found[f"routerd_flight_{name}"].samples for name in ("records", "capacity_records"))
-    assert (held.value, most.value) == (1, 1024)
+    assert (held.value, most.value) == (1, 16_384)
     assert [one.value for one in found["routerd_flight_checkpoints"].samples] == [0, 0]
 
 
