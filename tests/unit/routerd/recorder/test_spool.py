@@ -67,7 +67,7 @@ def test_a_killed_recorder_loses_nothing(desk: Desk) -> None:
 
 
 def test_a_spool_of_the_version_before_is_read(desk: Desk) -> None:
-    """Its links have neither user nor host; a router that was killed and updated finds it."""
+    """Its links have neither user nor host, and its records no flag of further copies: null is not no."""
     turns(desk, 20, 5)
     (spool,) = spools(desk)
     desk.recorder = None  # type: ignore[assignment]  # it is dead
@@ -83,6 +83,7 @@ def test_a_spool_of_the_version_before_is_read(desk: Desk) -> None:
     assert recovered(desk) == 25
     rows = desk.rows()
     assert [row["seq"] for row in rows] == list(range(1, 26))
+    assert {row["further_copy"] for row in rows} == {None}
     assert {(row["ingress_container"], row["ingress_user"], row["ingress_host"]) for row in rows} == {
         ("sender", None, None)
     }
@@ -269,21 +270,3 @@ def test_a_spool_that_cannot_be_recovered_keeps_no_other_from_it(desk: Desk, mon
         recover(desk.root / "raw", "me")
     assert bad in spools(desk)
     assert numbers(desk) == [5, 6, 7]
-
-
-def test_rows_of_a_former_spool_say_nothing_of_further_copies(desk: Desk) -> None:
-    """Its records have no flag for that: null is not no."""
-    turns(desk, 20, 5)
-    (spool,) = spools(desk)
-    desk.recorder = None  # type: ignore[assignment]  # it is killed
-    with spool.open("rb") as file:
-        found, whole = head(file), list(entries(file))
-    assert found is not None
-    content = spooling._entry(msgspec.msgpack.encode(msgspec.structs.replace(found, form=1)), 0, 0, 0, 0)
-    for one in whole:
-        notes = spooling.Notes(one.notes.names, {number: link[:4] for number, link in one.notes.links.items()})
-        said = msgspec.msgpack.encode(notes)
-        content += spooling._entry(said, len(one.records), one.offset, one.behind, one.dropped) + one.records
-    spool.write_bytes(content)
-    recovered(desk)
-    assert {row["further_copy"] for row in desk.rows()} == {None}
