@@ -165,20 +165,27 @@ def test_minimising_keeps_what_counts() -> None:
     assert small.about.whole
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, bed: Bed, what: Callable[[Bed], None]) -> list[int]:
+    """Have something happen between the copy of a ring and the second look at its header; return the looks."""
+    real = flight.header
+    looks: list[int] = []
+
+    def header(_: object) -> flight.Header:
+        looks.append(1)
+        if len(looks) == 2:
+            what(bed)
+        return real(bed.ring)
+
+    monkeypatch.setattr(flight, "header", header)
+    return looks
+
+
 def test_a_busy_ring_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the core replaces while the ring is copied is left out, and what is left replays."""
     bed = Bed(16384)
     bed.exchange(5000)
     real = flight.header
-    looks: list[int] = []
-
-    def header(memory: object) -> flight.Header:
-        looks.append(1)
-        if len(looks) == 2:
-            bed.exchange(300)
-        return real(bed.ring)
-
-    monkeypatch.setattr(flight, "header", header)
+    looks = meanwhile(monkeypatch, bed, lambda bed: bed.exchange(300))
     taken = flight.take(bed.ring, "me", "0", "a test", running=True)
     assert len(looks) == 2
     recording = Recording(taken.about, taken.lines)
@@ -193,28 +200,17 @@ def test_a_busy_ring_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "why"),
+    ("what", "why"),
     [
         (lambda bed: bed.exchange(600), "faster than its records can be copied; raise flightRecords"),
         (lambda bed: bed.forwarder.record(bed.ring, 2), "the core died meanwhile; try again"),
     ],
 )
-def test_a_ring_that_cannot_be_copied(
-    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Bed], None], why: str
-) -> None:
+def test_a_ring_that_cannot_be_copied(monkeypatch: pytest.MonkeyPatch, what: Callable[[Bed], None], why: str) -> None:
     """The text says what to do."""
     bed = Bed(1024)
     bed.exchange(500)
-    real = flight.header
-    looks: list[int] = []
-
-    def header(_: object) -> flight.Header:
-        looks.append(1)
-        if len(looks) == 2:
-            meanwhile(bed)
-        return real(bed.ring)
-
-    monkeypatch.setattr(flight, "header", header)
+    meanwhile(monkeypatch, bed, what)
     with pytest.raises(RecordingError, match=why):
         flight.take(bed.ring, "me", "0", "a test", running=True)
 
