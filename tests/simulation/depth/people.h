@@ -115,9 +115,11 @@ static bool receiver_answers(client *k)
 static bool receiver_grants(client *k, peer_link *l)
 {
     if (l->lane.credit > (obliging ? 4 : 0) && !(one_in(4) && l->lane.credit < LARGEST_GRANT)) return false;
-    if (k->got_count > OUTSTANDING / 8) return false;
+    const bool many = k->got_count > OUTSTANDING / 8;
+    /* what one link has may wait for an outcome of copies for another one: then credit for one message at a time */
+    if (many && (!obliging || l->lane.credit || k->got_count + CLIENT_LINKS >= OUTSTANDING)) return false;
     l->lane.drain = false;
-    lane_grant(&l->lane, 1 + below(LARGEST_GRANT) + (obliging ? LARGEST_GRANT / 2 : 0));
+    lane_grant(&l->lane, many ? 1 : 1 + below(LARGEST_GRANT) + (obliging ? LARGEST_GRANT / 2 : 0));
     say_flow(k, l);
     return true;
 }
