@@ -87,20 +87,23 @@ static worker_session *session_routed(const lane_connection *l)
     return NULL;
 }
 
-/* Returns the connection's session of this number, and begins it if there is none. A link-route pair takes a session
- * that has no link any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it
- * has not ended yet on the same channel. Link-route pairs share a session if the peer has no channel left. */
-static pn_session_t *dial_session(worker_connection *c, uint32_t number)
+/* The session for a link of this number; NULL: it is to begin one. A link-route pair takes a session that has no link
+ * any more before it begins one: RabbitMQ mixes the frames of a new session with those of one that it has not ended yet
+ * on the same channel. Link-route pairs share a session if the peer has no channel left. */
+static worker_session *session_for(const worker_connection *c, uint32_t number)
 {
     lane_connection *l = c->lane;
-    const uint64_t name = (uint64_t) number + 1;
     worker_session *s = session_there((worker_session *) (uintptr_t) lane_map_get(&l->by_number, number));
+    if (s || number < ROUTED_SESSIONS || (s = session_idle(l))) return s;
+    return l->session_count < pn_transport_get_channel_max(c->transport) ? NULL : session_routed(l);
+}
+
+static pn_session_t *dial_session(worker_connection *c, uint32_t number)
+{
+    const uint64_t name = (uint64_t) number + 1;
+    worker_session *s = session_for(c, number);
+    if (s && s->number == IDLE_SESSION) session_name(s, name);
     if (s) return s->engine;
-    if (number >= ROUTED_SESSIONS) {
-        if ((s = session_idle(l))) session_name(s, name);
-        else if (l->session_count >= pn_transport_get_channel_max(c->transport)) s = session_routed(l);
-        if (s) return s->engine;
-    }
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
     lane_session_begin(c, session, name);
@@ -111,7 +114,7 @@ static pn_session_t *dial_session(worker_connection *c, uint32_t number)
  * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
 {
-    return name_taken(c->lane, session_of(lane_map_get(&c->lane->by_number, number)), name, outgoing);
+    return name_taken(c->lane, session_for(c, number), name, outgoing);
 }
 
 /* A link of ours in the session of this number.  NULL: there is no room, or no session any more. */
