@@ -111,7 +111,7 @@ PRIVATE uint64_t routed_before(const pump *p, const in_delivery *s);
 PRIVATE bool routed_whole(pump *p, worker_link *k, delivery *d, size_t size);
 PRIVATE bool routed_fits(const delivery *d);
 PRIVATE bool routed_open(const pump *p, worker_link *k, out_delivery *o, uint64_t length);
-PRIVATE bool routed_credit(pump *p, worker_link *k);
+PRIVATE void routed_credit(pump *p, worker_link *k);
 PRIVATE void routed_returned(worker_link *k, uint32_t credit);
 PRIVATE void routed_flow(pump *p, worker_link *k);
 PRIVATE void routed_drained(pump *p, worker_link *k);

@@ -178,8 +178,8 @@ __attribute__((noinline)) PRIVATE bool routed_open(const pump *p, worker_link *k
     return front.size == before || routed_state(p, o, length, front.size - before);
 }
 
-/* Passes on credit that the receiver has given or taken back, or that the sender has given back unused. */
-PRIVATE inline bool routed_credit(pump *p, worker_link *k)
+/* Tells the far sender of all credit that it has not; true: there was some. */
+static bool routed_grant(pump *p, worker_link *k)
 {
     bool begun = k->queue_first && k->queue_first->delivery;   /* its credit is used already, or kept for it */
     int32_t free = link_credit(k) - (int32_t) (k->queued - begun);
@@ -193,6 +193,13 @@ PRIVATE inline bool routed_credit(pump *p, worker_link *k)
     return true;
 }
 
+/* A delivery took no credit of the receiver: the far sender has it again, and is asked to use it up as well if the
+ * receiver wants that. */
+PRIVATE inline void routed_credit(pump *p, worker_link *k)
+{
+    if (routed_grant(p, k) && k->drain_asked) post_link(p, A_DRAIN, k);
+}
+
 /* Credit has come back unused from the far sender. */
 PRIVATE inline void routed_returned(worker_link *k, uint32_t credit)
 {
@@ -203,20 +210,21 @@ PRIVATE inline void routed_returned(worker_link *k, uint32_t credit)
 /* Handles the receiver's flow: credit or drain for the far sender. */
 PRIVATE inline void routed_flow(pump *p, worker_link *k)
 {
-    bool changed = routed_credit(p, k), drain = link_get_drain(k);
+    bool changed = routed_grant(p, k), drain = link_get_drain(k);
     if (drain && (changed || !k->drain_asked)) post_link(p, A_DRAIN, k);
     else if (!drain && k->drain_asked && !changed) post_link(p, A_CREDIT, k);   /* of 0: it wants to wait after all */
     k->drain_asked = drain;
 }
 
-/* Answers the receiver's drain after the sender has given back its credit and its last messages are sent. */
+/* Answers the receiver's drain after the sender has given back its credit and its last messages are sent: they may come
+ * behind its answer. */
 PRIVATE inline void routed_drained(pump *p, worker_link *k)
 {
-    if (k->promised > 0) return;
+    if (k->promised > 0 && link_get_drain(k)) return;
     k->drain_ready = k->drain_asked = false;
     if (link_get_drain(k)) {
         link_drained(k);
         mark_dirty(p, k->conn);
     }
-    routed_credit(p, k);
+    routed_grant(p, k);
 }
