@@ -114,7 +114,8 @@ static void flow_heard(end *e, const lane_frame *f)
     lane_heard heard = lane_hear(&e->s, k, &w);
     if (k && k->outgoing && k->drain && !k->begun && one_in(2)) lane_drained(k);
     if (k && heard.returned) CHECK(!k->outgoing && k->drain, "credit came back without a drain");
-    if (k && !k->outgoing && k->drain && !k->credit) k->drain = false;
+    /* a sender that has not heard what was withdrawn may answer the drain with it */
+    if (k && !k->outgoing && k->drain && !k->credit && !k->withdrawn) k->drain = false;
 }
 
 static void disposition_heard(end *e, const lane_frame *f)
