@@ -56,6 +56,7 @@ MUTANTS = [
         "choose_one(a), priority, state, provenance) && ++a->deliveries % 50 == 0)\n"
         "        deliver_here(c, in, a, choose_one(a), priority, state, provenance);",
         "comes 2 times",
+        seed=4,
     ),
     Mutant(
         "core",
@@ -86,7 +87,34 @@ MUTANTS = [
         "    k->drain_asked = link_get_drain(k);\n    if (k->drain_asked) post_link(p, A_DRAIN, k);",
         "    if (!link_get_drain(k)) return;\n    k->drain_asked = true;\n    post_link(p, A_DRAIN, k);",
         "still drains",
-        seed=5017,
+        seed=15516,
+    ),
+    # a new core repeats an attach whose far end its predecessor had opened, in a session that all link routes share
+    Mutant(
+        "worker",
+        "workers/loop/dial.c",
+        "name_taken(c->lane, session_for(c, number), name, outgoing)",
+        "name_taken(c->lane, session_of(lane_map_get(&c->lane->by_number, number)), name, outgoing)",
+        "name already attached",
+        seed=39,
+    ),
+    # a receiver of a link route that takes back its drain when the sender has given credit back
+    Mutant(
+        "worker",
+        "workers/amqp/link_routes.c",
+        "if (k->promised > 0 && link_get_drain(k)) return;",
+        "if (k->promised > 0) return;",
+        "its other end",
+        seed=60,
+    ),
+    # a message of a link route that is aborted while its receiver drains
+    Mutant(
+        "worker",
+        "workers/amqp/link_routes.c",
+        "if (routed_grant(p, k) && k->drain_asked) post_link(p, A_DRAIN, k);",
+        "routed_grant(p, k);",
+        "still drains",
+        seed=500,
     ),
     # a message that says that it is complete before it says how long it is: only a switch between the two shows it
     Mutant(

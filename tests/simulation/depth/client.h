@@ -26,119 +26,22 @@ typedef struct { uint32_t id, number; uint8_t link, said; bool used, over; } del
 
 typedef struct {
     bool connected, headed, begun, closing;
+    bool broker;                       /* it is behind the link route: the router attaches, in a session of its own */
     int wire;
     uint16_t channel;                  /* the router's */
     uint32_t max_frame, unparsed;
     lane_session s;
-    peer_link links[CLIENT_LINKS];
+    uint32_t places;                   /* of links: those in use are among them */
+    peer_link links[BROKER_LINKS];
     delivery_known sent[OUTSTANDING], got[OUTSTANDING];
     uint32_t sent_count, got_count;
     uint64_t settled[LATELY];          /* the deliveries that the router has settled lately: their ids plus 1 */
 } client;
 
 static client clients[CLIENTS];
-static uint32_t names;
+static uint32_t names, brokers;        /* brokers: one in so many clients is one; 0: none */
 
-/* ---- what it says ---- */
-
-static bool may_say(const client *k)
-{
-    const wire *w = &wires[k->wire];
-    return w->open_there && w->in.end - w->in.at < WIRE_ROOM / 4 && !w->out.closed;
-}
-
-static void say(client *k, const void *octets, size_t size) { wire_say(k->wire, octets, (uint32_t) size); }
-
-static void say_list(client *k, uint8_t *frame, const list_writer *w)
-{
-    say(k, frame, lane_put_size(frame, list_end(frame, w, true)));
-}
-
-static void say_open(client *k)
-{
-    static const uint8_t header[] = { 'A', 'M', 'Q', 'P', 0, 1, 0, 0 };
-    static const uint32_t frames[] = { 512, 1000, 4096 };
-    uint8_t frame[128];
-    list_writer w = list_begin(frame, 0, LANE_OPEN, true);
-    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, "client", 6));
-    list_null(&w);
-    list_uint(&w, k->max_frame = frames[below(3)]);
-    list_put(&w, amqp_put(w.at, AMQP_USHORT, 8));
-    say(k, header, sizeof header);
-    say_list(k, frame, &w);
-    uint32_t first = one_in(2) ? 0xfffffff0u + below(32) : below(1000), window = 2 + below(one_in(2) ? 6 : 200);
-    lane_session_open(&k->s, window);
-    k->s.next_out = k->s.id_out = first;
-    w = list_begin(frame, 0, LANE_BEGIN, true);
-    list_null(&w);
-    list_uint(&w, first);
-    list_uint(&w, window);
-    list_uint(&w, 0x7fffffff);
-    say_list(k, frame, &w);
-}
-
-static void put_terminus(list_writer *w, uint8_t descriptor, uint8_t address)
-{
-    uint8_t *at = amqp_put_descriptor(w->at, descriptor), *items = at + 9;
-    uint8_t *end = address == ANONYMOUS ? amqp_put(items, AMQP_NULL, 0)
-        : amqp_put_octets(items, AMQP_STRING8, address_text(address), ADDRESS_OCTETS);
-    amqp_put_items_head(at, AMQP_LIST32, (uint32_t) (end - items), 1);
-    list_put(w, end);
-}
-
-static void say_attach(client *k, uint32_t handle)
-{
-    peer_link *l = &k->links[handle];
-    uint8_t frame[256], text[24];
-    list_writer w = list_begin(frame, 0, LANE_ATTACH, true);
-    *l = (peer_link) { .state = ASKED, .receives = one_in(2), .name = ++names, .address = (uint8_t) below(ADDRESSES),
-                       .sender_mode = (uint8_t) below(3), .second = one_in(4) };
-    if (!l->receives && one_in(3)) l->address = ANONYMOUS;
-    if (l->address == UNAVAILABLE && !one_in(4)) l->address = BALANCED;
-    if (l->receives) l->sender_mode = l->address == SETTLING && one_in(3) ? PN_SND_SETTLED : PN_SND_MIXED;
-    l->sends_settled = l->sender_mode == PN_SND_SETTLED;
-    l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives };
-    if (!l->receives) l->lane.count = one_in(2) ? 0xfffffff8u : 0;
-    size_t size = (size_t) sprintf((char *) text, "%u.%u", handle, l->name);
-    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, text, size));
-    list_uint(&w, handle);
-    list_boolean(&w, l->receives);
-    list_put(&w, amqp_put(w.at, AMQP_UBYTE, l->sender_mode));
-    list_put(&w, amqp_put(w.at, AMQP_UBYTE, l->second));
-    put_terminus(&w, 0x28, l->address == ANONYMOUS ? 0 : l->address);
-    put_terminus(&w, 0x29, l->address);
-    list_null(&w);
-    list_null(&w);
-    if (!l->receives) list_uint(&w, l->lane.count);
-    say_list(k, frame, &w);
-    total.links++;
-}
-
-static void say_end(client *k, uint32_t handle, uint8_t performative)
-{
-    uint8_t frame[64];
-    list_writer w = list_begin(frame, 0, performative, true);
-    if (performative == LANE_DETACH) { list_uint(&w, handle); list_boolean(&w, true); }
-    say_list(k, frame, &w);
-}
-
-static void say_flow(client *k, peer_link *l)
-{
-    uint8_t frame[LANE_FLOW_MAX];
-    lane_flow flow;
-    lane_say(&k->s, l ? &l->lane : NULL, &flow);
-    if (l && one_in(8)) flow.echo = true;
-    say(k, frame, lane_put_flow(frame, 0, &flow));
-}
-
-static void say_disposition(client *k, bool receiver, bool settled, uint32_t id, uint8_t code)
-{
-    const uint8_t state[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, code, AMQP_LIST0 };
-    uint8_t frame[LANE_DISPOSITION_MAX + sizeof state];
-    lane_disposition d = { .first = id, .last = id, .receiver = receiver, .settled = settled };
-    if (code) d.state = (amqp_value) { state, sizeof state };
-    say(k, frame, lane_put_disposition(frame, 0, &d));
-}
+#include "tests/simulation/depth/client_says.h"
 
 /* ---- deliveries ---- */
 
@@ -176,7 +79,7 @@ static void link_over(client *k, uint32_t handle)
 static void connection_over(client *k)
 {
     if (!k->connected) return;
-    for (uint32_t i = 0; i < CLIENT_LINKS; i++) link_over(k, i);
+    for (uint32_t i = 0; i < k->places; i++) link_over(k, i);
     lane_session_end(&k->s);
     wire_hang_up(k->wire);
     k->connected = false;
@@ -187,9 +90,41 @@ static void connection_over(client *k)
 
 static peer_link *heard_link(client *k, uint32_t handle)
 {
-    for (uint32_t i = 0; i < CLIENT_LINKS; i++)
+    for (uint32_t i = 0; i < k->places; i++)
         if (k->links[i].state != DETACHED && k->links[i].heard && k->links[i].there == handle) return &k->links[i];
     return NULL;
+}
+
+/* What an ATTACH says of the settle modes of sender and receiver. */
+static void modes_heard(const lane_frame *f, uint8_t modes[2])
+{
+    lane_fields fields = f->fields;
+    for (int i = 0; i < 3; i++) field_next(&fields);
+    for (int i = 0; i < 2; i++) {
+        amqp_value v = field_next(&fields);
+        modes[i] = v.at && v.size == 2 ? v.at[1] : i ? 0 : PN_SND_MIXED;
+    }
+}
+
+/* The router attaches a link of a link route: a broker answers, or refuses. */
+static void broker_heard(client *k, const lane_frame *f, const lane_attach *a, uint32_t name)
+{
+    uint32_t handle = 0;
+    uint8_t modes[2];
+    while (handle < k->places && k->links[handle].state != DETACHED) handle++;
+    HOLDS(handle < BROKER_LINKS, "too many links to a broker");
+    if (handle == k->places) k->places++;
+    peer_link *l = &k->links[handle];
+    modes_heard(f, modes);
+    *l = (peer_link) { .state = ATTACHED, .receives = !a->receiver, .heard = true, .name = name, .address = ROUTED,
+                       .there = a->handle, .sender_mode = modes[0], .second = modes[1],
+                       .sends_settled = modes[0] == PN_SND_SETTLED };
+    l->lane = (lane_link) { .handle = handle, .outgoing = !l->receives, .count = l->receives ? a->count : 7 };
+    const bool refused = one_in(12);
+    say_link(k, handle, a->name, refused);
+    if (!refused) return;
+    say_end(k, handle, LANE_DETACH);
+    l->state = LEAVING;
 }
 
 static void attach_heard(client *k, const lane_frame *f)
@@ -199,6 +134,7 @@ static void attach_heard(client *k, const lane_frame *f)
     HOLDS(!lane_attach_read(f, &a), "an ATTACH makes no sense");
     HOLDS(sscanf((const char *) a.name.at, "%u.%u", &handle, &name) == 2 && handle < CLIENT_LINKS,
           "an ATTACH of another");
+    if (k->broker) { broker_heard(k, f, &a, name); return; }
     peer_link *l = &k->links[handle];
     HOLDS(l->state != DETACHED && l->name == name && !l->heard && a.receiver == !l->receives, "an ATTACH of no link");
     HOLDS(!heard_link(k, a.handle), "the router uses handle %u twice", a.handle);
@@ -216,7 +152,7 @@ static void detach_heard(client *k, const lane_frame *f)
     HOLDS(l, "a DETACH of no link");
     uint32_t handle = (uint32_t) (l - k->links);
     if (l->state != LEAVING) {
-        HOLDS(l->address == UNAVAILABLE, "the router detaches link %u", handle);
+        HOLDS(l->address == UNAVAILABLE || l->address == ROUTED, "the router detaches link %u", handle);
         say_end(k, handle, LANE_DETACH);
     }
     link_over(k, handle);
@@ -231,6 +167,7 @@ static void flow_heard(client *k, const lane_frame *f)
     lane_heard heard = lane_hear(&k->s, l ? &l->lane : NULL, &flow);
     if (!l) return;
     if (l->receives) { if (heard.returned || !l->lane.credit) l->lane.drain = false; return; }
+    if (l->address == ROUTED) return;                      /* what the other end gives */
     const uint32_t most = listener_terms.capacity ? listener_terms.capacity : ROUTERD_LINK_CREDIT_MOST;
     HOLDS(l->lane.credit <= most, "a sender has %u credit of %u", l->lane.credit, most);
 }
@@ -339,6 +276,15 @@ static void disposition_heard(client *k, const lane_frame *f)
     }
 }
 
+static const char *printable(const uint8_t *octets, size_t size)
+{
+    static char text[160];
+    if (size >= sizeof text) size = sizeof text - 1;
+    for (size_t i = 0; i < size; i++) text[i] = octets[i] < ' ' || octets[i] > '~' ? ' ' : (char) octets[i];
+    text[size] = 0;
+    return text;
+}
+
 static void frame_heard(client *k, const uint8_t *octets, size_t size)
 {
     lane_frame f;
@@ -347,7 +293,9 @@ static void frame_heard(client *k, const uint8_t *octets, size_t size)
     switch (f.performative) {
     case 0: case LANE_OPEN: return;
     case LANE_BEGIN:
-        HOLDS(!lane_begin_read(&f, &b) && b.answers && !b.remote_channel, "a BEGIN makes no sense");
+        HOLDS(!lane_begin_read(&f, &b) && b.answers == !k->broker && !b.remote_channel && !k->begun,
+              "a BEGIN makes no sense");
+        if (k->broker) { say_begin(k, &b); return; }
         lane_session_begun(&k->s, &b);
         k->begun = true;
         return;
@@ -357,7 +305,7 @@ static void frame_heard(client *k, const uint8_t *octets, size_t size)
     case LANE_TRANSFER: transfer_heard(k, &f); return;
     case LANE_DISPOSITION: disposition_heard(k, &f); return;
     case LANE_CLOSE:
-        HOLDS(k->closing, "the router closes a connection: %.*s", (int) size, (const char *) octets + 20);
+        HOLDS(k->closing, "the router closes a connection: %s", printable(octets, size));
         connection_over(k);
         return;
     default: HOLDS(false, "performative %#x", f.performative);

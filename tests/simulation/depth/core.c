@@ -24,7 +24,11 @@ static struct {
     uint32_t awaited, presented, gone[MOST_WORKERS], reclaimed[MOST_WORKERS];
     bool is_gone[MOST_WORKERS];
     uint64_t late_at, pristine[2], seed;
-    uint32_t presenting, looked;
+    uint32_t presenting, looked, requests;
+    struct { uint32_t worker, connection, generation; } brokers[WIRES];   /* some may have vanished */
+    uint32_t broker_count;
+    /* attaches that wait for their other end; request 0: none */
+    struct { uint32_t request, worker, far; bool cancelled; told near; } waiting[CLIENTS * CLIENT_LINKS];
 } it;
 static sem_t semaphore;
 
@@ -34,13 +38,14 @@ static const int8_t priorities[ADDRESSES] = { -1, -1, -1, -1, 9, 3, -1, 0 };
 
 const uint8_t *address_text(uint32_t address)
 {
-    static uint8_t text[ADDRESSES][ADDRESS_OCTETS + 1];
+    static uint8_t text[ROUTED + 1][ADDRESS_OCTETS + 1];
     snprintf((char *) text[address], sizeof text[address], "address%u", address);
     return text[address];
 }
 
 uint32_t address_treatment(uint32_t address)
 {
+    if (address == ROUTED) return BALANCED;
     return treatments[address] == T_MULTICAST ? MULTICAST : treatments[address] == T_UNAVAILABLE ? UNAVAILABLE
         : treatments[address] == T_CLOSEST ? CLOSEST : BALANCED;
 }
@@ -95,8 +100,13 @@ static void learn(void)
     HOLDS(alias_insert(c, c->text_scope, c->text, c->text_length, a, false), "no memory");
 }
 
+#include "tests/simulation/depth/core_routes.h"
+
 static void attach(uint32_t w, const told *t)
 {
+    if (t->request) { answered(w, t); return; }
+    if (t->routed) { refuse(w, *t); return; }          /* nobody knows what was on its way between the two */
+    if (t->address == ROUTED) { route(w, t); return; }
     core_link terms = { .outgoing = t->outgoing, .capacity = t->capacity ? t->capacity : ROUTERD_LINK_CREDIT,
                         .settles = t->settles, .growth = !t->capacity && !t->outgoing,
                         .address = t->address == ANONYMOUS ? NULL : it.addresses[t->address],
@@ -113,8 +123,9 @@ static void attach(uint32_t w, const told *t)
 static void detach(uint32_t w, const told *t)
 {
     core_link *l = link_find(it.c, w, t->link, t->generation);
-    if (!l) return;
+    if (cancelled(w, t) || !l) return;
     while (park_finish(it.c, l) == STOP_UNKNOWN) learn();
+    parts(l, false);
     link_remove(it.c, l, false);
 }
 
@@ -129,6 +140,9 @@ static void control(void)
     switch (c->control.state) {
     case C_ATTACH: attach(w, &t); break;
     case C_DETACH: detach(w, &t); break;
+    case C_CONNECTION_OPENED: broker_opened(w, &t); break;
+    case C_CONNECTION_CLOSED: broker_closed(w, &t); break;
+    case C_LINK_REFUSED: refused(&t); break;
     case C_PRESENTED:
         it.awaited &= ~(1u << w);
         it.presented |= 1u << w;
@@ -149,6 +163,7 @@ static void reclaim(uint32_t w)
 {
     uint32_t handled = 0;
     for (enum core_stop stop; (stop = core_batch(it.c, w, UINT32_MAX, &handled)) != STOP_NOTHING;) handle(stop);
+    routes_lost(w);
     core_reclaim(it.c, w);
     it.awaited &= ~(1u << w);
     it.presented &= ~(1u << w);
@@ -187,7 +202,8 @@ static void core_opens(void)
 {
     core_router *c = (core_router *) calloc(1, sizeof *c);
     it.awaited = it.presenting;
-    it.presented = it.looked = 0;
+    it.presented = it.looked = it.broker_count = it.requests = 0;
+    memset(it.waiting, 0, sizeof it.waiting);
     it.late_at = 0;
     for (uint32_t i = 0; i <= shared.workers; i++)
         HOLDS(arena_attach(&c->arena[i], shared.arena[i], i < shared.workers ? shared.arena_bytes : shared.core_bytes),
@@ -240,7 +256,9 @@ core_view core_see(uint32_t worker, uint32_t link, uint32_t generation)
     v = (core_view) { .there = true, .outgoing = l->outgoing, .granted = l->granted, .capacity = l->capacity,
                       .count = l->count, .address = ANONYMOUS, .draining = l->draining };
     if (!l->outgoing) v.withheld = l->withheld;
-    for (uint32_t i = 0; i < ADDRESSES; i++) if (l->address == it.addresses[i]) v.address = (uint8_t) i;
+    if (l->kind == LINK_ROUTED) v.address = l->pair ? ROUTED : ROUTED + 1;
+    for (uint32_t i = 0; i < ADDRESSES; i++)
+        if (l->kind != LINK_ROUTED && l->address == it.addresses[i]) v.address = (uint8_t) i;
     return v;
 }
 
@@ -253,7 +271,7 @@ void core_hold_still(void)
     const core_link *l = room ? c->worker[w].link[it.looked / shared.workers % room] : NULL;
     it.looked += l ? 1 : 1 + below(64) * shared.workers;
     if (!l) return;
-    if (l->outgoing || l->leaving) return;             /* a link that goes gives no credit back */
+    if (l->outgoing || l->leaving || l->kind == LINK_ROUTED) return;   /* a link that goes gives no credit back */
     HOLDS(l->capacity == l->granted + l->count + l->withheld,
           "link %u of worker %u: capacity %u, granted %ld, outstanding %u, withheld %u", l->link, w, l->capacity,
           (long) l->granted, l->count, l->withheld);

@@ -129,7 +129,7 @@ static bool receiver_grants(client *k, peer_link *l)
 /* Says what is due; false: nothing is. */
 static bool client_due(client *k)
 {
-    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+    for (uint32_t i = 0; i < k->places; i++) {
         peer_link *l = &k->links[i];
         if (l->state != ATTACHED) continue;
         if (!l->receives && l->lane.drain && l->lane.credit && !l->number && (obliging || one_in(2)))
@@ -151,7 +151,8 @@ static bool client_connects(client *k)
     int number = wire_new((int) worker);
     if (number < 0) return false;
     if (!worker_connect(worker, number)) { wires[number].used = false; return false; }
-    *k = (client) { .connected = true, .wire = number };
+    *k = (client) { .connected = true, .wire = number, .broker = brokers && one_in(brokers), .places = CLIENT_LINKS };
+    if (k->broker) k->places = 1;
     say_open(k);
     total.connections++;
     return true;
@@ -176,7 +177,7 @@ static bool client_ends(client *k)
 {
     if (!quarrels && !leaving) return false;
     if (!leaving && !one_in(3)) {
-        peer_link *l = &k->links[below(CLIENT_LINKS)];
+        peer_link *l = &k->links[below(k->places)];
         if (l->state != ATTACHED || one_in(2)) return false;
         link_leaves(k, l);
         return true;
@@ -187,7 +188,7 @@ static bool client_ends(client *k)
         return true;
     }
     if (!k->begun || k->closing) return false;
-    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+    for (uint32_t i = 0; i < k->places; i++) {
         if (k->links[i].state == ATTACHED && one_in(2)) { link_leaves(k, &k->links[i]); return true; }
     }
     say_end(k, 0, LANE_CLOSE);
@@ -200,7 +201,7 @@ static bool client_obliges(client *k)
     bool did = false;
     if (client_hears(k)) return true;
     if (!k->begun || k->closing || !may_say(k)) return false;
-    for (uint32_t i = 0; i < CLIENT_LINKS; i++) {
+    for (uint32_t i = 0; i < k->places; i++) {
         peer_link *l = &k->links[i];
         if (l->state != ATTACHED) continue;
         if (l->receives) did |= receiver_grants(k, l);
@@ -217,7 +218,7 @@ bool client_step(uint32_t number)
     if (obliging || leaving) return client_obliges(k);
     if (one_in(3) && client_hears(k)) return true;
     if (!k->begun || k->closing || !may_say(k)) return client_hears(k);
-    peer_link *l = &k->links[below(CLIENT_LINKS)];
+    peer_link *l = &k->links[below(k->places)];
     switch (below(64)) {
     case 0: if (one_in(4)) return client_ends(k); break;
     case 1: case 2: return sender_settles(k, one_in(8));
@@ -232,7 +233,7 @@ bool client_step(uint32_t number)
     case 22: case 23: case 24: case 25: return client_hears(k);
     default: break;
     }
-    if (l->state == DETACHED && !one_in(4)) { say_attach(k, (uint32_t) (l - k->links)); return true; }
+    if (l->state == DETACHED && !k->broker && !one_in(4)) { say_attach(k, (uint32_t) (l - k->links)); return true; }
     if (l->state != ATTACHED) return client_hears(k);
     return l->receives ? receiver_grants(k, l) : sender_sends(k, l);
 }
@@ -242,6 +243,7 @@ void people_begin(void)
     memset(clients, 0, sizeof clients);
     ledger.count = ledger.calm = ledger.rested = 0;
     names = 0;
+    brokers = one_in(2) ? 2 + below(3) : 0;
     obliging = leaving = false;
     quarrels = !one_in(4);
     for (uint32_t i = 0; i < sizeof ledger.pattern; i++) ledger.pattern[i] = (uint8_t) (i * 2654435761u >> 24);
@@ -263,8 +265,8 @@ bool people_wait(void)
     for (uint32_t i = 0; i < CLIENTS; i++) {
         const client *k = &clients[i];
         if (!k->connected) continue;
-        if (!k->begun || k->closing || k->sent_count || k->got_count) return true;
-        for (uint32_t j = 0; j < CLIENT_LINKS; j++) {
+        if ((!k->begun && !k->broker) || !k->headed || k->closing || k->sent_count || k->got_count) return true;
+        for (uint32_t j = 0; j < k->places; j++) {
             const peer_link *l = &k->links[j];
             if (l->state == ASKED || l->state == LEAVING || (l->state == ATTACHED && (l->number && !l->receives)))
                 return true;
@@ -306,7 +308,7 @@ void people_tell(void)
         fprintf(stderr, "client %u at worker %d, wire %d: begun %d, closing %d, sent %u, got %u, window out %u, in %u, "
                 "octets out %u, in %u\n", i, w->worker, k->wire, k->begun, k->closing, k->sent_count, k->got_count,
                 k->s.out_window, k->s.in_window, w->in.end - w->in.at, w->out.end - w->out.at);
-        for (uint32_t j = 0; j < CLIENT_LINKS; j++) {
+        for (uint32_t j = 0; j < k->places; j++) {
             const peer_link *l = &k->links[j];
             uint32_t link = 0, generation = 0;
             if (l->state == DETACHED) continue;
@@ -329,6 +331,22 @@ void people_tell(void)
     }
 }
 
+/* A sender of a link route has what the receiver at the other end has given, neither more nor less. */
+static void pair_check(const peer_link *l)
+{
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        for (uint32_t j = 0; j < clients[i].places && clients[i].connected; j++) {
+            const peer_link *other = &clients[i].links[j];
+            if (other == l || other->state == DETACHED || other->name != l->name || other->address != ROUTED) continue;
+            HOLDS(other->receives != l->receives && other->lane.credit == l->lane.credit,
+                  "link %u of a link route has %u credit, its other end %u", l->name, l->lane.credit,
+                  other->lane.credit);
+            return;
+        }
+    }
+    HOLDS(false, "link %u of a link route has no other end", l->name);
+}
+
 /* Nothing is on its way: links and credit are the same to all. */
 void people_check(void)
 {
@@ -336,7 +354,7 @@ void people_check(void)
     ledger_rests();
     for (uint32_t i = 0; i < CLIENTS; i++) {
         client *k = &clients[i];
-        for (uint32_t j = 0; j < CLIENT_LINKS && k->connected; j++) {
+        for (uint32_t j = 0; j < k->places && k->connected; j++) {
             const peer_link *l = &k->links[j];
             uint32_t link, generation;
             if (l->state == DETACHED) continue;
@@ -349,6 +367,7 @@ void people_check(void)
                   "the core knows link %u of worker %u as %d, %d, %u, not as %d, %u", link, w, v.there, v.outgoing,
                   v.address, l->receives, l->address);
             HOLDS(!l->lane.drain || !l->lane.credit, "link %u of client %u still drains", j, i);
+            if (l->address == ROUTED) { pair_check(l); continue; }
             if (l->receives) continue;
             HOLDS(!v.count && (!v.draining || !v.granted) && v.granted + v.withheld == v.capacity,
                   "link %u of worker %u: granted %ld, withheld %ld, outstanding %u, capacity %u", link, w,

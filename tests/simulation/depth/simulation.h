@@ -6,6 +6,7 @@
  *   wire.c         sockets
  *   core.c         the real core, and what Python does for it
  *   worker.c       the real workers, and what Python does for them
+ *   ..._routes.h     what Python does for link routes
  *   client.h       clients, who know the protocol and remember what they were told
  *   ledger.h       what has become of each message
  *   world.c        the supervisor, the scheduler, and lives
@@ -24,7 +25,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { MOST_WORKERS = 3, CLIENTS = 8, CLIENT_LINKS = 5, ADDRESSES = 8 };
+enum { MOST_WORKERS = 3, CLIENTS = 8, CLIENT_LINKS = 5, BROKER_LINKS = (CLIENTS - 1) * CLIENT_LINKS, ADDRESSES = 8 };
+enum { ROUTED = ADDRESSES };           /* the address of the link route: brokers are behind it */
 
 /* ---- chance ---- */
 
@@ -127,15 +129,17 @@ extern segments shared;
 enum { ANONYMOUS = 255 };
 
 typedef struct {
-    uint32_t link, generation, connection;
+    uint32_t link, generation, connection, connection_generation;
     int32_t granted;
-    uint32_t capacity;
-    uint8_t address;                   /* ANONYMOUS: none */
-    bool outgoing, settles, restored, refused;
+    uint32_t capacity, request, session;   /* request, session: of the other end of a link-route pair */
+    uint8_t address, modes[2];         /* ANONYMOUS: none; settle modes of sender and receiver */
+    bool outgoing, settles, restored, refused, routed;
+    char name[24];
 } told;
 
 /* ---- the core ---- */
 
+/* address: ROUTED if it has another end */
 typedef struct { bool there, outgoing, draining; int64_t granted, withheld; uint32_t capacity, count; uint8_t address; }
     core_view;
 

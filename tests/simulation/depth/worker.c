@@ -29,12 +29,15 @@ static int worker_posts(sem_t *whose);
 #include "shm/memory/layout.h"
 
 enum { BACKLOG = 4, POLL_NS = 1000000000 };
+#define BROKER "broker"                /* the container of those behind the link route */
+enum { OPENINGS = CLIENTS * CLIENT_LINKS, OPENING_NS = 20000000 };
 enum { POOL_MOST = 4096 };             /* objects of a worker of each kind */
 
 int pn_link_remote_snd_settle_mode(pn_link_t *link);
 int pn_link_remote_rcv_settle_mode(pn_link_t *link);
 void pn_link_set_rcv_settle_mode(pn_link_t *link, int mode);
 int pn_terminus_set_type(pn_terminus_t *terminus, int type);
+const char *pn_connection_remote_container(pn_connection_t *connection);
 
 typedef struct { pn_connection_t *engine; pn_transport_t *transport; } engine_half;
 
@@ -46,112 +49,14 @@ static struct {
     bool core_back, core_gone;         /* what the supervisor has said, in this order */
     bool born, serving, quiet, coming;
     engine_half engines[WIRES];        /* by the wire */
+    told openings[OPENINGS];           /* whose names other links still have */
+    uint32_t opening_count;
 } workers[MOST_WORKERS];
 static sem_t core_semaphore;
 
 worker_terms listener_terms;
 
-/* ---- system calls ---- */
-
-static ssize_t worker_readv(int fd, const struct iovec *to, int pieces)
-{
-    ssize_t done = 0;
-    for (int i = 0; i < pieces; i++) {
-        ssize_t n = wire_read(fd, to[i].iov_base, to[i].iov_len);
-        if (n < 0) return done ? done : n;
-        done += n;
-        if ((size_t) n < to[i].iov_len) break;
-    }
-    return done;
-}
-
-static ssize_t worker_send(int fd, const void *from, size_t size, int flags)
-{
-    (void) flags;
-    return wire_write(fd, from, size);
-}
-
-static ssize_t worker_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    (void) flags;
-    ssize_t done = 0;
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
-        const struct iovec *v = &message->msg_iov[i];
-        ssize_t n = v->iov_len ? wire_write(fd, v->iov_base, v->iov_len) : 0;
-        if (n < 0) return done ? done : n;
-        done += n;
-        if ((size_t) n < v->iov_len) break;
-    }
-    return done;
-}
-
-static int worker_polls(struct pollfd *socket, nfds_t count, int timeout)
-{
-    (void) count, (void) timeout;
-    socket->revents = wires[socket->fd].in.closed ? POLLRDHUP : 0;
-    return socket->revents != 0;
-}
-
-static int worker_watches(int epoll, int operation, int fd, struct epoll_event *event)
-{
-    (void) epoll;
-    return wire_watch(running, operation, fd, event);
-}
-
-static int worker_shuts(int fd, int how)
-{
-    (void) how;
-    return wire_shutdown(fd);
-}
-
-static int worker_sets(int fd, int level, int name, const void *value, socklen_t size)
-{
-    (void) fd, (void) level, (void) name, (void) value, (void) size;
-    return 0;
-}
-
-static int worker_posts(sem_t *whose)
-{
-    (void) whose;
-    shared.semaphore++;
-    return 0;
-}
-
-static int events_of(int worker, struct epoll_event *events, int most, bool some)
-{
-    int n = 0;
-    if (shared.wake[worker]) events[n++] = (struct epoll_event) { .events = EPOLLIN, .data.u64 = (uint64_t)
-          EPOLL_WAKE << 60 };
-    if (shared.bell[worker]) events[n++] = (struct epoll_event) { .events = EPOLLIN, .data.u64 = (uint64_t)
-          EPOLL_DOORBELL << 60 };
-    shared.bell[worker] = false;
-    uint32_t from = below(WIRES);
-    for (uint32_t i = 0; i < WIRES && n < most; i++) {
-        const wire *w = &wires[(from + i) % WIRES];
-        uint32_t there;
-        if (w->worker != worker || !wire_events(w, &there) || (some && one_in(4))) continue;
-        events[n++] = (struct epoll_event) { .events = there, .data.u64 = w->name };
-    }
-    return n;
-}
-
-bool worker_wakes(uint32_t worker)
-{
-    uint32_t events;
-    if (shared.wake[worker] || shared.bell[worker]) return true;
-    for (uint32_t i = 0; i < WIRES; i++) if (wires[i].worker == (int) worker && wire_events(&wires[i], &events))
-          return true;
-    return false;
-}
-
-static int worker_waits(int epoll, struct epoll_event *events, int most, int timeout)
-{
-    (void) epoll;
-    int n = events_of(running, events, most, true);
-    if (n || !timeout) return n;
-    if (!worker_wakes((uint32_t) running)) process_sleep(virtual_now + (uint64_t) timeout * 1000000);
-    return events_of(running, events, most, false);
-}
+#include "tests/simulation/depth/worker_calls.h"
 
 /* ---- what Python does ---- */
 
@@ -159,7 +64,7 @@ static uint8_t address_of(pn_terminus_t *t)
 {
     const char *text = pn_terminus_get_address(t);
     if (!text || !*text) return ANONYMOUS;
-    for (uint8_t i = 0; i < ADDRESSES; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
+    for (uint8_t i = 0; i <= ROUTED; i++) if (!strcmp(text, (const char *) address_text(i))) return i;
     HOLDS(false, "a link to %s", text);
 }
 
@@ -175,14 +80,19 @@ static void worker_says(pump *p, uint32_t kind, const told *t)
 static void tell(pump *p, worker_link *k)
 {
     pn_terminus_t *at = k->outgoing ? pn_link_remote_source(k->engine) : pn_link_remote_target(k->engine);
+    const int modes[2] = { pn_link_remote_snd_settle_mode(k->engine), pn_link_remote_rcv_settle_mode(k->engine) };
+    told t = { .link = pool_index(&p->links, k), .generation = k->slot.generation,
+               .connection = pool_index(&p->conns, k->conn), .outgoing = k->outgoing,
+               .address = k->routed ? ROUTED : address_of(at), .capacity = link_configured(k),
+               .restored = k->open && !k->asked, .granted = k->outgoing || !k->open ? 0 : resync_credit(k),
+               .settles = k->outgoing && modes[0] == PN_SND_SETTLED, .routed = k->routed, .request = k->asked,
+               .modes = { (uint8_t) modes[0], (uint8_t) modes[1] } };
+    snprintf(t.name, sizeof t.name, "%s", pn_link_name(k->engine));
     k->known = true;
-    worker_says(p, C_ATTACH, &(told) {
-        .link = pool_index(&p->links, k), .generation = k->slot.generation, .connection = pool_index(&p->conns,
-              k->conn),
-        .outgoing = k->outgoing, .address = address_of(at), .capacity = link_configured(k), .restored = k->open,
-        .granted = k->outgoing || !k->open ? 0 : resync_credit(k),
-        .settles = k->outgoing && pn_link_remote_snd_settle_mode(k->engine) == PN_SND_SETTLED });
+    worker_says(p, C_ATTACH, &t);
 }
+
+#include "tests/simulation/depth/worker_routes.h"
 
 static void link_opens(pump *p, const told *t)
 {
@@ -195,6 +105,14 @@ static void link_opens(pump *p, const told *t)
         pn_link_open(engine);
         pn_condition_set_name(pn_link_condition(engine), "amqp:not-found");
         pn_link_close(engine);
+        return;
+    }
+    if (t->routed) {
+        link_terms(engine, t);
+        pn_link_open(engine);
+        k->open = k->routed = true;
+        mark_dirty(p, k->conn);
+        if (k->outgoing) egress_flow(p, k);
         return;
     }
     pn_terminus_copy(pn_link_source(engine), pn_link_remote_source(engine));
@@ -213,6 +131,8 @@ static void control_comes(pump *p, const routerd_record *r)
     told t;
     HOLDS(payload_load(p, r->arena, r->block, (uint8_t *) &t, sizeof t) == sizeof t, "a control message is broken");
     if (r->state == C_ATTACHED) link_opens(p, &t);
+    else if (r->state == C_OPEN_LINK) far_link_opens(p, &t);
+    else if (r->state == C_DETACH) link_goes(p, &t);
     else if (r->state == C_PRESENTED) pump_present(p);
     else HOLDS(false, "a control message of kind %u", r->state);
 }
@@ -227,12 +147,14 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         pn_connection_open(c->engine);
         c->admitted = true;
         mark_dirty(p, c);
+        tell_broker(p, c, C_CONNECTION_OPENED);
         return;
     case EV_CONNECTION_CLOSE:
         pn_connection_close(c->engine);
         mark_dirty(p, c);
         return;
     case EV_CONNECTION_GONE:
+        tell_broker(p, c, C_CONNECTION_CLOSED);
         workers[p->index].engines[c->fd].engine = NULL;
         return;
     case EV_ATTACH:
@@ -240,7 +162,12 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         HOLDS(k, "no room for a link");
         if (c->known && !p->detached) tell(p, k);
         return;
+    case EV_ATTACHED:
+        tell(p, k);
+        k->asked = 0;
+        return;
     case EV_DETACH: case EV_LINK_LOST:
+        if (k->asked) { worker_says(p, C_LINK_REFUSED, &(told) { .request = k->asked }); return; }
         worker_says(p, C_DETACH, &(told) { .link = pool_index(&p->links, k), .generation = k->slot.generation });
         return;
     default: HOLDS(false, "event %d", event);
@@ -253,7 +180,10 @@ static bool present_all(pump *p)
     uint32_t unknown[POOL_MOST], n = 0;
     for (uint32_t i = 0; i < p->conns.high; i++) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
-        if (c->slot.next_free == SLOT_USED && c->opened) c->known = true;
+        if (c->slot.next_free != SLOT_USED || !c->opened || c->known) continue;
+        if (!blocks_left(p)) return false;
+        c->known = true;
+        tell_broker(p, c, C_CONNECTION_OPENED);
     }
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
@@ -287,12 +217,15 @@ static void supervisor_says(uint32_t w)
     if (workers[w].core_gone) {
         workers[w].core_gone = workers[w].coming = false;
         pump_leave(p, true);
+        unask(p);
+        workers[w].opening_count = 0;
         workers[w].quiet = true;
     }
     if (workers[w].coming && present_all(p)) {
         worker_says(p, C_PRESENTED, &(told) { 0 });
         workers[w].coming = false;
     }
+    openings_step(w);
     publish_actions(p);
     while (workers[w].waiting) {
         int number = workers[w].backlog[--workers[w].waiting];
@@ -344,7 +277,7 @@ static void worker_opens(uint32_t w)
 void worker_birth(uint32_t w)
 {
     HOLDS(!workers[w].born, "worker %u is there", w);
-    workers[w].waiting = 0;
+    workers[w].waiting = workers[w].opening_count = 0;
     workers[w].core_gone = workers[w].core_back = workers[w].serving = workers[w].quiet = workers[w].coming = false;
     shared.wake[w] = true;
     process_start((int) w, worker_body);
@@ -362,7 +295,9 @@ void worker_body(int number)
             poll_all_links(p, virtual_now);
             next = virtual_now + POLL_NS;
         }
-        pump_run(p, (int64_t) ((workers[w].coming ? virtual_now + 1000000 : next) / 1000000));
+        const uint64_t until = workers[w].coming ? virtual_now + 1000000 : workers[w].opening_count
+            ? virtual_now + OPENING_NS : next;
+        pump_run(p, (int64_t) ((until < next ? until : next) / 1000000));
         HOLDS(!p->actions.failed, "an action was lost");
     }
 }
