@@ -198,7 +198,8 @@ def test_rollups_that_are_gone_are_made_from_the_log_or_missed_by_name(tmp_path:
         shutil.rmtree(path)
     first.unlink()
     put(log, "R1", 2, minutes(START, 2))
-    with pytest.raises(PipelineError, match="rollups of the hour 2026-01-05T22 are gone, were not among --tables, or are of another version"):
+    says = "rollups of the hour 2026-01-05T22 are gone, were not among --tables, or are of another version"
+    with pytest.raises(PipelineError, match=says):
         batch(log, out)
     assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
 
