@@ -2,11 +2,15 @@
 
 A subscriber gets a message's bytes when all have arrived, and the sender sees the outcome accepted. The core
 sends settled messages to the present receivers of an address; without receivers a message is lost. Nothing
-here blocks.
+here blocks. A message that cannot go at once waits in the queue of its address, which is looked at again when
+
+    a message to that address has come back     it had lent as many as one address may have
+    a block has come back                       the core's arena had no room for the message
+    a receiver of that address is gone          without receivers the queue goes, too
 """
 
 import logging
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,11 +20,15 @@ from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Forwarder
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import Agents, Nodes
+from core.links.plane import Plane
 from shm import native as n
 from shm.contract.complaints import Complaints
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+    from core.links.link import Link
+    from shm.contract.payloads import Detach
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -29,6 +37,8 @@ LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links, which end with the core
 WAITING_BYTES: Final = 4 << 20  # most bytes of messages that wait for room
 LENT_TO_ONE: Final = 8  # messages on their way to one address, so that a stuck receiver cannot fill the arena
+LARGE_BITS: Final = 14  # the size of a large block: 16 KiB
+PORTION: Final = 32  # queues that found no room and are looked at again before others have their turn
 
 
 class RefusedError(Exception):
@@ -61,7 +71,14 @@ class _Incoming(msgspec.Struct):
         self.receive(b"".join(self.parts)[self.skip :], self.place)
 
 
-class Local:
+class _Queue(msgspec.Struct):
+    """Messages that wait to be sent to one address."""
+
+    messages: deque[bytes] = msgspec.field(default_factory=deque)
+    size: int = 0  # octets
+
+
+class Local(Plane):
     """The core's own links. ``arenas`` holds the workers' arenas, then the core's."""
 
     def __init__(
@@ -78,8 +95,12 @@ class Local:
         self._unused: list[int] = []  # indices of removed links
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
-        self._waiting: dict[str, deque[bytes]] = {}  # by address as the sender spelled it
+        self._lent_to: Counter[str] = Counter()  # by key
+        self._waiting: dict[str, _Queue] = {}  # by key
         self._waiting_bytes = 0
+        # Queues whose first message found no room, by the large blocks that it fills: where one fails, longer ones do.
+        self._roomless: dict[int, OrderedDict[str, None]] = {}
+        self._more = False  # there may be room for some of them
         self._sender: int | None = None
         self.source: Source = None  # the link of the message being received, if known
         self.text = b""  # the `to` of that message
@@ -90,7 +111,7 @@ class Local:
 
     def __len__(self) -> int:
         """Return the number of messages that arrive, leave or wait."""
-        return len(self._incoming) + len(self._lent) + sum(map(len, self._waiting.values()))
+        return len(self._incoming) + len(self._lent) + sum(len(queue.messages) for queue in self._waiting.values())
 
     def subscribe(self, text: str, receive: Receive) -> None:
         """Deliver messages to an address, as clients spell it, to ``receive``."""
@@ -137,13 +158,20 @@ class Local:
 
         Return False if nobody receives from the address or too much already waits.
         """
-        waiting = self._waiting.get(text)
-        if not waiting and (sent := self._try(text, content)) is not None:
-            return sent
+        address = self._reached(text)
+        if address is None:
+            LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
+            return False
+        queue = self._waiting.get(address.key)
+        if queue is None and self._try(address, content):
+            return True
         if self._waiting_bytes + len(content) > WAITING_BYTES:
             self._dropped(text)
             return False
-        self._waiting.setdefault(text, deque()).append(content)
+        if queue is None:
+            queue = self._waiting[address.key] = _Queue()
+        queue.messages.append(content)
+        queue.size += len(content)
         self._waiting_bytes += len(content)
         return True
 
@@ -161,21 +189,21 @@ class Local:
     def waiting(self, text: str) -> int:
         """Return the number of messages on their way to an address."""
         address = self._addresses.find(text)
-        key = None if address is None else address.key
-        return sum(one == key for one in self._lent.values()) + len(self._waiting.get(text, ()))
-
-    def _try(self, text: str, content: bytes) -> bool | None:
-        """Send at once. Return False without receivers and None without room."""
-        address = self._reached(text)
         if address is None:
-            LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
+            return 0
+        queue = self._waiting.get(address.key)
+        return self._lent_to[address.key] + (0 if queue is None else len(queue.messages))
+
+    def _try(self, address: Address, content: bytes) -> bool:
+        """Send at once to an address that has receivers. Return False if the message has to wait."""
+        if self._lent_to[address.key] >= LENT_TO_ONE:
             return False
-        if sum(key == address.key for key in self._lent.values()) >= LENT_TO_ONE:
-            return None
         block = self._forwarder.own_send(self._from(), address.handle, content)
         if block is None:
-            return None
+            self._roomless.setdefault(len(content) >> LARGE_BITS, OrderedDict())[address.key] = None
+            return False
         self._lent[block] = address.key
+        self._lent_to[address.key] += 1
         return True
 
     def _from(self) -> int:
@@ -187,10 +215,13 @@ class Local:
     def _reached(self, text: str) -> Address | None:
         """Return an address that has receivers or routers that reach it, or None."""
         address = self._addresses.find(text)
+        return address if self._has_way(address) else None
+
+    def _has_way(self, address: Address | None) -> bool:
         if address is None:
-            return None
+            return False
         info = self._forwarder.address_info(address.handle)
-        return address if info["outgoing"] or info["reached"] else None
+        return bool(info["outgoing"] or info["reached"])
 
     def tell_routers(self, text: str, content: bytes) -> bool:
         """Send to other routers over control links, and to no local receivers.
@@ -207,13 +238,64 @@ class Local:
         """Send over the control link of the router at a place of the forwarder. Return False if it fails."""
         return self._nodes.tell(self._from(), place, content) is not None
 
-    def _retry(self) -> None:
-        """Send waiting messages after a block has come back."""
-        for text, waiting in list(self._waiting.items()):
-            while waiting and self._try(text, waiting[0]) is not None:
-                self._waiting_bytes -= len(waiting.popleft())
-            if not waiting:
-                del self._waiting[text]
+    def _came_back(self, block: int) -> None:
+        """Let the next message go to an address that a message has come back from."""
+        key = self._lent.pop(block, None)
+        if key is None:
+            return
+        self._lent_to[key] -= 1
+        if not self._lent_to[key]:
+            del self._lent_to[key]
+        self._go_on(key)
+
+    def _go_on(self, key: str) -> bool:
+        """Send what waits for an address, or forget it if nobody is there. Return False if there is no room."""
+        queue = self._waiting.get(key)
+        if queue is None:
+            return True
+        address = self._addresses.known(key)
+        if address is None or not self._has_way(address):
+            text = "%d messages of the core's own to %r were dropped: nobody receives there any more"
+            LOGGER.debug(text, len(queue.messages), key[1:])
+            queue.messages.clear()
+        while queue.messages and address is not None and self._try(address, queue.messages[0]):
+            size = len(queue.messages.popleft())
+            queue.size -= size
+            self._waiting_bytes -= size
+        if not queue.messages:
+            self._waiting_bytes -= queue.size
+            del self._waiting[key]
+            return True
+        return self._lent_to[key] >= LENT_TO_ONE
+
+    def _use_room(self) -> bool:
+        """Send what found no room, as far as there is some now. Return whether a portion was not enough."""
+        left = PORTION
+        for blocks in sorted(self._roomless, reverse=True):
+            keys = self._roomless[blocks]
+            while keys and left:
+                key, _ = keys.popitem(last=False)
+                left -= 1
+                if not self._go_on(key) and key in keys:
+                    keys.move_to_end(key, last=False)
+                    break
+            if not keys:
+                del self._roomless[blocks]
+        return left == 0
+
+    @property
+    def restless(self) -> bool:
+        """Whether there may be room for messages that have found none."""
+        return self._more
+
+    def step(self, now: int) -> None:
+        """Send a portion of what found no room before."""
+        self._more = bool(self._roomless) and self._use_room()
+
+    def detached(self, link: "Link", detach: "Detach | None") -> None:
+        """Forget what waits for an address whose last receiver is gone."""
+        if link.address is not None and link.outgoing:
+            self._go_on(link.address.key)
 
     # ---- records of the forwarder ----
 
@@ -227,13 +309,12 @@ class Local:
             if record is None:
                 break
             self._record(record)
-        if self._waiting:
-            self._retry()
 
     def _record(self, record: _Work) -> None:
         kind, flags, link, delivery, arena, block, place, skip, source = record
         if kind == n.W_RELEASE:
-            self._lent.pop(block, None)
+            self._came_back(block)
+            self._more = bool(self._roomless)
         elif kind == n.W_SEND and (receive := self._receivers.get(link)) is None:
             self._turn_away(delivery, bool(flags & n.F_SETTLED))
         elif kind == n.W_SEND and receive is not None:

@@ -35,7 +35,7 @@ def build(core: "Core") -> None:
     edges = _edges(core, routes, streams, network_adapter)
     ends = Ends(core, routes, None if network_adapter is None else network_adapter.path_to)
     planes = core.planes
-    planes += [Administration(core), Connectors(), Listeners(core.connections), routes, ends]
+    planes += [core.local, Administration(core), Connectors(), Listeners(core.connections), routes, ends]
     planes += route_tables.planes(core)
     planes += [RouteWorkers(core), FlowLog(core), AutoLinks(core), Exchanges(core), streams]
     planes += [] if network_adapter is None else [network_adapter.inter_routers, network_adapter]

@@ -141,7 +141,6 @@ class Core(Base):
         elif stop == CONTROL:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:
-            self.local.work()
             for plane in self.planes:
                 plane.work()
         elif stop == HELD:

@@ -9,6 +9,7 @@ from core.addresses.addresses import Identity
 from core.interior.network import Network
 from core.interior.network_adapter import NetworkAdapter
 from shm.contract.control import Setup
+from shm.contract.payloads import PAYLOADS
 from shm.contract.routing import NetworkSetup
 from tests.support.beds.effort import Effort
 from tests.support.beds.one_worker import OneWorker
@@ -24,6 +25,8 @@ class Crowd(OneWorker):
         super().__init__(*ARENAS, setup=setup)
         self.costs: dict[str, float] = {}
         self.now = 0
+        self.told: list[msgspec.Struct] = []  # what the core told its worker since somebody took it
+        self.sent: list[dict[str, int]] = []  # messages that it has to send, likewise
         if (adapter := self.core.find(NetworkAdapter)) is not None:
             adapter.start(lambda port: Network(Identity(setup.router_id), 1, NetworkSetup(), port))
         self._heard()
@@ -61,4 +64,11 @@ class Crowd(OneWorker):
             fields = n.unpack(record)
             if fields["type"] == n.W_RELEASE:
                 assert self.arena.free_chain(fields["block"])
+            elif fields["type"] == n.W_CONTROL:
+                payload = self.core_arena.read(fields["block"])
+                if (kind := PAYLOADS.get(fields["state"])) is not None:
+                    self.told.append(msgspec.msgpack.decode(payload, type=kind))
+                self.act(type=n.A_FREE, arena=1, block=fields["block"])
+            elif fields["type"] == n.W_SEND:
+                self.sent.append(fields)
         self.work.give_back()
