@@ -4,10 +4,11 @@ An attach for which no link route here has a broker waits for an answer:
 
     answered: routed            the attach goes on over the uplink, or is refused if no broker is there
     answered: not routed        this router decides
-    no answer within 3 s, or no uplink that takes questions: this router decides
+    no answer within 3 s, or no uplink that takes questions: this router decides, a few in each turn
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +27,7 @@ ANSWERS: Final = "_$qd.edge_lookup_answers"
 PATIENCE_NS: Final = 3_000_000_000
 Name = tuple[int, int, int]  # worker, index and generation of a link in it
 MOST_WAITING: Final = 10_000  # attaches; for further ones this router decides at once
+PORTION: Final = 8  # attaches that are decided before others have their turn: about a millisecond
 
 
 class Waiting(msgspec.Struct):
@@ -34,6 +36,7 @@ class Waiting(msgspec.Struct):
     worker: int
     attach: Attach
     connection: ConnectionOpened
+    number: int  # of the question
     since: int  # nanoseconds
 
     @property
@@ -55,9 +58,10 @@ class Lookup:
         self._complain = complain
         self._reply_to = f"amqp:/_edge/{base.me.router_id}/{ANSWERS}"
         self._uplink: Hop | None = None  # the uplink, while it takes questions
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()  # by correlation id, in the order of their numbers
         self._numbers: dict[Name, str] = {}  # of the questions, by the links that wait
         self._number = 0
+        self._ended = 0  # the last question that got no answer because its uplink ended
         self._decide = decide
         base.local.listen(f"_local/{ANSWERS}", self._answered)
 
@@ -66,11 +70,9 @@ class Lookup:
         self._uplink = uplink
 
     def end(self) -> None:
-        """Stop asking. This router decides about the attaches that wait."""
+        """Stop asking. This router decides about the attaches that wait, in the coming steps."""
         self._uplink = None
-        waiting, self._waiting, self._numbers = self._waiting, {}, {}
-        for one in waiting.values():
-            self._decide(one.worker, one.attach, one.connection, None, False)
+        self._ended = self._number
 
     def ask(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
         """Ask about an attach to an address as the whole network spells it.
@@ -83,7 +85,9 @@ class Lookup:
         number = f"client-{self._number:024x}"
         if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
             return False
-        waiting = self._waiting[number] = Waiting(worker, attach, connection, self._base.forwarder.now)
+        waiting = self._waiting[number] = Waiting(
+            worker, attach, connection, self._number, self._base.forwarder.now
+        )
         self._numbers[waiting.name] = number
         return True
 
@@ -93,8 +97,9 @@ class Lookup:
         except BadMessageError as error:
             self._complain("sent an unreadable answer to a question about an address: ", str(error))
             return
-        one = self._take(answer.correlation)
-        if one is not None:
+        one = self._waiting.get(answer.correlation)
+        if one is not None and one.number > self._ended:
+            self._take(answer.correlation)
             beyond = self._uplink if answer.routed else None
             self._decide(one.worker, one.attach, one.connection, beyond, answer.reached)
 
@@ -114,12 +119,28 @@ class Lookup:
         for number in [number for number, one in self._waiting.items() if one.worker == worker]:
             self._take(number)
 
+    @property
+    def restless(self) -> bool:
+        """Whether attaches wait for nothing any more that a step has left to the next one."""
+        return self._due(self._base.forwarder.now)
+
+    def _due(self, now: int) -> bool:
+        """Whether this router decides about the attach that has waited longest."""
+        if not self._waiting:
+            return False
+        first = next(iter(self._waiting.values()))
+        return first.number <= self._ended or now - first.since >= PATIENCE_NS
+
     def step(self, now: int) -> None:
-        """Decide about attaches that have waited three seconds. ``now`` is in nanoseconds."""
-        while self._waiting:
-            number, one = next(iter(self._waiting.items()))
-            if now - one.since < PATIENCE_NS:
+        """Decide about a portion of the attaches whose uplink has ended or that have waited three seconds.
+
+        ``now`` is in nanoseconds.
+        """
+        for _ in range(PORTION):
+            if not self._due(now):
                 return
-            self._take(number)
-            self._complain("did not answer a question about an address", level=logging.INFO)  # it may be busy
+            _, one = self._waiting.popitem(last=False)
+            del self._numbers[one.name]
+            if one.number > self._ended:
+                self._complain("did not answer a question about an address", level=logging.INFO)  # it may be busy
             self._decide(one.worker, one.attach, one.connection, None, False)

@@ -10,6 +10,7 @@ For each route with a broker here, the interior router is asked for a link route
 """
 
 import logging
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -27,6 +28,7 @@ REPLIES: Final = "_$qd.edge_management_replies"
 CREATED: Final = 201
 GONE: Final = (204, 404)
 PATIENCE_NS: Final = 10_000_000_000
+PORTION: Final = 16  # routes that are requested, or looked at, before others have their turn: about a millisecond
 
 
 class Proxy(msgspec.Struct):
@@ -38,6 +40,7 @@ class Proxy(msgspec.Struct):
     order: str = ""  # the correlation id of the unanswered request
     since: int = 0  # nanoseconds
     refused: bool = False  # by the interior router
+    uplink: int = 0  # the number of the uplink that identity, order and refusal are of
 
     @property
     def pattern(self) -> str:
@@ -53,8 +56,10 @@ class RouteProxies:
         self._me = base.me
         self._reply_to = f"amqp:/_edge/{base.me.router_id}/{REPLIES}"
         self._proxies: dict[str, Proxy] = {}  # by key
-        self._orders: dict[str, Proxy] = {}  # by correlation id
+        self._orders: OrderedDict[str, Proxy] = OrderedDict()  # by correlation id, oldest first
+        self._unchecked: list[Proxy] = []  # those that have not been looked at since the uplink changed
         self._open = False
+        self._uplink = 0  # how many have ended
         self._number = 0
         self._now = 0
         base.local.listen(f"_local/{REPLIES}", self._replied)
@@ -72,29 +77,43 @@ class RouteProxies:
     def begin(self) -> None:
         """Start sending requests over the uplink."""
         self._open = True
-        for proxy in list(self._proxies.values()):
-            self._check(proxy)
+        self._unchecked = list(self._proxies.values())
 
     def end(self) -> None:
         """Stop sending requests. The interior router forgets all routes of the connection."""
         self._open = False
         self._orders.clear()
-        for proxy in list(self._proxies.values()):
-            proxy.identity = proxy.order = ""
-            proxy.refused = False
-            self._check(proxy)
+        self._uplink += 1
+        self._unchecked = list(self._proxies.values())
+
+    @property
+    def restless(self) -> bool:
+        """Whether a step has left routes to the next one."""
+        return bool(self._unchecked)
 
     def step(self, now: int) -> None:
-        """Repeat requests that have had no answer for ten seconds. ``now`` is in nanoseconds."""
+        """Look at a portion of the routes after a change of the uplink, and of the requests without an answer.
+
+        A request is repeated after ten seconds. ``now`` is in nanoseconds.
+        """
         self._now = now
-        for number, proxy in list(self._orders.items()):
-            if now - proxy.since > PATIENCE_NS:
-                del self._orders[number]
-                proxy.order = ""
+        for proxy in self._unchecked[-PORTION:]:
+            if self._proxies.get(proxy.key) is proxy:
                 self._check(proxy)
+        del self._unchecked[-PORTION:]
+        for _ in range(PORTION):
+            if not self._orders or now - next(iter(self._orders.values())).since <= PATIENCE_NS:
+                return
+            _, proxy = self._orders.popitem(last=False)
+            proxy.order = ""
+            self._check(proxy)
 
     def _check(self, proxy: Proxy) -> None:
         """Request or delete a route so that the interior router has what is wanted."""
+        if proxy.uplink != self._uplink:  # the interior router forgot the route with that connection
+            proxy.uplink = self._uplink
+            proxy.identity = proxy.order = ""
+            proxy.refused = False
         if proxy.order:
             return
         if not proxy.wanted and not proxy.identity:

@@ -37,6 +37,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 BEAT_NS: Final = 2_000_000_000
 TRACKING_CREDIT: Final = 32
 BEATS_UNSENT: Final = 2  # with so many waiting for credit no further one is sent
+PORTION: Final = 16  # addresses whose proxies are requested before others have their turn: about a millisecond
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 HEARD_AT: Final = f"_local/{TRACKING}"
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
@@ -57,6 +58,7 @@ class Proxy(msgspec.Struct):
     """A link that stands for the receivers or senders of an address here."""
 
     side: Side
+    name: str = ""
     request: int = 0
     link: Link | None = None
     leaving: bool = False
@@ -78,6 +80,7 @@ class Uplink(Edges):
         self._proxies: dict[Side, Proxy] = {}
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
+        self._unchecked: list[Side] = []  # those whose proxies a new active connection does not have yet
         self._beyond: set[str] = set()  # keys with receivers beyond the uplink
         self.lookup = Lookup(base, decide, self._complain)
         self.route_proxies = RouteProxies(base, self._complain)
@@ -122,6 +125,7 @@ class Uplink(Edges):
         self._proxies.clear()
         self._by_name.clear()
         self._beyond.clear()
+        self._unchecked.clear()
         successor = next((one for one in self._interiors.values() if not one.opened.restored), None)
         if successor is not None:
             self._activate(successor)
@@ -153,8 +157,7 @@ class Uplink(Edges):
             asked, ordered = self._addresses.resolve(ASKED_AT), self._addresses.resolve(ORDERED_AT)
             self._open(True, LOOKUP, Place(asked, asked.handle))
             self._open(True, "$management", Place(ordered, ordered.handle))
-        for side in list(self._here):
-            self._check_all(side)
+        self._unchecked = list(self._here)
 
     # ---- links ----
 
@@ -239,7 +242,7 @@ class Uplink(Edges):
 
     def _forget(self, proxy: Proxy) -> None:
         self._proxies.pop(proxy.side, None)
-        self._by_name = {name: one for name, one in self._by_name.items() if one is not proxy}
+        self._by_name.pop(proxy.name, None)
         if proxy.side[1]:
             self._beyond.discard(proxy.side[0])
 
@@ -266,8 +269,8 @@ class Uplink(Edges):
             key, outgoing = side
             proxy = self._proxies[side] = Proxy(side)
             said = capabilities(key, outgoing, self._addresses.rule(key).egress)
-            proxy.request, name = self._open(outgoing, key[2:], proxy, list(said))
-            self._by_name[name] = proxy
+            proxy.request, proxy.name = self._open(outgoing, key[2:], proxy, list(said))
+            self._by_name[proxy.name] = proxy
         elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
             link = proxy.link
@@ -306,8 +309,16 @@ class Uplink(Edges):
                 link.worker, link.link, link.generation, address.handle if reached else self._parked
             )
 
+    @property
+    def restless(self) -> bool:
+        """Whether a step has left links or addresses to the next one."""
+        return bool(self._unchecked) or self.lookup.restless or self.route_proxies.restless
+
     def step(self, now: int) -> None:
-        """Do what is due at ``now``, in nanoseconds: questions, requests for link routes, the heartbeat."""
+        """Do what is due at ``now``, in nanoseconds: proxies, questions, requests for link routes, the heartbeat."""
+        for side in self._unchecked[-PORTION:]:
+            self._check_all(side)
+        del self._unchecked[-PORTION:]
         self.lookup.step(now)
         self.route_proxies.step(now)
         if self.active is None or now - self._beaten < BEAT_NS:

@@ -73,6 +73,6 @@ def _edges(core: "Core", routes: Routes, streams: Streams, network_adapter: Netw
         return None
     from core.edge.uplink import Uplink  # noqa: PLC0415  as above
 
-    uplink = Uplink(core, streams, lambda *asked: core.attaches.decide(*asked))  # noqa: PLW0108  made after the uplink
+    uplink = Uplink(core, streams, core.decide)
     routes.advertise = uplink.route_proxies.offer
     return uplink

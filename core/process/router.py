@@ -13,6 +13,7 @@ import msgspec
 from core.addresses.addresses import Rules
 from core.forwarder.forward import CONTROL, HELD, LOCAL, NOTHING, UNKNOWN
 from core.links.base import Base
+from core.links.connections import Hop
 from core.links.plane import each
 from core.process import planes
 from core.process.attaches import Attaches
@@ -192,6 +193,17 @@ class Core(Base):
                 self.seen(message)
             case _ if not any(plane.heard(worker, message) for plane in self.planes):
                 self._nonsense(worker, f"{type(message).__name__} is a message that only the core sends")
+
+    def decide(
+        self, worker: int, attach: Attach, connection: ConnectionOpened, beyond: Hop | None, reached: bool
+    ) -> None:
+        """Decide about an attach that has waited, as `Attaches.decide` does. A failure closes its connection."""
+
+        def decide(worker: int, attach: msgspec.Struct) -> None:
+            assert isinstance(attach, Attach)
+            self.attaches.decide(worker, attach, connection, beyond, reached)
+
+        self._contained.hear((decide,), worker, attach)
 
     def _detach(self, worker: int, message: Detach) -> None:
         """Remove a link once the texts of its last messages are looked up. The worker's later records wait."""

@@ -1,0 +1,64 @@
+"""Attaches that wait for an interior router's answer which does not come any more."""
+
+import pytest
+
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
+from core.edge import words
+from core.edge.lookup import PORTION
+from core.edge.place import LOOKUP
+from core.process.contained import CLOSED
+from shm.contract.payloads import Attach, Attached, Close, ConnectionOpened, Detach
+from tests.support.beds.edge_router import UPLINKS, EdgeRouter, client
+
+OTHER = 2  # a connection
+WAITING = 4 * PORTION
+
+
+@pytest.fixture
+def edge() -> EdgeRouter:
+    """Links of a client wait, the last one is another client's; questions have just ended."""
+    edge = EdgeRouter()
+    edge.do([edge.open(UPLINKS), (C_CONNECTION_OPENED, ConnectionOpened(OTHER, 1, "other", "h:3", number=OTHER))])
+    edge.do(edge.answer())
+    edge.do(client(i, True, f"a.{i}") for i in range(WAITING))
+    edge.do([(C_ATTACH, Attach(WAITING, 1, OTHER, "last", True, "a.last"))])
+    edge.told.clear()
+    edge.do([(C_DETACH, Detach(edge.find(LOOKUP), 1))])
+    return edge
+
+
+def accepted(edge: EdgeRouter) -> list[int]:
+    while edge.uplink.restless:
+        edge.core.step(edge.now)
+    edge._heard()
+    return [one.link for one in edge.told if isinstance(one, Attached) and one.error is None]
+
+
+def test_they_are_decided_in_their_order(edge: EdgeRouter) -> None:
+    assert accepted(edge) == list(range(WAITING + 1))
+
+
+def test_a_link_that_goes_meanwhile_is_not_attached(edge: EdgeRouter) -> None:
+    edge.do([(C_DETACH, Detach(WAITING - 1, 1))])
+    assert accepted(edge) == [*range(WAITING - 1), WAITING]
+
+
+def test_an_answer_that_comes_late_decides_nothing(edge: EdgeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next uplink may not have what the former one had."""
+    number = next(reversed(edge.uplink.lookup._waiting))
+    monkeypatch.setattr(words, "answered", lambda _: words.Answer(number, True, True))
+    edge.uplink.lookup._answered(b"", 0)
+    assert accepted(edge) == list(range(WAITING + 1))
+
+
+def test_a_failure_at_one_closes_its_connection_alone(edge: EdgeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = edge.core.attaches.decide
+
+    def fail(worker: int, attach: Attach, *more: object) -> None:
+        if attach.link == WAITING:
+            raise RuntimeError("a fault of ours")
+        decide(worker, attach, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(edge.core.attaches, "decide", fail)
+    assert accepted(edge) == list(range(WAITING))
+    assert [(one.connection, one.error) for one in edge.told if isinstance(one, Close)] == [(OTHER, CLOSED)]
