@@ -6,16 +6,22 @@ routers, and says which route workers an anonymous sender under vhost policy may
 such an address only inside the core, by an exchange or a fallback, is released.
 """
 
+from typing import Final
+
 import msgspec
 
 from core.addresses.addresses import Address
 from core.links.base import Base
 from core.links.link import Link
 from core.links.plane import Plane
+from core.links.rights import AddressRights
 from shm.contract.control import SetSourceRoutes
 from shm.contract.payloads import RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup
 from shm.statistics.board import ROUTE_WORKERS, Board, RouteWorkerRow, short
+
+RightsKey = tuple[tuple[str, ...], tuple[str, ...]]  # names and patterns
+MOST_RIGHTS: Final = 256  # whose addresses are kept: clients of a group have the same, unless it names each user's
 
 
 class Count(msgspec.Struct):
@@ -32,6 +38,8 @@ class RouteWorkers(Plane):
     def __init__(self, base: Base) -> None:
         self._base = base
         self._held: dict[str, tuple[Address, int]] = {}  # by address text: the core's link there
+        self._texts: dict[int, list[str]] = {}  # by the address's id() in Python
+        self._reach: dict[RightsKey, list[str]] = {}  # what rights allow of these texts
         self._counts: dict[str, Count] = {}
         self._workers: list[RouteWorkerSetup] = []
 
@@ -50,6 +58,9 @@ class RouteWorkers(Plane):
         for text in new:
             address = self._base.addresses.resolve(text)
             self._held[text] = address, self._base.local.refuse(address)
+        self._texts, self._reach = {}, {}
+        for text, (address, _) in self._held.items():
+            self._texts.setdefault(id(address), []).append(text)
         self._workers = setup.workers
         known = {worker.identity for worker in setup.workers}
         self._counts = {key: count for key, count in self._counts.items() if key in known}
@@ -64,14 +75,21 @@ class RouteWorkers(Plane):
         The worker also learns the route worker's address of an auto link that brings messages.
         """
         if link.feeds:
-            found = [text for text, (address, _) in self._held.items() if address is link.address]
-            for text in found:
+            for text in self._texts.get(id(link.address), ()):
                 self._base.post(link.worker, RouteReach(link.link, link.generation, [], text))
         if not link.scope or link.guarded is None:
             return
-        rights = link.guarded.rights.targets
-        addresses = [text for text in self._held if rights.allow(text)]
+        addresses = self._reached(link.guarded.rights.targets)
         self._base.post(link.worker, RouteReach(link.link, link.generation, addresses))
+
+    def _reached(self, rights: AddressRights) -> list[str]:
+        """Return the addresses of route workers that rights allow."""
+        found = self._reach.get(rights.key)
+        if found is None:
+            if len(self._reach) >= MOST_RIGHTS:
+                self._reach.clear()
+            found = self._reach[rights.key] = [text for text in self._held if rights.allow(text)]
+        return found
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
         """Add what a worker has counted since its last report."""

@@ -171,6 +171,8 @@ def test_there_are_only_so_many_sources() -> None:
 class Rights:
     """Of a link that may send to what begins with d."""
 
+    key = ("d*",), ()
+
     def __init__(self) -> None:
         self.rights = self.targets = self
 

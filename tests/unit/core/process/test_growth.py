@@ -7,8 +7,19 @@ from core.link_routes.ends import Ends
 from core.link_routes.routes import PORTION, Routes
 from core.links.auto_links import AutoLinks
 from shm.contract.control import LinkRouteSetup, SetSourceRoutes, Setup
-from shm.contract.payloads import Attach, ConnectionClosed, ConnectionOpened, Detach, LinkRefused, Termini, Terminus
+from shm.contract.payloads import (
+    Attach,
+    ConnectionClosed,
+    ConnectionOpened,
+    Detach,
+    LinkRefused,
+    OpenLink,
+    RouteReach,
+    Termini,
+    Terminus,
+)
 from shm.contract.routing import AutoLinkSetup, Routing
+from shm.contract.security import Admission
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 from tests.support.beds.crowd import Crowd, Event
 from tests.support.beds.effort import Effort
@@ -202,6 +213,32 @@ def route_workers(n: int) -> Crowd:
     return crowd
 
 
+def guarded(number: int, *targets: str) -> Event:
+    """A client under vhost policy, whose anonymous senders reach some route workers."""
+    may = False, True, False, False, False, False  # anonymous senders
+    admission = Admission("v", "g", "u", "h", 9, 9, 9, 999, 999, *may, ["*"], list(targets), [], [])
+    return C_CONNECTION_OPENED, ConnectionOpened(number, 1, f"c{number}", "h:1", number=number, admission=admission)
+
+
+def reaching(n: int) -> Crowd:
+    """So many route workers, of which the senders of some clients may reach a few."""
+    crowd = Crowd(setup(auto=SOME))
+    found = [RouteWorkerSetup(f"w{i}", "forward", Stop(0, b"%d" % i, f"stop.{i}")) for i in range(n)]
+    crowd.core.configure(SetSourceRoutes(SourceRoutesSetup(workers=found)))
+    crowd.do([guarded(1, "stop.1", "stop.2")])
+    crowd.do([attach(0, 1, False, None)])
+    crowd.told.clear()
+    crowd.count("anonymous sender attaches", [attach(1 + i, 1, False, None) for i in range(SOME)])
+    reached = [one.addresses for one in crowd.told if isinstance(one, RouteReach)]
+    assert reached == [["stop.1", "stop.2"]] * SOME
+    crowd.do(opened(2 + i, f"broker{i}", "route-container") for i in range(SOME))
+    asked = [one for one in crowd.told if isinstance(one, OpenLink)]
+    links = [(STRANGER + i, one.request, one.connection) for i, one in enumerate(asked)]
+    answers = [Attach(i, 1, on, f"a{i}", False, "q.0", request=no, router_initiated=True) for i, no, on in links]
+    crowd.count("auto link attaches", [(C_ATTACH, one) for one in answers])
+    return crowd
+
+
 MANY_OF = [
     clients,
     auto_links,
@@ -211,6 +248,7 @@ MANY_OF = [
     broker_of_many,
     edges,
     route_workers,
+    reaching,
 ]
 
 
