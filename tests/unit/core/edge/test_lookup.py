@@ -6,6 +6,7 @@ from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
 from core.edge import words
 from core.edge.lookup import PORTION
 from core.edge.place import LOOKUP
+from core.links.connections import Hop
 from core.process.contained import CLOSED
 from shm.contract.payloads import Attach, Attached, Close, ConnectionOpened, Detach
 from tests.support.beds.edge_router import UPLINKS, EdgeRouter, client
@@ -54,10 +55,10 @@ def test_an_answer_that_comes_late_decides_nothing(edge: EdgeRouter, monkeypatch
 def test_a_failure_at_one_closes_its_connection_alone(edge: EdgeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     decide = edge.core.attaches.decide
 
-    def fail(worker: int, attach: Attach, *more: object) -> None:
+    def fail(worker: int, attach: Attach, connection: ConnectionOpened, beyond: Hop | None, reached: bool) -> None:
         if attach.link == WAITING:
             raise RuntimeError("a fault of ours")
-        decide(worker, attach, *more)  # type: ignore[arg-type]
+        decide(worker, attach, connection, beyond, reached)
 
     monkeypatch.setattr(edge.core.attaches, "decide", fail)
     assert accepted(edge) == list(range(WAITING))
