@@ -283,6 +283,19 @@ static void owners(uint32_t n)
     route_owners_free(o);
 }
 
+/* A checkpoint with n free entries, each in a list of its own. */
+static void restored(core_router *c, uint32_t n)
+{
+    const image_pool pool = {.pool = 1, .chunks = (n + POOL_CHUNK - 1) / POOL_CHUNK};
+    if (checkpoint_restore(c, ENTRY_POOL, (const uint8_t *) &pool, sizeof pool)) exit(2);
+    counting = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t numbers[] = {1, 0, i, 1};
+        if (checkpoint_restore(c, ENTRY_FREE, (const uint8_t *) numbers, sizeof numbers)) exit(2);
+    }
+    report("restore_free", n);
+}
+
 int main(int argc, char **argv)
 {
     const uint32_t n = argc > 1 ? (uint32_t) atoi(argv[1]) : 1000;
@@ -299,5 +312,6 @@ int main(int argc, char **argv)
     pairs(router(), n);
     tables(n);
     owners(n);
+    restored(router(), n);
     return 0;
 }

@@ -2,7 +2,7 @@
  *
  * An image has the numbers of an entry; what an entry points at is named by its index plus 1, 0 for nothing.  Lists are
  * lists of such numbers in their order, so restoring a checkpoint builds them as the forwarder does, and checks each
- * number once.
+ * number once.  No image has padding: what nobody writes would be any octets, and two recordings of one life differ.
  */
 #ifndef ROUTERD_CORE_IMAGE_H
 #define ROUTERD_CORE_IMAGE_H
@@ -16,7 +16,7 @@
 typedef struct {
     uint64_t held;
     uint32_t active, turn, agent, exit;
-    uint8_t gone[ROUTERD_MAX_WORKERS + 2];
+    uint8_t gone[(ROUTERD_MAX_WORKERS + 2 + 7) / 8 * 8];
 } image_core;
 
 typedef struct { uint32_t pool, chunks, floor, bare, futile; int32_t slack; } image_pool;
@@ -28,7 +28,7 @@ typedef struct {
     uint64_t deliveries;
     uint32_t rotate, fallback, holds, out_room;
     int8_t priority;
-    uint8_t treatment, phase, unlisted, redirects;
+    uint8_t treatment, phase, unlisted, redirects, none[3];
 } image_address;
 
 enum image_link_flag { IMAGE_OUTGOING = 1, IMAGE_SETTLES = 2, IMAGE_DRAINING = 4, IMAGE_ANNOTATED = 8,
@@ -42,7 +42,7 @@ typedef struct {
     uint32_t withheld, owed, scope, connection, pair;
     uint32_t tick, cycle;
     uint16_t flags;
-    uint8_t worker, kind, growth;
+    uint8_t worker, kind, growth, none[7];
 } image_link;
 
 typedef struct {
@@ -50,17 +50,27 @@ typedef struct {
     uint64_t peer, length, consumed, near, arrived;
     uint32_t link, block, ahead, open, state, detail;
     uint16_t flags;
-    uint8_t arena, detail_arena, extra;
+    uint8_t arena, detail_arena, extra, none[3];
 } image_in;
 
 typedef struct {
     image_node node;
     uint64_t peer, progress;
     uint32_t in, link, state;
-    uint8_t flags, priority, routed;
+    uint8_t flags, priority, routed, none[1];
 } image_out;
 
-typedef struct { uint64_t hash; uint32_t scope, address, agent; } image_alias;
+typedef struct { uint64_t hash; uint32_t scope, address, agent, none; } image_alias;
+
+#define IMAGE_DENSE(type, last) \
+    _Static_assert(offsetof(type, last) + sizeof ((type *) 0)->last == sizeof(type), "an image has padding")
+IMAGE_DENSE(image_core, gone);
+IMAGE_DENSE(image_pool, slack);
+IMAGE_DENSE(image_address, none);
+IMAGE_DENSE(image_link, none);
+IMAGE_DENSE(image_in, none);
+IMAGE_DENSE(image_out, none);
+IMAGE_DENSE(image_alias, none);
 
 /* Entries that are lists begin with two numbers: what it is, and of which address or delivery.  ENTRY_FREE has a pool
  * and whether these are its bare chunks; ENTRY_PAYLOADS an arena; ENTRY_BLOCKS 0 or 1 for the free blocks of a class, 2

@@ -49,7 +49,7 @@ static const char *take_pool(core_router *c, const image_pool *image)
     return NULL;
 }
 
-/* Free entries, behind those that are free already, or chunks without memory. */
+/* Free entries, the first one last until all are known (restored.c), or chunks without memory. */
 static const char *take_free(core_router *c, const uint32_t *number, uint32_t count)
 {
     core_pool *p = restored_pool(c, number[0]);
@@ -61,15 +61,12 @@ static const char *take_free(core_router *c, const uint32_t *number, uint32_t co
         }
         return NULL;
     }
-    pool_node **end = &p->free;
-    while (*end) end = &(*end)->next_free;
     for (uint32_t i = 2; i + 1 < count; i += 2) {
         pool_node *n = place(p, (image_node) {number[i], number[i + 1]});
         REFUSE(!n, "an entry is there twice");
-        *end = n;
-        end = &n->next_free;
+        n->next_free = p->free;
+        p->free = n;
     }
-    *end = NULL;
     return NULL;
 }
 

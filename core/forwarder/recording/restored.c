@@ -61,6 +61,19 @@ static const char *finish_deliveries(core_router *c)
     return NULL;
 }
 
+/* Free entries are taken in the order in which the recording has them. */
+static void turn_free(core_pool *p)
+{
+    pool_node *first = NULL;
+    while (p->free) {
+        pool_node *n = p->free;
+        p->free = n->next_free;
+        n->next_free = first;
+        first = n;
+    }
+    p->free = first;
+}
+
 /* Checks what has been restored as a whole.  NULL, or what is wrong: the core is no use then. */
 GLUE const char *checkpoint_restored(core_router *c)
 {
@@ -68,6 +81,7 @@ GLUE const char *checkpoint_restored(core_router *c)
     if (!wrong) wrong = finish_links(c);
     if (!wrong) wrong = finish_deliveries(c);
     REFUSE(wrong, wrong);
+    for (uint32_t i = 0; i < IMAGE_POOLS; i++) turn_free(restored_pool(c, i));
     REFUSE((c->text_length && !restored_entry(&c->addresses, c->text_length))
            || (c->text_scope && !restored_entry(&c->addresses, c->text_scope)), "the core's own addresses are missing");
     c->agent = (core_address *) restored_entry(&c->addresses, c->text_length);

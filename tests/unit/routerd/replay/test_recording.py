@@ -18,6 +18,8 @@ from shm.memory.flight import RecordingError
 from tests.support.beds.recorded import Bed
 from tests.support.tree import ROOT
 
+ENTRY_POOL = 2  # shm/memory/flight.h
+
 
 def test_the_same_work(tmp_path: Path) -> None:
     """A file replays to the work that it has, and its steps are told in AMQP's words."""
@@ -66,6 +68,35 @@ def test_a_checkpoint_is_enough() -> None:
     small.exchange(500)
     with pytest.raises(RecordingError, match="the ring held neither the core's begin nor a checkpoint"):
         Replay(small.recording())
+
+
+@pytest.mark.parametrize(("chunks", "why"), [(1024, "entries of a table are missing"), (1025, "has no such size")])
+def test_a_table_is_no_larger_than_a_core_records(chunks: int, why: str) -> None:
+    """So a file takes no more memory than that: 1,024 chunks of a table."""
+    bed = Bed(8192)
+    bed.exchange(2500)
+    recording = bed.recording()
+    lines = bytearray(recording.lines)
+    octets = bytes([flight.ENTRY, 0]) + ENTRY_POOL.to_bytes(2, "little")
+    at = next(at for at in range(0, len(lines), flight.LINE) if lines[at : at + 4] == octets)
+    body = at + flight.LINE - flight.INLINE
+    assert int.from_bytes(lines[body : body + 4], "little") == 0  # the table of incoming deliveries
+    lines[body + 4 : body + 8] = chunks.to_bytes(4, "little")
+    with pytest.raises(RecordingError, match=why):
+        Replay(Recording(recording.about, bytes(lines))).run()
+
+
+@pytest.mark.parametrize(("addresses", "written"), [(20_000, 1), (40_000, 0)])
+def test_a_checkpoint_is_no_longer_than_messages_may_wait(addresses: int, written: int) -> None:
+    """It takes 131,072 lines at most, also where an eighth of the ring is four times that."""
+    bed = Bed(1 << 22)
+    for _ in range(addresses):
+        bed.forwarder.add_address(1)
+    while flight.header(bed.ring).head < 1 << 20:  # a quarter of the ring
+        bed.long_call(flight.OCTETS_MOST)
+    bed.exchange()
+    after = flight.header(bed.ring)
+    assert (after.checkpoints, after.skipped) == (written, 1 - written)
 
 
 def test_what_replay_does_not_know_is_said() -> None:
