@@ -1,8 +1,9 @@
 """The interior router's side of edge connections: what it tells edge routers, and when it drops them."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -26,6 +27,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 SILENCE_NS: Final = 8_000_000_000
 POLL_NS: Final = 1_000_000_000
+PORTION: Final = 64  # reports, and heartbeats, that are looked at before others have their turn: about a millisecond
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
 ONE_WAY: Final = Error("amqp:not-allowed", "The services for edge routers have no receivers")
@@ -82,7 +84,11 @@ class Downlinks(Edges):
         self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
         self._asking: dict[Key, Link] = {}  # links for questions, likewise
         self._number = 0
-        self._changed: set[str] = set()  # keys whose receivers came or went
+        self._changed: OrderedDict[str, None] = OrderedDict()  # keys whose receivers came or went, and edge routers ask
+        self._unpolled: list[str] = []  # keys that are looked at once a second, as others do not tell of all changes
+        self._unheard: list[Heart] = []  # likewise
+        self._reports = self._report()
+        self._reporting = False  # whether a step has left reports to the next one
         self._polled = self._routes = 0
         base.local.listen(BEATEN_AT, lambda *_: None)
         base.local.listen(ASKED_AT, self._asked)
@@ -199,7 +205,7 @@ class Downlinks(Edges):
             self._asking[link.worker, link.link] = link
         elif edge is not None and link.outgoing and key == f"L{TRACKING}.{edge.number}":
             edge.tracked_at = f"_local/{TRACKING}.{edge.number}"
-            self._changed.update(edge.senders)
+            self._changed.update(dict.fromkeys(edge.senders))
         self._count(edge, link, 1)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
@@ -211,9 +217,12 @@ class Downlinks(Edges):
         if link.address is None or not shared(link.address.key):
             return
         key = link.address.key
-        self._changed.add(key)
-        if edge is None:
-            return
+        if edge is not None:
+            self._count_edge(edge, link, key, number)
+        if key in self._senders:
+            self._changed[key] = None
+
+    def _count_edge(self, edge: Edge, link: Link, key: str, number: int) -> None:
         counter = edge.receivers if link.outgoing else edge.senders
         counter[key] += number
         if not link.outgoing:
@@ -235,11 +244,19 @@ class Downlinks(Edges):
         exchanged = info["redirects"] and not address.rule.fallback  # a fallback has an address of its own
         return info["outgoing"] > edge.receivers[key] or bool(info["reached"] or exchanged)
 
-    def _tell(self, edge: Edge) -> None:
-        for key in edge.senders.keys() & self._changed:
-            reached = self._beyond(edge, key)
-            if reached == (key in edge.reported):
-                continue
+    def _report(self) -> Iterator[None]:
+        """Tell edge routers of each change, and look for changes that nobody told of, one edge router at a time."""
+        while self._changed or self._unpolled:
+            key = self._changed.popitem(last=False)[0] if self._changed else self._unpolled.pop()
+            yield
+            for edge in list(self._senders.get(key, {}).values()):
+                if edge.tracked_at and key in edge.senders:
+                    self._tell(edge, key)
+                yield
+
+    def _tell(self, edge: Edge, key: str) -> None:
+        reached = self._beyond(edge, key)
+        if reached != (key in edge.reported):
             (edge.reported.add if reached else edge.reported.discard)(key)
             self._local.send(edge.tracked_at, words.tracking(key, reached, is_skupper(edge.opened)))
 
@@ -269,39 +286,40 @@ class Downlinks(Edges):
     @property
     def restless(self) -> bool:
         """Whether an edge router may be waiting for a report on receivers."""
-        return bool(self._edges and self._changed)
+        return bool(self._reporting or self._changed or self._unheard)
 
     def step(self, now: int) -> None:
-        """Report changes of receivers, and close connections whose heartbeat has stopped.
+        """Report changes of receivers, and close connections whose heartbeat has stopped, a portion of each.
 
         ``now`` is in nanoseconds.
         """
         routes = self._network()
-        if routes != self._routes or now - self._polled >= POLL_NS:
+        if not self._unpolled and (routes != self._routes or now - self._polled >= POLL_NS):
             self._routes, self._polled = routes, now
-            for edge in self._edges.values():
-                self._changed.update(edge.senders)
-            self._listen(now)
-        if not self._changed:
-            return
-        concerned = {number: edge for key in self._changed for number, edge in self._senders.get(key, {}).items()}
-        for edge in concerned.values():
-            if edge.tracked_at:
-                self._tell(edge)
-        self._changed.clear()
-        self._forwarder.publish()
+            self._unpolled = list(self._senders)
+            self._unheard = self._unheard or list(self._hearts.values())
+        for heart in self._unheard[-PORTION:]:
+            self._listen(heart, now)
+        del self._unheard[-PORTION:]
+        told = sum(1 for _ in islice(self._reports, PORTION))
+        self._reporting = told == PORTION
+        if not self._reporting:
+            self._reports = self._report()
+        if told:
+            self._forwarder.publish()
 
-    def _listen(self, now: int) -> None:
-        """Close the connections whose heartbeat has stopped."""
-        for heart in self._hearts.values():
-            link = heart.link
-            heart.heard = max(heart.heard, self._forwarder.link_last(link.worker, link.link, link.generation))
-            if now - heart.heard <= SILENCE_NS:
-                continue
-            heart.heard = now
-            LOGGER.warning("the heartbeat of %s has stopped; its connection is closed", self._peer(link))
-            if (opened := self._opened(link.worker, link.connection)) is not None:
-                self._base.close_connection(link.worker, opened, SILENT)
+    def _listen(self, heart: Heart, now: int) -> None:
+        """Close the connection if its heartbeat has stopped."""
+        link = heart.link
+        if self._hearts.get((link.worker, link.link)) is not heart:
+            return
+        heart.heard = max(heart.heard, self._forwarder.link_last(link.worker, link.link, link.generation))
+        if now - heart.heard <= SILENCE_NS:
+            return
+        heart.heard = now
+        LOGGER.warning("the heartbeat of %s has stopped; its connection is closed", self._peer(link))
+        if (opened := self._opened(link.worker, link.connection)) is not None:
+            self._base.close_connection(link.worker, opened, SILENT)
 
 
 def _remove(edges: dict[str, dict[int, Edge]], name: str, edge: Edge) -> None:

@@ -85,9 +85,7 @@ class Lookup:
         number = f"client-{self._number:024x}"
         if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
             return False
-        waiting = self._waiting[number] = Waiting(
-            worker, attach, connection, self._number, self._base.forwarder.now
-        )
+        waiting = self._waiting[number] = Waiting(worker, attach, connection, self._number, self._base.forwarder.now)
         self._numbers[waiting.name] = number
         return True
 

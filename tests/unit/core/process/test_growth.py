@@ -176,11 +176,22 @@ def edge_links(i: int) -> list[Event]:
     ]
 
 
+def rest(crowd: Crowd) -> None:
+    """Let the core do what it has left to its next steps."""
+    while crowd.core.restless:
+        crowd.core.step(crowd.now)
+        crowd._heard()
+
+
 def edges(n: int) -> Crowd:
     """Edge routers, each with a client that sends to an address of its own."""
     crowd = Crowd(setup("interior"))
     crowd.do(opened(i, f"edge{i}", "edge") for i in range(n - SOME))
     crowd.do(event for i in range(n - SOME) for event in edge_links(i))
+    for _ in range(2):  # in the first one, other routers hear of all addresses
+        rest(crowd)
+        crowd.turn("turn in which edge routers are polled", 2)
+    rest(crowd)
     late = range(n - SOME, n)
     crowd.count("edge router opens", [opened(i, f"edge{i}", "edge") for i in late])
     crowd.count("edge router attaches", [event for i in late for event in edge_links(i)])
