@@ -1,5 +1,7 @@
 """What holds for every test."""
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
@@ -42,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With several processes: what takes long begins early, so that all come to an end together."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: FOLDERS.index(item.nodeid.split("/")[1]))
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for among what tests make, and not among hundreds of thousands of objects that stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Files:
