@@ -65,6 +65,7 @@ class Verdict:
     bounds: Bounds = field(default_factory=Bounds)
     pairs: int = PAIRS
     laps: list[Lap] = field(default_factory=list)
+    first: int = 0  # round trips before all others
 
     def __enter__(self) -> Self:
         supervisor = psutil.Process(self.router.process.pid)
@@ -73,7 +74,7 @@ class Verdict:
         prefix = f"bystander-{time.monotonic_ns()}"
         self.bystanders = Bystanders(self.router.address, prefix, self.pairs, passed).__enter__()
         try:
-            until(lambda: len(self.bystanders.lap().trips) >= 2 * self.pairs, "the bystanders' first round trips")
+            until(self.begun, "the bystanders' first round trips")
             time.sleep(IDLE_SECONDS)
             self.idle = self.bystanders.lap()
             self.before = {role: Living.of(process) for role, process in processes.items()}
@@ -94,6 +95,11 @@ class Verdict:
                 assert not wrong, "\n".join(wrong)
         finally:
             self.bystanders.__exit__(None, None, None)
+
+    def begun(self) -> bool:
+        """Whether the bystanders are at it."""
+        self.first += len(self.bystanders.lap().trips)
+        return self.first >= 2 * self.pairs
 
     def look(self) -> Lap:
         """What the bystanders have seen since the last look."""

@@ -11,6 +11,7 @@ attackers on the same machine use it up, too.
 
 import contextlib
 import json
+import math
 import os
 import select
 import socket
@@ -40,7 +41,7 @@ from tests.support.clients.octets import (
     state,
 )
 
-PAUSE = 0.004  # seconds between a pair's messages
+PAUSE = 0.01  # seconds between a pair's messages
 AGAIN = 0.02  # seconds until an end connects again
 CREDIT = 2**31 - 1
 WINDOW = 2**31 - 1
@@ -125,6 +126,12 @@ class Pair:
         self.sent = self.got = b""
         self.complete = 0  # times that the message on its way has arrived
         self.id = 0  # of the delivery to the receiver
+
+    @property
+    def next(self) -> float:
+        """When to look at it again; what its ends receive comes by itself."""
+        waits = self.connected and (self.since is not None or not (self.sender.ready and self.receiver.ready))
+        return math.inf if waits else self.due
 
     def step(self, now: float) -> None:
         """Connect, or send the next message, when it is time."""
@@ -225,6 +232,11 @@ class Echo:
         self.since: float | None = None
         self.due = 0.0
 
+    @property
+    def next(self) -> float:
+        """As a pair's."""
+        return self.due if self.since is None else math.inf
+
     def step(self, now: float) -> None:
         if self.since is None and now >= self.due:
             self.since = time.monotonic()
@@ -270,7 +282,9 @@ class Pairs:
         poller.register(self.echo.near, select.POLLIN)
         for number, end in ends.items():
             poller.register(number, select.POLLIN | (select.POLLOUT if end.out else 0))
-        for number, seen in poller.poll(2):
+        next_ = min(self.echo.next, *(pair.next for pair in self.pairs))
+        wait = max(0, math.ceil(1000 * (next_ - time.monotonic()))) if next_ < math.inf else None
+        for number, seen in poller.poll(wait):
             if number == 0:
                 if not sys.stdin.readline():
                     return False
