@@ -23,7 +23,7 @@ def steps(program: Path, n: int) -> dict[str, float]:
 def test_one_operation_costs_as_much_among_many(name: str, tmp_path: Path) -> None:
     """Four times as many connections, sessions, links, deliveries, spellings or rows cost each no more."""
     source, program = Path(__file__).with_name(f"{name}.c"), tmp_path / name
-    command = ["gcc", "-std=gnu11", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+    command = ["gcc", "-std=gnu11", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
     command += ["-fsanitize-coverage=trace-pc", f"-I{ROOT}", str(source), *engine(), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
