@@ -45,7 +45,6 @@ class Target:
     native: bool = True
     material: Callable[[Path], None] | None = None  # writes files that the target finds in FUZZ_MATERIAL
     engine: bool = False  # it needs the AMQP engine
-    heavy: bool = False  # its inputs take longer than a compilation that makes them fast
 
     @property
     def corpus(self) -> Path:
@@ -106,7 +105,7 @@ TARGETS = [
     Target("rmr_frames", 1200),
     Target("rmr_keys", 400),
     Target("rmr_records", 1200),
-    Target("memory", 1200, heavy=True),
+    Target("memory", 1200),
     Target("worker", 1500, engine=True),
     Target("core_actions", 4000),
     Target("amqp_values", 400, native=False),
