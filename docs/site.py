@@ -91,11 +91,13 @@ def on_config(config: "MkDocsConfig") -> None:
 
 
 def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
-    """Take in what stands above docs/."""
+    """Take in what stands above docs/; leave out the map's template, which mkdocs would copy as it stands."""
     from mkdocs.structure.files import File  # noqa: PLC0415  only `make docs` installs it
 
     for origin, made in {**ABOVE, "LICENSE": "LICENSE"}.items():
         files.append(File.generated(config, made, content=(ROOT / origin).read_text(encoding="utf-8")))
+    if template := files.get_file_from_path("sitemap.xml"):
+        files.remove(template)
     return files
 
 

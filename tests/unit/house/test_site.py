@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,25 @@ CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 PAGES = sorted([*ABOVE.values(), *(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))])
 
 
+def left_out(file: str) -> bool:
+    """Whether the configuration leaves a file of docs/ out of the site, by a pattern in the form of a .gitignore."""
+    patterns = CONFIGURATION.partition("exclude_docs: |\n")[2].partition("\ntheme:")[0].split()
+    assert patterns, "mkdocs.yml names what is left out"
+    here = [one.removeprefix("/") for one in patterns if one.startswith("/")]
+    anywhere = [one.removesuffix("/") for one in patterns if not one.startswith("/")]
+    parts = file.split("/")
+    return any(fnmatchcase(file, one) and len(parts) == 1 for one in here) or any(
+        fnmatchcase(part, one) for one in anywhere for part in parts
+    )
+
+
+def test_what_is_left_out() -> None:
+    """The programs that make the site, but not an example that a page shows."""
+    assert left_out("site.py")
+    assert left_out("__pycache__/site.cpython-311.pyc")
+    assert not left_out("examples/airflow_dag.py")
+
+
 def test_the_navigation_has_every_page_once() -> None:
     """A page that is missing there is one that nobody finds."""
     named = re.findall(r"(?m)^ +- (?:[^:\n]+: )?(\S+\.md)$", CONFIGURATION.partition("\nnav:\n")[2])
@@ -25,7 +45,8 @@ def test_the_navigation_has_every_page_once() -> None:
 def test_every_link_leads_to_something_in_the_site(page: str) -> None:
     """Also those that lead above docs/ in the repository."""
     text = (ROOT / place(page)).read_text(encoding="utf-8")
-    made = {*PAGES, "LICENSE", *(str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.*"))}
+    others = (str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.*"))
+    made = {*PAGES, "LICENSE", *(one for one in others if not left_out(one))}
     links = [link[2] for link in LINK.finditer(re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", text))]
     found = [posixpath.normpath(posixpath.join(posixpath.dirname(page), target(page, link))) for link in links]
     assert sorted(set(found) - made) == []
