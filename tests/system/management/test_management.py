@@ -22,7 +22,7 @@ from proton import ConnectionException, Message
 from proton.utils import BlockingConnection
 
 from routerd.cli.client import NODE, Client, Place, RefusedError
-from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, is_open
+from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, is_closed, is_open
 from tests.support.running import LONG, Configuration, RunningRouter, until
 from tests.support.tool import tool
 
@@ -178,6 +178,23 @@ def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
     until(lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end")
     ended = rf"\[C{row['identity']}\] connection of \S+ ended: amqp:connection:forced: .*closed by management"
     until(lambda: re.search(ended, router.log), "why, in the log")
+
+
+def test_what_a_client_settled_before_it_read_the_close_counts(router: RunningRouter, client: Client, net: Net) -> None:
+    """What it had besides is modified when it answers, or has not answered: it keeps nothing by its silence."""
+    slow = net.peer()
+    receiver = slow.receiver("slow", credit=3)
+    sender = net.peer().ready_sender("slow")
+    sent = [net.send(sender, Message(body=b"x")) for _ in range(3)]
+    settled, *_ = slow.take(receiver, 3)
+    (row,) = [r for r in client.query("connection") if r["container"] == slow.connection.container]
+    kind = "org.apache.qpid.dispatch.connection"
+    client.call("UPDATE", {"adminStatus": "deleted"}, type=kind, identity=row["identity"])
+    net.until(lambda: is_closed(slow.connection), "CLOSE")
+    slow.expect_error = True
+    settled.settle()
+    assert net.settled(*sent) == [ACCEPTED, MODIFIED, MODIFIED]
+    until(lambda: row["identity"] not in {r["identity"] for r in client.query("connection")}, "the connection's end")
 
 
 def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) -> None:
