@@ -111,9 +111,16 @@ def _shown(line: Line, options: Options) -> bool:
 
 def _print(line: Line, options: Options) -> None:
     if options.as_json:
-        click.echo(msgspec.json.encode(line, enc_hook=str))
+        click.echo(msgspec.json.encode(as_object(line), enc_hook=str))
     else:
         click.echo(as_text(line))
+
+
+def as_object(line: Line) -> dict[str, Any]:
+    """Return the parts of a line by name, as `format: json` of a log names them; the text has its fields."""
+    module, level, text, file, number, seconds = line
+    time_of_day = datetime.fromtimestamp(seconds).astimezone().isoformat()
+    return {"time": time_of_day, "level": level, "module": module, "text": text, "source": f"{file}:{number}"}
 
 
 def as_text(line: Line) -> str:

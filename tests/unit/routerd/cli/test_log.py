@@ -1,12 +1,13 @@
 """Log lines as text, and which of them are new."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from routerd.cli.client import ClientError
-from routerd.cli.log import as_text, check_module, later
+from routerd.cli.log import as_object, as_text, check_module, later
 
 
 def line(text: str, seconds: int = 1_790_000_000) -> list[Any]:
@@ -18,6 +19,14 @@ def test_a_line_is_text_that_moves_no_cursor() -> None:
     shown = as_text(line("container '\x1b[2J\nx' opened"))
     assert shown.endswith(r"SERVER (notice) container '\x1b[2J\nx' opened")
     assert shown.isprintable()
+
+
+def test_a_line_is_an_object_with_the_names_of_a_log_in_json() -> None:
+    """The help of --json promises objects, for tools that look for names."""
+    shown = as_object(line("worker 0 serves process=supervisor"))
+    assert datetime.fromisoformat(shown.pop("time")).timestamp() == 1_790_000_000
+    text = "worker 0 serves process=supervisor"
+    assert shown == {"level": "notice", "module": "SERVER", "text": text, "source": "supervisor.py:7"}
 
 
 def test_each_line_is_new_once() -> None:
