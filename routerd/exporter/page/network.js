@@ -80,6 +80,10 @@ function showNetwork(me, routers, edges) {
   svg.setAttribute("aria-label", `${me} has ${routers.filter(r => r[1] === r[0]).length} neighbours; ${routers.length} `
     + `routers and their neighbours are in the table` + (lost ? `; ${lost} are unreachable` : ""));
   svg.replaceChildren(...drawn, ...words);
+  for (const text of svg.querySelectorAll("text")) { // a plate, or else a line shows through between words
+    const { x, y, width, height } = text.getBBox();
+    text.before(draw("rect", { x: x - 2, y, width: width + 4, height }));
+  }
 }
 function neighboursOf(place, names, edges) {
   return edges.flatMap(([one, other, cost]) => one === place ? [[other, cost]] : other === place ? [[one, cost]] : [])

@@ -27,7 +27,7 @@ const tables = {
   connectors: new Table("connectors", [
     ["connector", c => c[0], String, "text", { press: c => go("log", {}, "", c[0]), said: c => `log lines about connector ${c[0]}` }],
     ["state", c => c[1] ? "up" : "down", String, c => c[1] ? "text good" : "text bad"],
-    ["why not", c => c[3], text, () => "whole"], ["failed attempts", c => c[2], count],
+    ["failed attempts", c => c[2], count], ["why not", c => c[3], text, () => "whole"],
   ]),
   routers: new Table("routers", [
     ["router", r => r[0], String, "text"],

@@ -394,6 +394,9 @@ def test_the_network_and_another_routers_agent(tmp_path: Path, browser: Browser)
         browser.until("document.querySelectorAll('#picture circle').length === 2")
         assert browser.run("document.querySelectorAll('#picture line').length") == 1
         assert "cost 1" in browser.run("document.querySelector('#picture').textContent")
+        plate = "(text.previousSibling.tagName === 'rect' ? text.previousSibling.getBBox().width : 0)"
+        bare = f"[...document.querySelectorAll('#picture text')].filter(text => {plate} < text.getBBox().width)"
+        assert browser.run(f"{bare}.map(text => text.textContent)") == [], "lines show through these words"
         browser.until("document.querySelector('#routers').innerText.includes('(1)')")
         until(lambda: json.loads(get(site(near) + "/status.json").body)["routers"][0][3] > 0, "what came from it")
         choose(browser, 1)

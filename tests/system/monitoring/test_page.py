@@ -111,6 +111,14 @@ def test_it_fits_a_phone(router: RunningRouter, browser: Browser) -> None:
     assert browser.run("document.documentElement.scrollWidth") == 390
 
 
+def test_a_phone_shows_why_a_connector_fails(router: RunningRouter, browser: Browser) -> None:
+    """Its table is as wide as the window: nobody scrolls to the end of each line of a reason."""
+    browser.size(390, 800)
+    browser.open(site(router))
+    browser.until("document.querySelector('#connectors tbody td.whole')?.innerText.includes('refused')")
+    assert browser.run("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#connecting .scroll'))") == 0
+
+
 def test_a_worker_that_keeps_dying_is_an_alarm(router: RunningRouter, browser: Browser) -> None:
     """The page says that the worker was started again three times, and the title counts alarms."""
     browser.open(site(router))
