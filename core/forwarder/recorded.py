@@ -10,13 +10,15 @@ What ``BLIND`` names cannot be replayed: its effects depend on more than a recor
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from typing_extensions import Buffer
 
 from core.forwarder import forward
 from core.forwarder.link_terms import LinkTerms
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 # The number of a call is its place: new ones go to the end.
 CALLS: Final = (
@@ -39,7 +41,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Recorder:
     """The flight recorder of one core. ``texts``: addresses are recorded, too."""
 
-    def __init__(self, forwarder: "Forwarder", memory: Buffer, generation: int, texts: bool) -> None:
+    def __init__(self, forwarder: "Forwarder", memory: "Buffer", generation: int, texts: bool) -> None:
         began, wall = time.monotonic_ns(), time.time_ns()
         self._flight = forward.Flight(forwarder, memory, generation, os.getpid(), began, wall, texts)
         self._texts = texts
@@ -57,7 +59,7 @@ class Forwarder(forward.Forwarder):
 
     recorder: Recorder | None = None
 
-    def record(self, memory: Buffer, generation: int = 1, texts: bool = False) -> None:
+    def record(self, memory: "Buffer", generation: int = 1, texts: bool = False) -> None:
         """Record everything from now on in a segment, which must be the first thing that this forwarder does."""
         self.recorder = Recorder(self, memory, generation, texts)
 

@@ -9,10 +9,12 @@ import struct
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from typing_extensions import Buffer
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 MAGIC: Final = b"routerd flight 1\n"
 LINE: Final = 64
@@ -107,7 +109,7 @@ def segment_bytes(records: int) -> int:
     return ring_bytes(lines_for(records)) if records else 0
 
 
-def header(memory: Buffer) -> Header:
+def header(memory: "Buffer") -> Header:
     """Read the head of a ring. Raises RecordingError if no core has begun it."""
     view = memoryview(memory)
     if len(view) < HEADER:
@@ -137,7 +139,7 @@ def cut(head: Header, slots: memoryview, oldest: int, since: int | None) -> tupl
     return first, parts
 
 
-def _copied(memory: Buffer) -> tuple[Header, memoryview, int]:
+def _copied(memory: "Buffer") -> tuple[Header, memoryview, int]:
     """Copy the slots of a ring whose core goes on. Return the head, the slots, and the oldest line that is whole."""
     head = header(memory)
     time.sleep(0.02)  # what is written past the caches arrives meanwhile
@@ -191,7 +193,7 @@ class Taken(NamedTuple):
             raise
 
 
-def take(memory: Buffer, router: str, version: str, why: str, last: float | None = None, *, running: bool) -> Taken:
+def take(memory: "Buffer", router: str, version: str, why: str, last: float | None = None, *, running: bool) -> Taken:
     """Copy what a ring holds.
 
     ``last``: only so many seconds, and what a replay needs of the time before. ``running``: a core writes meanwhile.
