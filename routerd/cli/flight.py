@@ -1,5 +1,6 @@
 """`routerd record` and `routerd replay`: what the flight recorder holds, as a file, and that file once more."""
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -7,26 +8,28 @@ from typing import Any
 
 import click
 
-from routerd.cli.cli_options import FILE, SECONDS, examples, local_router
-from routerd.cli.program import Program
+from routerd.cli.cli_options import AS_JSON, FILE, SECONDS, examples, local_router
+from routerd.cli.program import Command, Program
 
 
 @click.command(
-    cls=Program,
+    cls=Command,
     short_help="Write what the flight recorder holds.",
     epilog=examples("routerd record", "routerd record --last 10 --output slow.flight --unit routerd@a"),
 )
 @local_router
 @click.option("--last", type=SECONDS, help="Write the last so many seconds; otherwise all that is there.")
 @click.option("-o", "--output", "file", type=FILE, help="The file to write; default: ROUTER.flight in this directory.")
-def record(last: float | None, file: Path | None, **which: Any) -> None:
+@AS_JSON
+def record(last: float | None, file: Path | None, as_json: bool, **which: Any) -> None:
     """Write the records of the core of a router on this machine to a file, which only its owner may read.
 
     The router needs `flightRecords` in its configuration, and goes on meanwhile. The file begins a little earlier than
     `--last` says if a replay needs that.
     """
     found = import_module("routerd.cli.restart").find(**which)
-    click.echo(import_module("routerd.replay.commands").record(found.prefix, found.id, last, file))
+    path, records = import_module("routerd.replay.commands").record(found.prefix, found.id, last, file)
+    click.echo(json.dumps({"file": str(path), "records": records}) if as_json else f"{path}: {records} records")
 
 
 @click.command(

@@ -42,8 +42,8 @@ class RefusedError(click.ClickException):
     exit_code = REFUSED
 
 
-def record(prefix: str, router: str, last: float | None, file: Path | None) -> str:
-    """Write what a running router's recorder holds to a file. Return a line that says so."""
+def record(prefix: str, router: str, last: float | None, file: Path | None) -> tuple[Path, int]:
+    """Write what a running router's recorder holds to a file. Return the file, and how many records it has."""
     path = file or Path(f"{router}.flight")
     try:
         with (DIRECTORY / Names(prefix).flight[1:]).open("rb") as segment:
@@ -64,7 +64,7 @@ def record(prefix: str, router: str, last: float | None, file: Path | None) -> s
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror}") from None
-    return f"{path}: {taken.about.lines} records"
+    return path, taken.about.lines
 
 
 def replay(file: Path, shown: bool, before: int | None, until_crash: bool, minimise: bool, no_run: bool) -> int:

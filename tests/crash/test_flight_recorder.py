@@ -1,5 +1,6 @@
 """What a core did before its death is in a file, which kills the same core again, is cut down, and is a test then."""
 
+import json
 import os
 import re
 import shutil
@@ -100,8 +101,13 @@ def test_a_running_core_is_recorded(router: RunningRouter, tmp_path: Path) -> No
     """`routerd record` disturbs nobody."""
     exchange(router)
     file = tmp_path / "it.flight"
-    done = routerd("record", "--pid", str(router.process.pid), "--last", "10", "--output", file)
+    which = ("record", "--pid", str(router.process.pid))
+    done = routerd(*which, "--last", "10", "--output", file, "--json")
     assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["file"], told["records"] > 0) == (str(file), True)
+    nowhere = routerd(*which, "--output", tmp_path / "none" / "it.flight", "--json")
+    assert (nowhere.returncode, "cannot be written" in json.loads(nowhere.stdout)["error"]) == (1, True)
     assert routerd("replay", file).returncode == 0
     exchange(router)
 

@@ -67,10 +67,10 @@ def test_help_fits_a_terminal_of_80_columns() -> None:
 
 
 def test_every_command_prints_json_that_prints_results() -> None:
-    """`manage` prints nothing else, `run` runs, and the pipeline and the flight recorder's commands write files."""
+    """`manage` prints nothing else, `run` runs, the pipeline writes files, and a replay prints records."""
     without = {name for name, one in commands(main) if not any("--json" in option.opts for option in one.params)}
     pipeline = {name for name in without if name.startswith("routerd pipeline ")}
-    assert without - pipeline == {"routerd manage", "routerd record", "routerd replay", "routerd run"}
+    assert without - pipeline == {"routerd manage", "routerd replay", "routerd run"}
 
 
 def test_help_is_sentences() -> None:
