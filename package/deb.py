@@ -64,6 +64,7 @@ COPIED: Final = {
     "package/routerd.conf": "etc/routerd/routerd.conf",
     "package/logrotate": "etc/logrotate.d/routerd",
     "package/lintian-overrides": "usr/share/lintian/overrides/routerd",
+    "CONTRIBUTING.md": "usr/share/doc/routerd/CONTRIBUTING.md",
     "README.md": "usr/share/doc/routerd/README.md",
     "SECURITY.md": "usr/share/doc/routerd/SECURITY.md",
 }
@@ -177,7 +178,9 @@ def fill(tree: Path, wheel: Path, needed: Iterable[Distribution]) -> None:
     (tree / "usr/bin/routerd").symlink_to(f"/{HOME}/bin/routerd")
     for source, place in COPIED.items():
         put(tree / place, ROOT / source)
-    shutil.copytree(ROOT / "docs", tree / "usr/share/doc/routerd/docs", ignore=shutil.ignore_patterns("*.py", "__*"))
+    programs = [file.name for file in (ROOT / "docs").glob("*.py")]  # the examples are for readers
+    ignored = shutil.ignore_patterns("__*", *programs)
+    shutil.copytree(ROOT / "docs", tree / "usr/share/doc/routerd/docs", ignore=ignored)
     document(tree)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.site import LINK
 from routerd.__main__ import main
 from tests.support.routers.debs import ASKED, deb, wheel
 from tests.support.tree import ROOT
@@ -104,6 +105,16 @@ def test_each_command_has_a_page_and_completion(tree: Path) -> None:
     output("bash", "-n", tree / "usr/share/bash-completion/completions/routerd")
     assert "#compdef routerd" in (tree / "usr/share/zsh/vendor-completions/_routerd").read_text()
     assert "complete" in (tree / "usr/share/fish/vendor_completions.d/routerd.fish").read_text()
+
+
+def test_its_pages_have_what_they_link(tree: Path) -> None:
+    """Other pages, pictures and examples; `copyright` has the licence, as Debian wants it."""
+    folder = tree / "usr/share/doc/routerd"
+    pages = {page: re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", page.read_text()) for page in folder.rglob("*.md")}
+    links = [(page, link[2].partition("#")[0]) for page, text in pages.items() for link in LINK.finditer(text)]
+    assert len(links) > 300
+    missing = [(str(page.relative_to(folder)), link) for page, link in links if not (page.parent / link).exists()]
+    assert {link for _, link in missing} == {"LICENSE"}
 
 
 def test_the_scripts_are_shell(tree: Path) -> None:
