@@ -70,8 +70,10 @@ def run(place: Place, options: Options) -> None:
             with closing(Network(place)) as network:
                 rows = _look(network, view, options)
                 show(console, options, rows, _look_below(network, view, options))
-                if not rows and (told := missing_address(network, view, options)):
-                    click.echo(told, err=True)
+                if not rows:
+                    missing = missing_address(network, view, options), missing_connection(network, options)
+                    for told in filter(None, missing):
+                        click.echo(told, err=True)
         else:
             _watch(frames(place, view, options), view, options, console)
 
@@ -182,6 +184,17 @@ def missing_address(network: Network, view: View, options: Options) -> str:
         if any(fnmatchcase(text_of(row["key"]) or "", options.address) for row in client.query(ADDRESS, ["key"])):
             return ""
     return f"no address in use is like {options.address!r}; `routerd stat --addresses` shows them all"
+
+
+def missing_connection(network: Network, options: Options) -> str:
+    """Return that there is no connection of the number of ``--connection``; "" if there is one, or none is given."""
+    if options.connection is None:
+        return ""
+    wanted = str(options.connection)
+    for _, client in network.clients():
+        if any(str(row["identity"]) == wanted for row in client.query("connection", ["identity"])):
+            return ""
+    return f"there is no connection {wanted}; `routerd stat --connections` shows them all"
 
 
 def explain(client: Client, rows: Rows) -> None:

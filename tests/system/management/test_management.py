@@ -274,6 +274,9 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
     nowhere = tool(router, "stat", "--links", "--stuck", "--address", "nix")
     assert (nowhere.returncode, nowhere.stdout) == (0, "no links\n")
     assert nowhere.stderr == "no address in use is like 'nix'; `routerd stat --addresses` shows them all\n"
+    for which in ("--connections", "--links", "--traffic"):
+        gone = tool(router, "stat", which, "--connection", "9999")
+        assert gone.stderr == "there is no connection 9999; `routerd stat --connections` shows them all\n"
     calm = tool(router, "stat", "--links", "--stuck", "--address", "$management")
     assert (calm.returncode, calm.stderr) == (0, "")
     again = tool(router, "manage", "delete", "--type", "address", "--name", "t")
