@@ -5,7 +5,7 @@ import pytest
 from tests.support.clients.browser import Browser
 from tests.support.clients.console import BROKER, HTTP, press, see
 from tests.support.clients.web import site
-from tests.support.peer import Net
+from tests.support.peer import Net, is_open
 from tests.support.running import Configuration, RunningRouter
 
 VIEWS = ["addresses", "links", "connections", "linkRoutes", "autoLinks", "log"]
@@ -42,6 +42,21 @@ def test_the_log_of_a_phone_is_a_table(router: RunningRouter, browser: Browser) 
     for kind, role in (("tr", "row"), ("th", "columnheader"), ("td", "cell"), ("thead, tbody, tfoot", "rowgroup")):
         assert set(browser.run(f"[...document.querySelectorAll('#rows :is({kind})')].map(e => e.role)")) == {role}
     assert browser.run("document.querySelector('#rows').role") == "table"
+
+
+def test_the_links_of_a_phone_are_rows_of_few_lines(router: RunningRouter, net: Net, browser: Browser) -> None:
+    """Their table is wider than the window, so a long name needs no narrow column."""
+    session = net.peer().default_session
+    assert session is not None
+    link = session.receiver("4553a774-8c5d-4b58-a539-" * 2 + "orders")
+    link.source.address = "orders"
+    link.open()
+    net.until(lambda: is_open(link), "the link")
+    browser.size(390, 800)
+    see(browser, site(router), "links")
+    browser.until("document.querySelector('#rows tbody').innerText.includes('4553a774')")
+    lines = "[...document.querySelectorAll('#rows tbody tr')].map(row => Math.round(row.clientHeight / 21))"
+    assert max(browser.run(lines)) <= 3
 
 
 def test_views_are_chosen_by_keyboard(router: RunningRouter, browser: Browser) -> None:
