@@ -21,6 +21,7 @@ from pipeline.output.generations import PLAN, Generation, begun
 from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, make_plan, table_text
 from pipeline.quality import damaged, table_differs
+from pipeline.session import uncompiled
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
@@ -31,6 +32,8 @@ from pipeline.tables.flows import flows
 TOTALS: Final = "minutes"  # the rollup that has the totals of the log
 AT_ONCE: Final = 1 << 14  # rows of a table in memory for a plan
 FEW: Final = 200_000  # rows that one task takes sooner than Spark shuffles them
+LITTLE: Final = 30_000  # rows of tables that Spark takes sooner without code of its own
+LITTLE_BYTES: Final = 1 << 19  # the same of rollups
 
 
 class Recipe(NamedTuple):
@@ -85,10 +88,18 @@ def make(
     results = Results(hours.spark, hours.made)
     lacking = hours.lacking(rollups_of(recipes))
     step = _numbered(tell, len(lacking) + len(recipes))
-    hours.compute(lacking, step)
+    if hours.once:
+        hours.compute(lacking, step)
+        lacking = {}
     for name, recipe in recipes.items():
-        few = (_few(results.read(one), hours.made.rows(one)) for one in recipe.tables)
-        results.write(name, recipe.make(*few, *map(hours.read, recipe.rollups), *map(earlier, recipe.earlier)))
+        if due := [one for one in lacking if one in (TOTALS, *recipe.rollups)]:
+            hours.compute({one: lacking.pop(one) for one in due}, step)
+        rows = {one: hours.made.rows(one) for one in recipe.tables}
+        given = (*(_few(results.read(one), rows[one]) for one in rows), *map(hours.read, recipe.rollups))
+        before = [earlier(one) for one in recipe.earlier]
+        little = sum(rows.values()) <= LITTLE and hours.bytes(recipe.rollups) <= LITTLE_BYTES
+        with uncompiled(hours.spark, little and not any(one is not None for one in before)):
+            results.write(name, recipe.make(*given, *before))
         step(f"{name}, {hours.made.rows(name):,} rows")
     hours.made.publish(summary(hours) | dict(said or {}), hours.manifest())
     return results
@@ -107,13 +118,16 @@ def _numbered(tell: Callable[[str], None], steps: int) -> Callable[[str], None]:
 
 
 def recipes_of(costs: Costs) -> dict[str, Recipe]:
-    """Return how each table is made, in an order in which those come first from which others are made."""
+    """Return how each table is made, in an order in which those come first from which others are made.
+
+    The first one is soon there: it needs no other rollup than that of the totals.
+    """
     return {
+        "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
         "flows": Recipe(flows, rollups=("flows",)),
         "traffic": Recipe(_alike, rollups=("traffic",)),
         "latencies": Recipe(_alike, rollups=("latencies",)),
         "quarters": Recipe(_alike, rollups=("quarters",)),
-        "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
         "endpoints": Recipe(endpoints, rollups=("endpoints",)),
         "links": Recipe(paths.links, ("flows",), ("passages",)),
         "hops": Recipe(paths.hops, ("links",)),

@@ -24,6 +24,7 @@ from pipeline.output.generations import Generation
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import Rollups
 from pipeline.record_sets import Numbered, Records, covers, missing
+from pipeline.session import uncompiled
 from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
 from pipeline.tables.adding import ADDED
 
@@ -57,6 +58,7 @@ ROLLUPS: Final = {
 # All columns that rollups need of the log.
 _MAKERS: Final = (anomalies, capacity, endpoints, flows, latencies, paths, traffic)
 NEEDS: Final = sorted({*KEY}.union(*(one.NEEDS for one in _MAKERS)))
+FEW: Final = 50_000  # records that Spark takes sooner without code of its own
 AT_ONCE: Final = 4_000_000  # records that are kept in Spark while rollups are made of them
 
 
@@ -83,6 +85,7 @@ class Hourly:
     once: bool = False
     computed: set[str] = field(default_factory=set)
     _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
+    _logs: dict[tuple[str, ...], DataFrame] = field(default_factory=dict, init=False)  # of hours
 
     @classmethod
     def of_log(
@@ -131,8 +134,10 @@ class Hourly:
             names = list(some)
             for step in self._steps(hours):
                 with self._records(step) as log:
+                    few = self._number(step) <= FEW
                     for name in names:
-                        self._write(name, step, ROLLUPS[name].make(log))
+                        with uncompiled(self.spark, few):
+                            self._write(name, step, ROLLUPS[name].make(log))
                         tell(f"{name} of {len(step)} hour{'s' if len(step) > 1 else ''}")
         for hour, had in self.lasting.items():
             with self._records([hour]) as log:
@@ -149,13 +154,17 @@ class Hourly:
         steps: list[list[str]] = []
         room = 0
         for hour in hours:
-            records = sum(one[-1] for one in self.hours[hour].records)
+            records = self._number([hour])
             if records > room:
                 steps.append([])
                 room = AT_ONCE
             steps[-1].append(hour)
             room -= records
         return steps
+
+    def _number(self, hours: list[str]) -> int:
+        """Return how many records hours have."""
+        return sum(one[-1] for hour in hours for one in self.hours[hour].records)
 
     def _write(self, name: str, hours: list[str], rows: DataFrame) -> None:
         directory = self.made.output.path(f"{self.made.rollup}/{name}")
@@ -168,24 +177,33 @@ class Hourly:
     @contextmanager
     def _records(self, hours: list[str]) -> Iterator[DataFrame]:
         """Give the records of these hours, each once."""
-        part = within(self.log, [self.hours[name] for name in hours])
-        log = read_log(self.spark, part, self.places)
-        numbers = {number(name, name) for name in hours}
-        if not numbers.issuperset(lone(file) for file in (*part.clean, *part.tangled)):
-            log = log.where(reduce(Column.__or__, map(_between, _runs(numbers))))
         if not self.once:
-            yield log
+            if tuple(hours) not in self._logs:
+                self._logs[tuple(hours)] = self._of(hours)
+            yield self._logs[tuple(hours)]
             return
-        taken = log.select(*NEEDS).persist(StorageLevel.MEMORY_AND_DISK)
+        taken = self._of(hours).select(*NEEDS).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield taken
         finally:
             taken.unpersist()
 
+    def _of(self, hours: list[str]) -> DataFrame:
+        part = within(self.log, [self.hours[name] for name in hours])
+        log = read_log(self.spark, part, self.places)
+        numbers = {number(name, name) for name in hours}
+        if numbers.issuperset(lone(file) for file in (*part.clean, *part.tangled)):
+            return log
+        return log.where(reduce(Column.__or__, map(_between, _runs(numbers))))
+
     def read(self, name: str) -> DataFrame:
         """Return a rollup of all hours that are wanted."""
         rows = self._files(name, self.kept.files(name, self.wanted))
-        return rows.coalesce(1) if self.kept.size(name, self.wanted) <= SMALL else rows
+        return rows.coalesce(1) if self.bytes([name]) <= SMALL else rows
+
+    def bytes(self, names: Iterable[str]) -> int:
+        """Return how large these rollups are in the hours that are wanted."""
+        return sum(self.kept.size(name, self.wanted) for name in names)
 
     def _files(self, name: str, files: list[str]) -> DataFrame:
         if name not in self._schemas:

@@ -71,6 +71,10 @@ BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 FEW: Final = 300_000  # records
 
 
+# Spark makes code of each query, and Java compiles it: that takes longer than few rows take without.
+UNCOMPILED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 def check_java() -> str:
     """Return the path of Java and what it says of its version.
 
@@ -185,6 +189,19 @@ def session(
                     spark.stop()
                     if sharing is not None:
                         sharing.settle(spark.sparkContext, well)
+
+
+@contextmanager
+def uncompiled(spark: SparkSession, few: bool) -> Iterator[None]:
+    """Have Spark make no code of the queries that are started meanwhile, if their rows are ``few``."""
+    before = {name: str(spark.conf.get(name)) for name in UNCOMPILED} if few else {}
+    for name in before:
+        spark.conf.set(name, UNCOMPILED[name])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _lives(spark: SparkSession) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, gathered, hour, messages, placed, ranked, weight
+from pipeline.tables.measures import beginning, gathered, group, hour, messages, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "address", "mtype", "n_deliveries", "sample_weight",
@@ -22,6 +22,7 @@ QUARTER_S: Final = 900
 WHERE: Final = ("router_id", "address", "mtype", "container")
 MEANS: Final = {"latency_ns": "latency_mean", "credit_wait_ns": "credit_mean"}  # of whole sums, in any order the same
 FAILED: Final = ("rejected", "modified", "undeliverable", "aborted")
+LOWER: Final = (1 << 32) - 1  # the lower half of 64 bits
 COLUMNS: Final = ("kind", "first", "last", *WHERE, "n", "value", "usual", "evidence")
 
 
@@ -56,22 +57,47 @@ def observed(log: DataFrame) -> DataFrame:
         (f.col("latency_ns") - f.coalesce("credit_wait_ns", f.lit(0))).alias("own"),
     )  # fmt: skip
     failed = f.sum(f.when(f.col("outcome").isin(*FAILED), weight()).otherwise(0))
-    key = ("quarter", *WHERE, "outer")
-    whole = (*key, "began")
-    return placed(gathered(rows), whole, "answer", "own").groupBy(*whole).agg(
-        f.count("*").alias("n"),
-        messages(),
-        failed.alias("failed"),
-        f.mode("error_type", True).alias("error"),
-        *(f.try_divide(_total(one), f.count(one)).alias(name) for one, name in MEANS.items()),
-        *ranked("answer", ("p50",)),
-        *ranked("own", ("p50",)),
+    key = ("quarter", *WHERE, "outer", "began")
+    # Spark adds up numbers in code of its own, and texts not: first come many numbers, then the few kinds of errors.
+    by_error = (
+        placed(gathered(rows).select("*", group(*key[:-1])), ("group", "began"), "answer", "own")
+        .groupBy(*key, "error_type")
+        .agg(
+            f.count("*").alias("n"),
+            messages(),
+            failed.alias("failed"),
+            *(part for name in MEANS for part in _halves(name)),
+            *ranked("answer", ("p50",)),
+            *ranked("own", ("p50",)),
+        )
+    )
+    often = f.when(f.col("error_type").isNotNull(), f.struct(-f.col("n"), "error_type"))
+    return by_error.groupBy(*key).agg(
+        *(f.sum(name).alias(name) for name in ("n", "messages", "failed")),
+        f.min(often)["error_type"].alias("error"),
+        *(_mean(one).alias(name) for one, name in MEANS.items()),
+        *(one for name in ("answer", "own") for one in (f.max(f"{name}_n").alias(f"{name}_n"),
+                                                        f.min(f"{name}_p50").alias(f"{name}_p50"))),
     ).drop("began")  # fmt: skip
 
 
-def _total(name: str) -> Column:
-    """Return the sum of a column, which may be beyond 64 bits."""
-    return f.sum(f.col(name).cast("decimal(38,0)")).cast("double")
+def _halves(name: str) -> tuple[Column, Column, Column]:
+    """Return the sums of the upper and the lower half of a column's values, and their number.
+
+    The sum of the values may be beyond 64 bits, and Spark is slow with larger numbers.
+    """
+    value = f.col(name)
+    return (
+        f.sum(f.shiftright(value, 32)).alias(f"{name}_upper"),
+        f.sum(value.bitwiseAND(f.lit(LOWER))).alias(f"{name}_lower"),
+        f.count(value).alias(f"{name}_n"),
+    )
+
+
+def _mean(name: str) -> Column:
+    """Return the mean of a column's values from sums of `_halves`: of whole numbers, so in any order the same."""
+    upper, lower = (f.sum(f"{name}_{half}").cast("decimal(38,0)") for half in ("upper", "lower"))
+    return f.try_divide((upper * (LOWER + 1) + lower).cast("double"), f.sum(f"{name}_n"))
 
 
 def anomalies(quarters: DataFrame, limits: Limits | None = None, earlier: DataFrame | None = None) -> DataFrame:

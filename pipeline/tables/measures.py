@@ -47,6 +47,14 @@ def hour() -> Column:
     return beginning(HOUR_S).alias("began")
 
 
+def group(*names: str) -> Column:
+    """Return a number that stands for the values of these columns: equal for equal ones alone, but for rare chance.
+
+    Spark sorts by it in a fraction of the time that it takes to compare the columns.
+    """
+    return f.xxhash64(*names, *(f.col(name).isNull() for name in names)).alias("group")
+
+
 def gathered(rows: DataFrame) -> DataFrame:
     """Return rows with all of an hour, ``began``, in one partition.
 
@@ -59,8 +67,8 @@ def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:
     """Return rows with what `ranked` needs of each value: how much weight its group has up to it, and in all.
 
     ``names`` are columns with values; ``weight`` is a column with what each row stands for. Rows are sorted by group
-    and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows. The columns
-    that differ most come first in ``key``: Spark compares the first eight bytes of a row without reading the rest.
+    and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows. The column
+    that differs most comes first in ``key``: Spark compares the first eight bytes of a row without reading the rest.
     """
     group = Window.partitionBy(*key)
     for name in names:

@@ -9,6 +9,7 @@ from pipeline.flow_log.records import require
 from pipeline.tables.measures import (
     beginning,
     gathered,
+    group,
     hour,
     messages,
     octets,
@@ -41,10 +42,9 @@ def keyed(log: DataFrame) -> DataFrame:
 def traffic(log: DataFrame) -> DataFrame:
     """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
     rows = keyed(log).select(hour(), "*", f.col("latency_ns").alias("latency"), weight().alias("weight"))
-    key = (*KEY, "began")
     return (
-        placed(gathered(rows), key, "latency")
-        .groupBy(*key)
+        placed(gathered(rows).select("*", group(*KEY)), ("group", "began"), "latency")
+        .groupBy(*KEY, "began")
         .agg(
             f.count("*").alias("records"),
             messages(),

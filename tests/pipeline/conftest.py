@@ -23,7 +23,10 @@ from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
 from pipeline.session import session
 from pipeline.tables.capacity import Costs
-from tests.support.pipeline.small_spark import PLAIN
+from tests.support.pipeline.logs import Written, written
+from tests.support.pipeline.logs import file as write_file
+from tests.support.pipeline.small_spark import PLAIN, compiled
+from tests.support.pipeline.tables import MERGED
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 
@@ -70,6 +73,34 @@ def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathF
         for path in going:
             path.unlink(missing_ok=True)
 
-    with held(log) as (found, kept), claimed(directory, RESULTS, log) as output:
+    with compiled(spark), held(log) as (found, kept), claimed(directory, RESULTS, log) as output:
         going = [Path(file.path) for file in found.clean[::2]]
         return batch.run(spark, found, output, Costs(), tell, places_for(spark, kept))
+
+
+@pytest.fixture(scope="session")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    """The records of four routers within three hours, with clocks that are wrong by seconds."""
+    directory = tmp_path_factory.mktemp("split") / "log"
+    generate(Scenario(records=24_000, days=1, workers=1, clients=3, special=0.1), directory)
+    for folder in (directory / "raw").glob("date=*/hour=*"):
+        if folder.name not in ("hour=10", "hour=11", "hour=12"):
+            shutil.rmtree(folder)
+    return written(directory)
+
+
+@pytest.fixture(scope="session")
+def whole_log(writers: list[Written], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of these records, with a file for each router."""
+    log = tmp_path_factory.mktemp("whole") / "log"
+    for one in writers:
+        write_file(one, one.records, log / "raw" / f"{one.router}.parquet")
+    return log
+
+
+@pytest.fixture(scope="session")
+def whole(whole_log: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Results:
+    """The tables that are made from rollups, of one run over all of it."""
+    with claimed(str(tmp_path_factory.mktemp("whole") / "out"), RESULTS, str(whole_log)) as place:
+        choice = batch.Choice(tables=MERGED)
+        return batch.run(spark, survey(str(whole_log)), place, Costs(), lambda _: None, None, choice)

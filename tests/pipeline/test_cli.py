@@ -147,9 +147,9 @@ def test_an_output_of_somebody_else_is_refused_before_spark_starts(
     [
         (("--since", "soon"), "--since soon is neither a day, YYYY-MM-DD, nor an hour, YYYY-MM-DDTHH, of UTC"),
         (("--since", "2026-01-06", "--until", "2026-01-05T23"), "--until 2026-01-05T23 is not after --since 2026-01-0"),
-        (("--tables", "traffic, waves"), "there is no table waves; the tables are flows, traffic,"),
+        (("--tables", "traffic, waves"), "there is no table waves; the tables are load, flows,"),
         (("--tables", "traffic", "--plan"), "--report and --plan need all tables: leave out --tables"),
-        (("--tables", ""), "there is no table ''; the tables are flows, traffic,"),
+        (("--tables", ""), "there is no table ''; the tables are load, flows,"),
     ],
 )
 def test_a_choice_of_nothing_is_refused_before_spark_starts(
@@ -173,7 +173,7 @@ def test_a_stream_makes_the_tables_that_are_named(flows: Path, tmp_path: Path, m
     assert made == [["flows", "traffic", "links", "hops"]]
     refused = invoke(*words, "waves")
     assert (refused.exit_code, len(made)) == (1, 1)
-    assert "there is no table waves; the tables are flows, traffic," in refused.output
+    assert "there is no table waves; the tables are load, flows," in refused.output
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Each table of results, row by row, against SQL on another engine that follows the documentation alone."""
 
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from bench.pipeline_duckdb import LOG, tables
 from pipeline.output.columns import TABLES
 from pipeline.output.results import Results
+from tests.support.pipeline.tables import plain
 
 # One of several addresses, and what is said in words.
 ANY = {"taken": {"address"}, "ways": {"address"}, "findings": {"address", "evidence"}, "advice": {"pinning"}}
@@ -30,14 +30,8 @@ def sql(flows: Path) -> Any:
 
 
 def rows(table: Any) -> Counter[Row]:
-    """The rows, whatever their order; sums of fractions differ in the last digits with the order of their parts."""
-    return Counter(tuple(map(_plain, row.values())) for row in table.to_pylist())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    return value if not isinstance(value, float) or math.isnan(value) else float(f"{value:.9g}")
+    """The rows, whatever their order."""
+    return Counter(tuple(map(plain, row.values())) for row in table.to_pylist())
 
 
 @pytest.mark.parametrize("name", TABLES)

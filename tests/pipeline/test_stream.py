@@ -17,15 +17,11 @@ from pyspark.sql import SparkSession
 
 from pipeline import batch, quality
 from pipeline.batch import chosen, recipes_of
-from pipeline.flow_log.hours import Period
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
-from pipeline.generate.scenario import Scenario
-from pipeline.generate.write import generate
 from pipeline.hourly import ROLLUPS, Rollup
 from pipeline.output import days
-from pipeline.output.columns import TABLES
-from pipeline.output.directory import RESULTS, STREAM, claimed
+from pipeline.output.directory import STREAM, claimed
 from pipeline.output.generations import current, read
 from pipeline.output.results import Results
 from pipeline.stopping import until_stopped
@@ -34,32 +30,12 @@ from pipeline.tables import capacity
 from pipeline.tables.adding import ADDED
 from pipeline.tables.anomalies import Limits, latency_shifts
 from pipeline.tables.capacity import Costs
-from tests.pipeline.test_hours import MERGED, rows
-from tests.support.pipeline.logs import Written, cut, file, written
-from tests.support.pipeline.small_spark import SMALL
+from tests.support.pipeline.logs import Written, cut, file
+from tests.support.pipeline.small_spark import PLAIN
+from tests.support.pipeline.tables import MERGED, rows
 
-DAY, NEXT = "2026-01-05", "2026-01-06"
+DAY = "2026-01-05"
 YEAR_NS = 365 * 86400 * 10**9
-
-
-@pytest.fixture(scope="module")
-def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
-    """The records of three routers, of two hours."""
-    directory = tmp_path_factory.mktemp("stream") / "log"
-    generate(Scenario(records=9000, days=2, routers=3, workers=1, clients=3, special=0.1), directory)
-    for path in (directory / "raw").rglob("*.parquet"):
-        if path.parts[-3][5:] != DAY or path.parts[-2][5:] not in ("21", "22"):
-            path.unlink()
-    return written(directory)
-
-
-@pytest.fixture(scope="module")
-def whole(writers: list[Written], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of them, with a file for each router."""
-    log = tmp_path_factory.mktemp("whole") / "log"
-    for one in writers:
-        file(one, one.records, log / "raw" / f"{one.router}.parquet")
-    return log
 
 
 def follow(spark: SparkSession, log: Path, out: Path, tables: tuple[str, ...]) -> list[str]:
@@ -79,7 +55,7 @@ def follow(spark: SparkSession, log: Path, out: Path, tables: tuple[str, ...]) -
 @given(st.lists(st.integers(0, 5000), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_any_split_of_a_log_into_batches_gives_the_tables_of_runs(
     spark: SparkSession,
-    whole: Path,
+    whole: Results,
     writers: list[Written],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -112,21 +88,18 @@ def test_any_split_of_a_log_into_batches_gives_the_tables_of_runs(
                 os.utime(path, ns=(0, path.stat().st_mtime_ns - YEAR_NS))
         assert len(follow(spark, log, out, MERGED)) == 1
     monkeypatch.setattr("pipeline.stream.batch.make", make)
-    with claimed(str(tmp_path / "run"), RESULTS, str(whole)) as place:
-        choice = batch.Choice(Period.of(DAY, NEXT), MERGED)
-        wanted = batch.run(spark, survey(str(whole)), place, Costs(), lambda _: None, None, choice)
     made = Results(spark, current(days.results_in(str(out))))
     for name in MERGED:
-        assert rows(made, name) == rows(wanted, name), name
+        assert rows(made, name) == rows(whole, name), name
     same = ("records", "messages", "hops", "hop_bytes", "lost", "dropped", "first_minute", "last_minute", "hours")
     said = made.generation.summary()
-    assert {name: said[name] for name in same} == {name: wanted.generation.summary()[name] for name in same}
+    assert {name: said[name] for name in same} == {name: whole.generation.summary()[name] for name in same}
     assert said["records"] == sum(len(one.records) for one in writers)
     assert not follow(spark, log, out, MERGED)
     with read(days.results_in(str(out))) as found:
         assert found.root.startswith(str(out / f"date={DAY}"))
         limits = quality.Limits(max_age_h=1)
-        assert [one for one in quality.checks(found, limits, datetime(2026, 1, 5, 23, tzinfo=UTC)) if one.faults] == []
+        assert [one for one in quality.checks(found, limits, datetime(2026, 1, 5, 13, tzinfo=UTC)) if one.faults] == []
 
 
 def test_an_hour_of_which_the_log_lost_files_keeps_them(
@@ -153,9 +126,9 @@ def test_an_hour_of_which_the_log_lost_files_keeps_them(
 SIZES = ("size_bytes", "sample_weight")
 
 
-def test_rollups_add_up(spark: SparkSession, whole: Path) -> None:
+def test_rollups_add_up(spark: SparkSession, whole_log: Path) -> None:
     """Those of some routers and of the others are those of all, but for messages that went from one to another."""
-    log = read_log(spark, survey(str(whole))).cache()
+    log = read_log(spark, survey(str(whole_log))).cache()
     some = log.router_id == "R1"
     assert ADDED.keys() == ROLLUPS.keys()
     for name in ("minutes", "flows", "traffic", "latencies", "quarters"):
@@ -164,8 +137,8 @@ def test_rollups_add_up(spark: SparkSession, whole: Path) -> None:
         assert sorted(map(repr, added.collect())) == sorted(map(repr, make(log).collect())), name
     for name in ("passages", "trips", "endpoints"):
         rollup = ROLLUPS[name].make(log)
-        twice = ADDED[name](rollup.unionByName(rollup))
-        assert (twice.schema, twice.count()) == (rollup.schema, rollup.count())
+        once, twice = ADDED[name](rollup), ADDED[name](rollup.unionByName(rollup))
+        assert (twice.schema, twice.count()) == (rollup.schema, once.count())
     log.unpersist()
 
 
@@ -188,22 +161,25 @@ def test_a_day_is_compared_with_the_days_before(spark: SparkSession) -> None:
     assert (shares["growth_per_day"], shares["messages"]) == (pytest.approx(0.1), 1)
 
 
+LOOKING_BACK = ("findings", "processes")  # on former days, as no table of a run does
+
+
 def start(log: Path, out: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pipeline", "stream", "--input", str(log), "--output", str(out)]
-    command += ["--master", "local[2]", "--memory", "600m"]
-    for name, value in SMALL.items():
+    command += ["--master", "local[2]", "--memory", "600m", "--tables", ",".join(LOOKING_BACK)]
+    for name, value in PLAIN.items():
         command += ["--conf", f"{name}={value}"]
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def test_a_signal_ends_it_well(whole: Path, tmp_path: Path) -> None:
-    """All tables are there; SIGTERM to all of its processes, as systemd sends it, is status 0, and nothing is left."""
-    running = start(whole, tmp_path / "out")
+def test_a_signal_ends_it_well(whole_log: Path, tmp_path: Path) -> None:
+    """Its tables are there; SIGTERM to all of its processes, as systemd sends it, is status 0, and nothing is left."""
+    running = start(whole_log, tmp_path / "out")
     try:
         assert running.stdout is not None
         line = running.stdout.readline()
-        assert re.match(r"batch 1: [\d,]+ records, 0 late; 2026-01-05 \(2 of 2 hours\); ", line), line
-        second = start(whole, tmp_path / "out")
+        assert re.match(r"batch 1: [\d,]+ records, 0 late; 2026-01-05 \(3 of 3 hours\); ", line), line
+        second = start(whole_log, tmp_path / "out")
         _, said = second.communicate(timeout=120)
         assert second.returncode == 1
         assert "another `routerd pipeline stream` is writing to" in said
@@ -213,7 +189,7 @@ def test_a_signal_ends_it_well(whole: Path, tmp_path: Path) -> None:
         running.kill()
     assert (running.returncode, out) == (0, f"{tmp_path / 'out'}: stopped; the next start continues here\n"), said
     found = current(str(tmp_path / "out" / f"date={DAY}"))
-    assert found.summary()["tables"].keys() == set(TABLES)
+    assert found.summary()["tables"].keys() == set(chosen(recipes_of(Costs()), LOOKING_BACK))
     assert len(list(Path(found.root).parent.iterdir())) == 4
 
 
