@@ -29,7 +29,10 @@ JOBS: Final = {
     "duckdb-traffic": "DuckDB, traffic matrix",
     "duckdb": "DuckDB, every table",
 }
-BESIDE: Final = {"traffic": "duckdb-traffic", "run": "duckdb", "next": "duckdb"}  # what DuckDB does of the same
+BEFORE: Final = {"before": "Spark, every table, without that hour"}  # a part of the job `next`
+BESIDE: Final = {  # what DuckDB does of the same
+    "traffic": "duckdb-traffic", "run": "duckdb", "next": "duckdb", "before": "duckdb",
+}  # fmt: skip
 
 
 @click.command()
@@ -47,16 +50,20 @@ def main(
         job, log, output = child.split(" ")
         print(json.dumps(_measured(job, log, output, memory)))
         return
-    shown = Table("records", "job", "s", "of it start", "CPU s", "of DuckDB's", "peak PSS MB", "rows out")
+    columns = ("records", "job", "s", "of it start", "first table", "CPU s", "of DuckDB's", "peak PSS MB", "rows out")
+    shown = Table(*columns)
     for size in records:
         with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
             directory = _generated(int(size), hot, logs or Path(folder))
             wanted = [job for job in jobs or JOBS if not job.startswith("duckdb") or find_spec("duckdb")]
-            found = {job: _run(job, directory, folder, memory) for job in wanted}
+            found: dict[str, dict[str, Any]] = {}
+            for job in wanted:
+                found |= _run(job, directory, folder, memory)
             for job, said in found.items():
                 beside = found.get(BESIDE.get(job, ""))
                 shown.add_row(
-                    f"{int(size):,}", JOBS[job], f"{said['seconds']:.1f}", f"{said['start']:.1f}", f"{said['cpu']:.1f}",
+                    f"{int(size):,}", (JOBS | BEFORE)[job],
+                    *(f"{said[name]:.1f}" for name in ("seconds", "start", "first", "cpu")),
                     f"{said['cpu'] / beside['cpu']:.2f}" if beside else "",
                     f"{said['peak'] / 1e6:.0f}", f"{said['rows']:,}",
                 )  # fmt: skip
@@ -83,12 +90,10 @@ def _generated(records: int, hot: bool, logs: Path) -> Path:
     return directory
 
 
-def _run(job: str, log: Path, folder: str, memory: str) -> dict[str, Any]:
-    """Run one job, with an output of its own."""
+def _run(job: str, log: Path, folder: str, memory: str) -> dict[str, dict[str, Any]]:
+    """Run one job with an output of its own, and before it that on which it depends; return what each says."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        if job == "next":
-            _child("before", log, output, memory)
-        return _child(job, log, output, memory)
+        return {one: _child(one, log, output, memory) for one in (("before", job) if job == "next" else (job,))}
 
 
 def _child(job: str, log: Path, output: str, memory: str) -> dict[str, Any]:
@@ -114,7 +119,7 @@ def _memory(pid: int) -> int:
 
 
 def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
-    """Run the job in this process; return seconds, seconds before the first record, CPU seconds, and rows."""
+    """Run the job in this process; return seconds, those before the first record and table, CPU seconds, and rows."""
     began = time.perf_counter()
     if job.startswith("duckdb"):
         return _duckdb(job, log, output, memory, began)
@@ -143,15 +148,21 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
         ready = time.perf_counter()
         results = Results(spark, begin(place))
         records = read_log(spark, found)
-        rows = 1
+        rows, first = 1, 0.0
+
+        def tell(step: str) -> None:
+            nonlocal first
+            if not first and step.endswith(" rows"):
+                first = time.perf_counter() - began
+
         if job == "scan":
             records.agg(f.sum("size_bytes")).collect()
         elif job in ("run", "next"):
-            results = batch.run(spark, found, place, Costs(), lambda _: None)
+            results = batch.run(spark, found, place, Costs(), tell)
         elif job == "before":
             newest = max(file.times[1] for file in found.clean if file.times) // HOUR_US
             without = batch.Choice(Period(None, newest - 1))  # the newest hour has little more than wrong clocks
-            batch.run(spark, found, place, Costs(), lambda _: None, choice=without)
+            results = batch.run(spark, found, place, Costs(), tell, choice=without)
         else:
             results.write("traffic", traffic(records))
         if job == "again":
@@ -159,9 +170,9 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
             began = ready = time.perf_counter()
             results.write("traffic", traffic(records))
         ended = time.perf_counter()
-        if job in ("traffic", "again", "run", "next"):
+        if job in ("traffic", "again", "run", "next", "before"):
             rows = results.read("traffic").count()
-        return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
+        return {"seconds": ended - began, "start": ready - began, "first": first, "cpu": _cpu(), "rows": rows}
 
 
 def _duckdb(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
@@ -174,7 +185,7 @@ def _duckdb(job: str, log: str, output: str, memory: str, began: float) -> dict[
     make(database, log, output, ["traffic"] if job == "duckdb-traffic" else tables())
     ended = time.perf_counter()
     rows = database.execute("select count(*) from traffic").fetchall()[0][0]
-    return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
+    return {"seconds": ended - began, "start": ready - began, "first": 0.0, "cpu": _cpu(), "rows": rows}
 
 
 def _cpu() -> float:
