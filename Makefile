@@ -50,11 +50,11 @@ lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Three tests run at once, also on two CPUs, because most tests mostly wait. mypy runs meanwhile; its output comes last.
+# Four tests run at once, also on two CPUs, because most tests mostly wait. mypy runs meanwhile; its output comes last.
 test: build $(SPARK) $(NODE)
 	$(BIN)/ruff check .
 	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
-	    $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder; status=$$?; \
+	    $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder; status=$$?; \
 	    wait $$types || status=1; cat $(VENV)/.types; exit $$status
 
 # A wheel takes the extensions that `make build` has compiled; what an earlier wheel had is not to be in this one.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from proton import Message
 
-from tests.fuzz.conftest import SANITIZERS, runtime
+from tests.fuzz.conftest import SANITIZER, runtime
 from tests.support.peer import ACCEPTED, Net
 from tests.support.running import PROGRAM, Configuration, RunningRouter, address_of, roles, until
 from tests.support.tree import ROOT
@@ -136,9 +136,9 @@ def test_from_report_to_regression_test(tmp_path: Path, monkeypatch: pytest.Monk
     assert small.stat().st_size < file.stat().st_size / 4
     assert "FLOW drain" in routerd("replay", small, "--no-run").stdout
     assert routerd("replay", small, "--until-crash", path=buggy).returncode == 0
-    preloaded = {"LD_PRELOAD": ":".join(map(runtime, ("asan", "ubsan"))), "ASAN_OPTIONS": "detect_leaks=0"}
-    watched = planted(tmp_path / "watched", *SANITIZERS)
+    preloaded = {"LD_PRELOAD": runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
+    watched = planted(tmp_path / "watched", *SANITIZER)
     done = routerd("replay", small, path=watched, **preloaded)
     assert re.search("the (replay's process ended with status [0-9]+|core dies of SIG[A-Z]+) in record", done.stdout)
-    assert "null pointer" in done.stderr or "AddressSanitizer" in done.stderr, done.stdout + done.stderr
+    assert "AddressSanitizer" in done.stderr, done.stdout + done.stderr
     assert routerd("replay", small).returncode == 0

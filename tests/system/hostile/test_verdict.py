@@ -82,7 +82,7 @@ def test_a_lack_of_processors_is_no_fault_of_the_router(router: RunningRouter) -
                 program.kill()
                 program.wait()
 
-    assert verdict_on(router, crowd, times=5, stall=0.05) == ""
+    assert verdict_on(router, crowd, times=5, stall=0.4) == ""  # with their waits they take 0.7 s and more
 
 
 def test_slowness_is_told(router: RunningRouter) -> None:
