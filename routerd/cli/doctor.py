@@ -6,7 +6,8 @@ import sys
 import click
 from rich.console import Console
 
-from routerd.cli.printed import add_row, print_json, table
+from routerd.cli.printed import print_json
+from routerd.cli.printed_table import add_row, table
 from routerd.config import Config
 from routerd.machine.checkup import Machine, Verdict, checkup
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from core.rmr.tables.decoding import octets_of, stray
-from routerd.cli import printed
+from routerd.cli import printed, printed_table
 from routerd.cli.cli_options import AS_JSON, Place, asks, examples
 from routerd.cli.client import Client, ClientError, long_type
 from routerd.cli.program import Command
@@ -101,10 +101,10 @@ def who(name: str | None, as_json: bool, place: Place) -> None:
         return
     for line in [*map(_heading, tables), *map(_manager, managers)]:
         click.echo(line)
-    shown = printed.table("table", "endpoint", "state", "sent", "missed", numbers=("sent", "missed"))
+    shown = printed_table.table("table", "endpoint", "state", "sent", "missed", numbers=("sent", "missed"))
     for row in endpoints:
         counts = str(row["deliveryCount"]), str(row["missedCount"])
-        printed.add_row(shown, row["table"], row["endpoint"], _state(row), *counts)
+        printed_table.add_row(shown, row["table"], row["endpoint"], _state(row), *counts)
     console = Console(soft_wrap=True)
     console.print(shown)
     if applications:
@@ -130,9 +130,9 @@ def _lagging(row: dict[str, Any]) -> str:
 def _applications(rows: list[dict[str, Any]]) -> Table:
     """Return the table of the applications whose Route Manager this router is."""
     names = [name for name in TITLES if name != "mapId" or any(row.get(name) for row in rows)]
-    shown = printed.table(*(TITLES[name] for name in names))
+    shown = printed_table.table(*(TITLES[name] for name in names))
     for row in rows:
-        printed.add_row(shown, *(row.get(one) or "-" for one in names))
+        printed_table.add_row(shown, *(row.get(one) or "-" for one in names))
     return shown
 
 

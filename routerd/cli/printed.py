@@ -1,26 +1,10 @@
-"""What commands print: tables and JSON."""
+"""What commands print: lines and JSON. Those that print tables import `printed_table`, which takes longer to load."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import click
 import msgspec
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
-
-def table(*columns: str, title: str | None = None, numbers: Container[str] = ()) -> Table:
-    """Return a table without rows; columns in `numbers` are aligned to the right."""
-    made = Table(title=title and Text(title), box=box.SIMPLE, title_justify="left")
-    for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    return made
-
-
-def add_row(to: Table, *cells: str, style: str = "") -> None:
-    """Add a row. A cell is shown letter for letter: rich would take the brackets of `[fe80::1]:4560` for markup."""
-    to.add_row(*map(Text, cells), style=style)
 
 
 def print_steps(steps: Iterable[str], goes_on: bool, as_json: bool) -> None:

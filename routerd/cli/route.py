@@ -10,7 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from routerd.cli import cli_options, printed
+from routerd.cli import cli_options, printed, printed_table
 from routerd.cli.cli_options import AS_JSON, FILE, asks, examples
 from routerd.cli.config_file import loaded
 from routerd.cli.program import CommandGroup
@@ -151,9 +151,9 @@ def _record(step: Step) -> dict[str, Any]:
 
 
 def _show(name: str, steps: list[Step]) -> None:
-    table = printed.table("at", "router", "what", "onward", "return", "return is", title=name)
+    table = printed_table.table("at", "router", "what", "onward", "return", "return is", title=name)
     for step in steps:
         at = f"{step.at} (copy {step.copy})" if step.copy else step.at
         cells = (at, step.router, step.what, show_route(step.onward), show_route(step.returning), step.state)
-        printed.add_row(table, *cells, style="red" if step.refused else "")
+        printed_table.add_row(table, *cells, style="red" if step.refused else "")
     Console().print(table)

@@ -13,7 +13,7 @@ from core.rmr.tables.lookup import Question, fate
 from core.rmr.tables.parser import Parser, Result
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.warning import BadTableError, TableWarning
-from routerd.cli import printed
+from routerd.cli import printed, printed_table
 from routerd.cli.cli_options import AS_JSON, examples
 from routerd.cli.live_table import ask, push, who
 from routerd.cli.program import CommandGroup
@@ -134,11 +134,11 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
         printed.print_json({"table": used.table_id, "entries": rows, "meids": meids})
         return
     title = f"table {used.table_id or '<id-missing>'}"
-    shown = printed.table("mt", "sid", "senders", "groups", title=title, numbers=("mt", "sid"))
+    shown = printed_table.table("mt", "sid", "senders", "groups", title=title, numbers=("mt", "sid"))
     for entry in used.rows():
         senders = ",".join(entry.senders) or "all"
         groups = str(entry.groups) or "deleted"
-        printed.add_row(shown, str(entry.message_type), str(entry.subscription), senders, groups)
+        printed_table.add_row(shown, str(entry.message_type), str(entry.subscription), senders, groups)
     Console().print(shown)
     if read.owners:
         owners = len(set(read.owners.values()))

@@ -5,8 +5,6 @@ Standard library only: setup.py runs this file to learn the commit that a packag
 
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final
 
@@ -45,9 +43,11 @@ def installed() -> dict[str, str]:
 
 
 def _version_of(distribution: str) -> str:
+    from importlib import metadata  # noqa: PLC0415  it loads much, and few commands tell versions
+
     try:
-        return version_of(distribution)
-    except PackageNotFoundError:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return UNKNOWN
 
 
