@@ -86,10 +86,10 @@ class Downlinks(Edges):
         self._number = 0
         self._changed: OrderedDict[str, None] = OrderedDict()  # keys whose receivers came or went, and edge routers ask
         self._unpolled: list[str] = []  # keys that are looked at once a second, as others do not tell of all changes
-        self._unheard: list[Heart] = []  # likewise
+        self._unheard: list[Heart] = []  # hearts that are listened to once a second, whatever reports are left
         self._reports = self._report()
         self._reporting = False  # whether a step has left reports to the next one
-        self._polled = self._routes = 0
+        self._polled = self._listened = self._routes = 0
         base.local.listen(BEATEN_AT, lambda *_: None)
         base.local.listen(ASKED_AT, self._asked)
 
@@ -245,9 +245,14 @@ class Downlinks(Edges):
         return info["outgoing"] > edge.receivers[key] or bool(info["reached"] or exchanged)
 
     def _report(self) -> Iterator[None]:
-        """Tell edge routers of each change, and look for changes that nobody told of, one edge router at a time."""
+        """Tell edge routers of each change, and look for changes that nobody told of, one edge router at a time.
+
+        The two have their turns alternately, so that a receiver that comes and goes keeps no other key waiting.
+        """
+        polls = False
         while self._changed or self._unpolled:
-            key = self._changed.popitem(last=False)[0] if self._changed else self._unpolled.pop()
+            polls = bool(self._unpolled) and not (polls and self._changed)
+            key = self._unpolled.pop() if polls else self._changed.popitem(last=False)[0]
             yield
             for edge in list(self._senders.get(key, {}).values()):
                 if edge.tracked_at and key in edge.senders:
@@ -297,7 +302,9 @@ class Downlinks(Edges):
         if not self._unpolled and (routes != self._routes or now - self._polled >= POLL_NS):
             self._routes, self._polled = routes, now
             self._unpolled = list(self._senders)
-            self._unheard = self._unheard or list(self._hearts.values())
+        if not self._unheard and now - self._listened >= POLL_NS:
+            self._listened = now
+            self._unheard = list(self._hearts.values())
         for heart in self._unheard[-PORTION:]:
             self._listen(heart, now)
         del self._unheard[-PORTION:]
