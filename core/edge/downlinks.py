@@ -260,10 +260,15 @@ class Downlinks(Edges):
                 yield
 
     def _tell(self, edge: Edge, key: str) -> None:
+        """Report whether an address has receivers beyond, if the edge router does not know.
+
+        The next poll repeats a report for which there was no room.
+        """
         reached = self._beyond(edge, key)
-        if reached != (key in edge.reported):
+        if reached == (key in edge.reported):
+            return
+        if self._local.send(edge.tracked_at, words.tracking(key, reached, is_skupper(edge.opened))):
             (edge.reported.add if reached else edge.reported.discard)(key)
-            self._local.send(edge.tracked_at, words.tracking(key, reached, is_skupper(edge.opened)))
 
     def _asked(self, content: bytes, _: int) -> None:
         try:

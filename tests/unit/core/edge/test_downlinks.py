@@ -2,8 +2,9 @@
 
 import pytest
 
-from bench.contract import C_DETACH
+from bench.contract import A_DONE, C_DETACH
 from core.edge.downlinks import POLL_NS, PORTION, SILENCE_NS, SILENT, Downlinks
+from core.links.local import WAITING_BYTES
 from shm.contract.payloads import Close, Detach
 from tests.support.beds.crowd import Crowd
 from tests.unit.core.process.test_growth import attach, edge_links, opened, rest, setup
@@ -11,6 +12,8 @@ from tests.unit.core.process.test_growth import attach, edge_links, opened, rest
 EDGES = PORTION + 16  # a report to all of them takes more than a portion
 FLAPPER = 9000  # a connection and links
 TURN_NS = POLL_NS // 10
+TRACKING_LINK = 1  # of the first edge router
+REPORTS = 40
 
 
 class Flapping(Crowd):
@@ -60,3 +63,32 @@ def test_each_key_is_polled_while_a_receiver_comes_and_goes(flapping: Flapping) 
     flapping.flap(3 * EDGES)
     edges = flapping.downlinks._edges
     assert [i for i in range(EDGES) if f"M0beyond.{i}" not in edges[0, i].reported] == []
+
+
+def test_a_report_that_finds_no_room_is_sent_by_a_later_poll() -> None:
+    """A client that takes nothing fills what may wait; an edge router that takes its reports gets each of them."""
+    crowd = Crowd(setup("interior"))
+    downlinks = crowd.core.plane(Downlinks)
+    crowd.do([opened(0, "edge0", "edge"), *edge_links(0), opened(1, "client"), attach(FLAPPER, 1, True, "stuck")])
+    crowd.do(attach(100 + i, 0, False, f"a.{i}") for i in range(REPORTS))
+    rest(crowd)
+    for size in (WAITING_BYTES // 50, 1):
+        while crowd.core.local.send("stuck", b"x" * size):
+            pass
+    crowd.do([])
+    crowd.sent.clear()
+    for i in range(REPORTS):
+        crowd.say(*attach(1000 + i, 1, True, f"a.{i}"))
+    got = 0
+    for _ in range(REPORTS):
+        crowd.now += POLL_NS
+        crowd.core.step(crowd.now)
+        rest(crowd)
+        assert not downlinks.restless  # it waits for the next poll
+        crowd._heard()
+        for one in crowd.sent:
+            if one["link"] == TRACKING_LINK:
+                got += 1
+                crowd.act(type=A_DONE, delivery=one["peer"])
+        crowd.sent.clear()
+    assert got == REPORTS
