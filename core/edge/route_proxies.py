@@ -20,6 +20,7 @@ from core.edge.place import MANAGEMENT, Complain
 from core.interior.message import BadMessageError
 from core.link_routes.routes import OUTWARD
 from core.links.base import Base
+from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -97,16 +98,26 @@ class RouteProxies:
         A request is repeated after ten seconds. ``now`` is in nanoseconds.
         """
         self._now = now
-        for proxy in self._unchecked[-PORTION:]:
+        for _ in range(min(PORTION, len(self._unchecked))):
+            proxy = self._unchecked.pop()
             if self._proxies.get(proxy.key) is proxy:
-                self._check(proxy)
-        del self._unchecked[-PORTION:]
+                self._contain(proxy)
         for _ in range(PORTION):
             if not self._orders or now - next(iter(self._orders.values())).since <= PATIENCE_NS:
                 return
             _, proxy = self._orders.popitem(last=False)
             proxy.order = ""
+            self._contain(proxy)
+
+    def _contain(self, proxy: Proxy) -> None:
+        """Check a route. After a failure the route is left as if the interior router had refused it."""
+        try:
             self._check(proxy)
+        except Exception as error:  # one route must not end everybody's messages
+            self._orders.pop(proxy.order, None)
+            proxy.order, proxy.refused = "", True
+            then = "the interior router is not asked again until the uplink or the broker changes"
+            failures.tell(f"announcing link route {proxy.key} beyond the uplink", error, then)
 
     def _check(self, proxy: Proxy) -> None:
         """Request or delete a route so that the interior router has what is wanted."""

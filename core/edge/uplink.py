@@ -30,6 +30,7 @@ from core.links.base import Base
 from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.links.terminus import EDGE, Place, shared
+from shm.contract.failures import failures
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -167,10 +168,11 @@ class Uplink(Edges):
         """Request a link on the active connection. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
         request = self._base.names.request()
-        self._requested[request] = what
         terms = {"source_capabilities": said or [], "target_capabilities": said or [], "capacity": capacity}
         end = {"target" if outgoing else "source": address}
-        return request, self._base.open_link(self.active.worker, self.active.opened, request, outgoing, **end, **terms)
+        name = self._base.open_link(self.active.worker, self.active.opened, request, outgoing, **end, **terms)
+        self._requested[request] = what
+        return request, name
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
         """Return where a link of an edge connection leads, or None if it is treated as a client's."""
@@ -267,10 +269,10 @@ class Uplink(Edges):
         proxy = self._proxies.get(side)
         if proxy is None and self._needed(side):
             key, outgoing = side
-            proxy = self._proxies[side] = Proxy(side)
+            proxy = Proxy(side)
             said = capabilities(key, outgoing, self._addresses.rule(key).egress)
             proxy.request, proxy.name = self._open(outgoing, key[2:], proxy, list(said))
-            self._by_name[proxy.name] = proxy
+            self._proxies[side] = self._by_name[proxy.name] = proxy
         elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
             link = proxy.link
@@ -316,9 +318,14 @@ class Uplink(Edges):
 
     def step(self, now: int) -> None:
         """Do what is due at ``now``, in nanoseconds: proxies, questions, requests for link routes, the heartbeat."""
-        for side in self._unchecked[-PORTION:]:
-            self._check_all(side)
-        del self._unchecked[-PORTION:]
+        for _ in range(min(PORTION, len(self._unchecked))):
+            key, outgoing = side = self._unchecked.pop()
+            try:
+                self._check_all(side)
+            except Exception as error:  # one address must not end everybody's messages
+                who = "senders" if outgoing else "receivers"
+                then = f"its {who} have no link until one more attaches or one detaches"
+                failures.tell(f"requesting an uplink's link for {key}", error, then)
         self.lookup.step(now)
         self.route_proxies.step(now)
         if self.active is None or now - self._beaten < BEAT_NS:
