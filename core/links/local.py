@@ -10,17 +10,18 @@ here blocks. A message that cannot go at once waits in the queue of its address,
 """
 
 import logging
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from core.addresses.addresses import Address, Addresses
+from core.addresses.addresses import Address, Addresses, spelling
 from core.forwarder.forward import Forwarder
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import Agents, Nodes
 from core.links.plane import Plane
+from core.links.waiting import Waiting
 from shm import native as n
 from shm.contract.complaints import Complaints
 
@@ -35,7 +36,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 MESSAGE_LIMIT: Final = 1 << 20  # default limit of a message's bytes; longer ones are rejected
 LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links, which end with the core
-WAITING_BYTES: Final = 4 << 20  # most bytes of messages that wait for room
 LENT_TO_ONE: Final = 8  # messages on their way to one address, so that a stuck receiver cannot fill the arena
 LARGE_BITS: Final = 14  # the size of a large block: 16 KiB
 PORTION: Final = 32  # queues that found no room and are looked at again before others have their turn
@@ -71,13 +71,6 @@ class _Incoming(msgspec.Struct):
         self.receive(b"".join(self.parts)[self.skip :], self.place)
 
 
-class _Queue(msgspec.Struct):
-    """Messages that wait to be sent to one address."""
-
-    messages: deque[bytes] = msgspec.field(default_factory=deque)
-    size: int = 0  # octets
-
-
 class Local(Plane):
     """The core's own links. ``arenas`` holds the workers' arenas, then the core's."""
 
@@ -96,8 +89,7 @@ class Local(Plane):
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
         self._lent_to: Counter[str] = Counter()  # by key
-        self._waiting: dict[str, _Queue] = {}  # by key
-        self._waiting_bytes = 0
+        self._waiting = Waiting()  # by key
         # Queues whose first message found no room, by the large blocks that it fills: where one fails, longer ones do.
         self._roomless: dict[int, OrderedDict[str, None]] = {}
         self._more = False  # there may be room for some of them
@@ -111,7 +103,7 @@ class Local(Plane):
 
     def __len__(self) -> int:
         """Return the number of messages that arrive, leave or wait."""
-        return len(self._incoming) + len(self._lent) + sum(len(queue.messages) for queue in self._waiting.values())
+        return len(self._incoming) + len(self._lent) + len(self._waiting)
 
     def subscribe(self, text: str, receive: Receive) -> None:
         """Deliver messages to an address, as clients spell it, to ``receive``."""
@@ -156,24 +148,18 @@ class Local(Plane):
     def send(self, text: str, content: bytes) -> bool:
         """Send a whole settled message. It waits if there is no room now.
 
-        Return False if nobody receives from the address or too much already waits.
+        Return False if nobody receives from the address, or if too much waits and no other address has more of it.
         """
         address = self._reached(text)
         if address is None:
             LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
             return False
-        queue = self._waiting.get(address.key)
-        if queue is None and self._try(address, content):
+        if address.key not in self._waiting and self._try(address, content):
             return True
-        if self._waiting_bytes + len(content) > WAITING_BYTES:
-            self._dropped(text)
-            return False
-        if queue is None:
-            queue = self._waiting[address.key] = _Queue()
-        queue.messages.append(content)
-        queue.size += len(content)
-        self._waiting_bytes += len(content)
-        return True
+        dropped = self._waiting.add(address.key, content)
+        for key in dict.fromkeys(dropped):
+            self._dropped(spelling(key))
+        return address.key not in dropped
 
     def _dropped(self, text: str) -> None:
         who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes no messages"
@@ -191,8 +177,7 @@ class Local(Plane):
         address = self._addresses.find(text)
         if address is None:
             return 0
-        queue = self._waiting.get(address.key)
-        return self._lent_to[address.key] + (0 if queue is None else len(queue.messages))
+        return self._lent_to[address.key] + self._waiting.count(address.key)
 
     def _try(self, address: Address, content: bytes) -> bool:
         """Send at once to an address that has receivers. Return False if the message has to wait."""
@@ -250,23 +235,19 @@ class Local(Plane):
 
     def _go_on(self, key: str) -> bool:
         """Send what waits for an address, or forget it if nobody is there. Return False if there is no room."""
-        queue = self._waiting.get(key)
-        if queue is None:
+        if key not in self._waiting:
             return True
         address = self._addresses.known(key)
         if address is None or not self._has_way(address):
             text = "%d messages of the core's own to %r were dropped: nobody receives there any more"
-            LOGGER.debug(text, len(queue.messages), key[1:])
-            queue.messages.clear()
-        while queue.messages and address is not None and self._try(address, queue.messages[0]):
-            size = len(queue.messages.popleft())
-            queue.size -= size
-            self._waiting_bytes -= size
-        if not queue.messages:
-            self._waiting_bytes -= queue.size
-            del self._waiting[key]
+            LOGGER.debug(text, self._waiting.count(key), spelling(key))
+            self._waiting.forget(key)
             return True
-        return self._lent_to[key] >= LENT_TO_ONE
+        while (content := self._waiting.first(key)) is not None:
+            if not self._try(address, content):
+                return self._lent_to[key] >= LENT_TO_ONE
+            self._waiting.remove_first(key)
+        return True
 
     def _use_room(self) -> bool:
         """Send what found no room, as far as there is some now. Return whether a portion was not enough."""

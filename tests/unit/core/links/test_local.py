@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from bench import contract as n
 from bench.contract import C_ATTACH
-from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
+from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT
 from core.links.terminus import OURS, denied
+from core.links.waiting import WAITING_BYTES
 from shm.contract.payloads import Attach
 from tests.support.beds.local import HANDLE, Bed
 

@@ -1,0 +1,80 @@
+"""Messages of the core's own that wait: a receiver that takes its messages gets all of them, whatever others leave."""
+
+import pytest
+
+from bench import contract as n
+from bench.contract import C_ATTACH
+from core.links.local import LENT_TO_ONE
+from shm.contract.payloads import Attach
+from tests.support.beds.local import Bed
+
+STUCK = range(2, 11)  # receivers that take nothing, and leave room for the messages of another one
+HEALTHY = 11
+BURST = [b"%d" % i * 500 for i in range(LENT_TO_ONE + 4)]
+
+
+class Crowded(Bed):
+    """A core with receivers of the addresses to.2, to.3 and so on."""
+
+    def __init__(self, links: range) -> None:
+        self.sent: list[dict[str, int]] = []  # messages that their receivers have not taken
+        super().__init__()
+        for link in links:
+            self.say(C_ATTACH, Attach(link, 1, 0, f"r{link}", True, f"to.{link}"))
+        self.step()
+
+    def step(self) -> list[dict[str, int]]:
+        found = super().step()
+        self.sent += [record for record in found if record["type"] == n.W_SEND]
+        return found
+
+    def take(self, link: int) -> list[bytes]:
+        """Let a receiver take all that it gets."""
+        taken: list[bytes] = []
+        self.step()
+        while record := next((record for record in self.sent if record["link"] == link), None):
+            self.sent.remove(record)
+            taken.append(self.core_arena.read(record["block"]))
+            self.act(type=n.A_DONE, delivery=record["peer"])
+            self.step()
+        return taken
+
+    def fill(self, links: range) -> None:
+        """Leave messages at receivers, and let further ones wait until some are refused."""
+        full = False
+        while not full:
+            full = not all(self.core.local.send(f"to.{link}", b"x" * 10_000) for link in links)
+        self.step()
+
+
+@pytest.mark.parametrize("stuck", [STUCK[:1], STUCK], ids=["one", "many"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_receiver_loses_nothing_to_those_that_take_nothing(stuck: range, first: bool) -> None:
+    """They let as much wait as may; it gets a burst from before that, or from after it."""
+    bed = Crowded(range(STUCK.start, HEALTHY + 1))
+    if not first:
+        bed.fill(stuck)
+    assert all(bed.core.local.send(f"to.{HEALTHY}", content) for content in BURST)
+    if first:
+        bed.fill(stuck)
+    assert bed.take(HEALTHY) == BURST
+
+
+def test_who_has_most_waiting_loses_messages_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    bed = Crowded(range(STUCK.start, HEALTHY + 1))
+    bed.fill(STUCK[:1])
+    waiting = bed.core.local.waiting("to.2")
+    assert all(bed.core.local.send(f"to.{HEALTHY}", b"x" * 10_000) for _ in BURST)
+    assert 0 < waiting - bed.core.local.waiting("to.2") <= 4
+    assert "a message of the core's own to 'to.2' was dropped" in caplog.text
+    assert f"'to.{HEALTHY}'" not in caplog.text
+
+
+def test_a_message_for_which_all_others_would_have_to_go_is_refused() -> None:
+    """Nobody loses a message to an address with more of them."""
+    bed = Crowded(range(STUCK.start, HEALTHY + 1))
+    bed.fill(STUCK)
+    waiting = [bed.core.local.waiting(f"to.{link}") for link in STUCK]
+    results = [bed.core.local.send(f"to.{HEALTHY}", b"x" * 900_000) for _ in range(LENT_TO_ONE + 1)]
+    assert not results[-1]
+    assert [bed.core.local.waiting(f"to.{link}") for link in STUCK] == waiting
