@@ -12,6 +12,7 @@ here blocks. A message that cannot go at once waits in the queue of its address,
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,7 +38,6 @@ MESSAGE_LIMIT: Final = 1 << 20  # default limit of a message's bytes; longer one
 LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links, which end with the core
 LENT_TO_ONE: Final = 8  # messages on their way to one address, so that a stuck receiver cannot fill the arena
-LARGE_BITS: Final = 14  # the size of a large block: 16 KiB
 PORTION: Final = 32  # queues that found no room and are looked at again before others have their turn
 
 
@@ -90,8 +90,10 @@ class Local(Plane):
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
         self._lent_to: Counter[str] = Counter()  # by key
         self._waiting = Waiting()  # by key
-        # Queues whose first message found no room, by the large blocks that it fills: where one fails, longer ones do.
-        self._roomless: dict[int, OrderedDict[str, None]] = {}
+        # Queues whose first message found no room, with the place of each in the line, by its length in binary digits:
+        # where one of them finds no room, those with more digits find none.
+        self._roomless: dict[int, OrderedDict[str, int]] = {}
+        self._places = count()
         self._more = False  # there may be room for some of them
         self._sender: int | None = None
         self.source: Source = None  # the link of the message being received, if known
@@ -179,13 +181,20 @@ class Local(Plane):
             return 0
         return self._lent_to[address.key] + self._waiting.count(address.key)
 
-    def _try(self, address: Address, content: bytes) -> bool:
-        """Send at once to an address that has receivers. Return False if the message has to wait."""
+    def _try(self, address: Address, content: bytes, its_turn: bool = False) -> bool:
+        """Send at once to an address that has receivers. Return False if the message has to wait.
+
+        While others wait for room, it waits behind them unless it is its turn.
+        """
         if self._lent_to[address.key] >= LENT_TO_ONE:
             return False
-        block = self._forwarder.own_send(self._from(), address.handle, content)
+        behind = bool(self._roomless) and not its_turn
+        block = None if behind else self._forwarder.own_send(self._from(), address.handle, content)
         if block is None:
-            self._roomless.setdefault(len(content) >> LARGE_BITS, OrderedDict())[address.key] = None
+            self._more |= behind
+            self._roomless.setdefault(len(content).bit_length(), OrderedDict()).setdefault(
+                address.key, next(self._places)
+            )
             return False
         self._lent[block] = address.key
         self._lent_to[address.key] += 1
@@ -233,7 +242,7 @@ class Local(Plane):
             del self._lent_to[key]
         self._go_on(key)
 
-    def _go_on(self, key: str) -> bool:
+    def _go_on(self, key: str, its_turn: bool = False) -> bool:
         """Send what waits for an address, or forget it if nobody is there. Return False if there is no room."""
         if key not in self._waiting:
             return True
@@ -244,25 +253,39 @@ class Local(Plane):
             self._waiting.forget(key)
             return True
         while (content := self._waiting.first(key)) is not None:
-            if not self._try(address, content):
+            if not self._try(address, content, its_turn):
                 return self._lent_to[key] >= LENT_TO_ONE
             self._waiting.remove_first(key)
         return True
 
     def _use_room(self) -> bool:
-        """Send what found no room, as far as there is some now. Return whether a portion was not enough."""
-        left = PORTION
-        for blocks in sorted(self._roomless, reverse=True):
-            keys = self._roomless[blocks]
-            while keys and left:
-                key, _ = keys.popitem(last=False)
-                left -= 1
-                if not self._go_on(key) and key in keys:
-                    keys.move_to_end(key, last=False)
-                    break
-            if not keys:
-                del self._roomless[blocks]
-        return left == 0
+        """Send what found no room, the oldest first, as far as there is some now. Return True after a whole portion.
+
+        Who got something and needs more goes to the end; who got nothing keeps its place, and shorter messages go on.
+        """
+        missing: int | None = None  # there is no room for so many digits
+        for _ in range(PORTION):
+            heads = [
+                (next(iter(keys.values())), digits)
+                for digits, keys in self._roomless.items()
+                if missing is None or digits < missing
+            ]
+            if not heads:
+                return False
+            _, digits = min(heads)
+            keys = self._roomless[digits]
+            key = next(iter(keys))
+            lent = self._lent_to[key]
+            if self._go_on(key, its_turn=True):
+                del keys[key]
+                if not keys:
+                    del self._roomless[digits]
+            elif self._lent_to[key] == lent:
+                missing = digits
+            else:
+                keys[key] = next(self._places)
+                keys.move_to_end(key)
+        return True
 
     @property
     def restless(self) -> bool:

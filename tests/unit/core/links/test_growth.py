@@ -10,6 +10,7 @@ from tests.support.beds.effort import Effort
 
 FEW, MANY = 100, 400
 FILLING = 20  # receivers whose messages fill the arena
+TAKEN = FILLING // 2  # messages that these take while as much room is missing as they want
 GROWTH = 1.25
 SMALL, LARGE = b"x", b"x" * 1000  # of one block each
 
@@ -54,10 +55,10 @@ def stuck(receivers: int) -> Receivers:
     crowd.send("message finds no room", range(receivers), SMALL)
     crowd.send("message waits", range(receivers), SMALL, LENT_TO_ONE)
     crowd.sent = [one for one in crowd.sent if one["link"] in filling]
-    crowd.take("message is taken", FILLING)
+    crowd.take("message is taken", TAKEN)
     crowd.count("receiver goes", [(C_DETACH, Detach(i, 1)) for i in range(receivers)])
     crowd.sent = [one for one in crowd.sent if one["link"] in filling]
-    crowd.take("message of others is taken", FILLING * (LENT_TO_ONE - 1))
+    crowd.take("message of others is taken", FILLING * LENT_TO_ONE - TAKEN)
     assert len(crowd.core.local) == 0
     return crowd
 

@@ -78,3 +78,52 @@ def test_a_message_for_which_all_others_would_have_to_go_is_refused() -> None:
     results = [bed.core.local.send(f"to.{HEALTHY}", b"x" * 900_000) for _ in range(LENT_TO_ONE + 1)]
     assert not results[-1]
     assert [bed.core.local.waiting(f"to.{link}") for link in STUCK] == waiting
+
+
+def without_room() -> tuple[Crowded, list[int]]:
+    """Receivers have all the room. Return two further ones, too, that have nothing."""
+    half = Bed().core.forwarder.counts()["free_large"] // 2
+    links = iter(range(STUCK.start, STUCK.start + half // LENT_TO_ONE + 4))
+    bed = Crowded(range(STUCK.start, STUCK.start + half // LENT_TO_ONE + 4))
+    for link in links:
+        for _ in range(LENT_TO_ONE):
+            if bed.core.forwarder.counts()["free_large"] > half:
+                assert bed.core.local.send(f"to.{link}", b"x" * 1000)
+        if bed.core.forwarder.counts()["free_large"] == half:
+            break
+    bed.step()
+    return bed, [next(links), next(links)]
+
+
+def give_back(bed: Crowded, link: int) -> None:
+    """Let a receiver take one message."""
+    record = next(record for record in bed.sent if record["link"] == link)
+    bed.sent.remove(record)
+    bed.act(type=n.A_DONE, delivery=record["peer"])
+
+
+def test_who_waits_for_room_is_served_before_who_comes_back_for_more() -> None:
+    """The only receiver that takes messages always has further ones that wait."""
+    bed, (waits, _) = without_room()
+    mover = STUCK.start
+    assert bed.core.local.send(f"to.{waits}", b"late")
+    bed.step()
+    assert all(record["link"] != waits for record in bed.sent)
+    for _ in range(2):
+        assert bed.core.local.send(f"to.{mover}", b"x" * 1000)
+    give_back(bed, mover)
+    bed.step()
+    assert bed.take(waits) == [b"late"]
+
+
+def test_who_comes_anew_waits_behind_others() -> None:
+    """A message does not take the block that another one has waited for."""
+    bed, (waits, comes) = without_room()
+    assert bed.core.local.send(f"to.{waits}", b"x" * 1000)
+    bed.step()
+    give_back(bed, STUCK.start)
+    bed.core.forwarder.step(2)
+    bed.core.local.work()
+    assert bed.core.local.send(f"to.{comes}", b"x" * 1000)
+    bed.step()
+    assert [record["link"] for record in bed.sent if record["link"] in {waits, comes}] == [waits]
