@@ -120,7 +120,8 @@ def _numbered(tell: Callable[[str], None], steps: int) -> Callable[[str], None]:
 def recipes_of(costs: Costs) -> dict[str, Recipe]:
     """Return how each table is made, in an order in which those come first from which others are made.
 
-    The first one is soon there: it needs no other rollup than that of the totals.
+    The first one is written soon, as it needs no other rollup than that of the totals; readers have it together with
+    all others.
     """
     return {
         "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
