@@ -22,6 +22,8 @@ def compiled(spark: SparkSession) -> Iterator[None]:
     """Have Spark compile code for queries of many records, as it does for users."""
     for name in UNCOMPILED:
         spark.conf.unset(name)
-    yield
-    for name, value in UNCOMPILED.items():
-        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in UNCOMPILED.items():
+            spark.conf.set(name, value)
