@@ -4,7 +4,7 @@ import pytest
 
 from bench.contract import A_DONE, C_DETACH
 from core.edge.downlinks import POLL_NS, PORTION, SILENCE_NS, SILENT, Downlinks
-from core.links.local import WAITING_BYTES
+from core.links.waiting import WAITING_BYTES
 from shm.contract.payloads import Close, Detach
 from tests.support.beds.crowd import Crowd
 from tests.unit.core.process.test_growth import attach, edge_links, opened, rest, setup
