@@ -92,7 +92,7 @@ PRIVATE inline void egress_updated(pump *p, worker_link *k, delivery *d)
     else {
         delivery_abort(d);                                   /* settled before it had all of it */
         if (k->routed) routed_credit(p, k);
-        if (k->queue_first) work_add(p, k);
+        if (k->queue_first || k->drain_ready) work_add(p, k);
     }
     mark_dirty(p, k->conn);
 }

@@ -216,8 +216,8 @@ PRIVATE inline void routed_flow(pump *p, worker_link *k)
     k->drain_asked = drain;
 }
 
-/* Answers the receiver's drain after the sender has given back its credit and its last messages are sent: they may come
- * behind its answer. */
+/* Answers the receiver's drain once the sender has given back its credit, and its last messages are sent: these may
+ * arrive after its answer. */
 PRIVATE inline void routed_drained(pump *p, worker_link *k)
 {
     if (k->promised > 0 && link_get_drain(k)) return;

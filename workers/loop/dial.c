@@ -98,6 +98,7 @@ static worker_session *session_for(const worker_connection *c, uint32_t number)
     return l->session_count < pn_transport_get_channel_max(c->transport) ? NULL : session_routed(l);
 }
 
+/* The engine's session of this number, which begins if there is none. */
 static pn_session_t *dial_session(worker_connection *c, uint32_t number)
 {
     const uint64_t name = (uint64_t) number + 1;

@@ -18,6 +18,7 @@ typedef struct {                       /* a link, as a client knows it */
     lane_link lane;
     uint32_t number, at, id;           /* the message on its way (0: none), octets of it */
     bool settled, nameless;            /* that delivery; its number is not known yet */
+    bool early;                        /* a receiver has settled it before it had all of it */
     uint8_t head[HEAD_OCTETS];
     uint32_t last[SENDERS_KNOWN], of[SENDERS_KNOWN];   /* the last message of each sender */
 } peer_link;
@@ -210,6 +211,15 @@ static void octets_heard(peer_link *l, const uint8_t *octets, uint32_t size)
     l->at += size;
 }
 
+/* It has read enough of a message. */
+static void early_settled(client *k, peer_link *l)
+{
+    l->early = true;
+    message_said(l->number, S_ACCEPTED);
+    ledger.all[l->number].whole++;
+    say_disposition(k, true, true, l->id, S_ACCEPTED);
+}
+
 static void transfer_heard(client *k, const lane_frame *f)
 {
     lane_transfer t;
@@ -221,6 +231,7 @@ static void transfer_heard(client *k, const lane_frame *f)
     HOLDS(!fault, "a TRANSFER: %s", lane_faults[fault].description);
     if (piece.first) {
         l->nameless = true;
+        l->early = false;
         l->at = l->number = 0;
         l->id = l->lane.id;
         HOLDS(t.tag.at, "a first TRANSFER has no tag");
@@ -228,7 +239,11 @@ static void transfer_heard(client *k, const lane_frame *f)
     }
     if (l->state != ATTACHED) return;
     octets_heard(l, f->payload, f->payload_size);
-    if (!piece.last) return;
+    if (!piece.last) {
+        if (!piece.settled && !l->nameless && !l->early && one_in(20) && may_say(k)) early_settled(k, l);
+        return;
+    }
+    if (l->early) return;
     HOLDS(!l->sends_settled || piece.settled, "a receiver of settled messages gets one that is not");
     if (!piece.aborted) {
         HOLDS(!l->nameless && l->at == ledger.all[l->number].length, "a message ends after %u octets", l->at);

@@ -244,6 +244,21 @@ def test_a_drain_with_less_credit_than_messages(net: Net, name: str) -> None:
     assert [got.body for got in at.inbox(receiver)] == [2, 3, 4]
 
 
+def test_a_drain_is_answered_when_the_receiver_settles_a_message_before_it_has_all_of_it(net: Net, name: str) -> None:
+    """That message was the last one that the drain waited for."""
+    peer = net.peer()
+    receiver, sender = peer.receiver(name), net.peer().sender(name)
+    receiver.flow(5)
+    net.until(lambda: sender.credit > 0, "credit")
+    net.begin(sender, b"\0\x53\x75\xb0" + (200_000).to_bytes(4) + b"x" * 50_000)
+    net.until(lambda: peer.inbox(receiver) and len(peer.inbox(receiver)[0].data) > 1000, "a part")
+    receiver.drain(0)
+    net.round_trips(peer)
+    assert receiver.credit
+    peer.inbox(receiver)[0].settle()
+    net.until(lambda: not receiver.draining(), "answer to drain")
+
+
 def test_drains_one_after_the_other(net: Net, name: str) -> None:
     """Each one is answered."""
     receiver = net.peer().receiver(name)
