@@ -23,7 +23,7 @@ from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.results import Results
 from pipeline.session import session
 from pipeline.tables.capacity import Costs
-from tests.support.pipeline.logs import Written, written
+from tests.support.pipeline.logs import Written, written_at_noon
 from tests.support.pipeline.logs import file as write_file
 from tests.support.pipeline.small_spark import PLAIN, compiled
 from tests.support.pipeline.tables import MERGED
@@ -82,11 +82,7 @@ def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathF
 def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
     """The records of four routers within three hours, with clocks that are wrong by seconds."""
     directory = tmp_path_factory.mktemp("split") / "log"
-    generate(Scenario(records=24_000, days=1, workers=1, clients=3, special=0.1), directory)
-    for folder in (directory / "raw").glob("date=*/hour=*"):
-        if folder.name not in ("hour=10", "hour=11", "hour=12"):
-            shutil.rmtree(folder)
-    return written(directory)
+    return written_at_noon(directory, Scenario(records=24_000, days=1, workers=1, clients=3, special=0.1))
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,8 @@ class Coupler(Protocol):
 
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
 POLLED_MOST: Final = 64  # names at a poll: others have their turn between
+WAITING_MOST: Final = 16  # requests for one name: whoever attaches and detaches again and again adds one each time
+CROWDED: Final = ("amqp:resource-limit-exceeded", "Too many links wait for another link of the same name to end")
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
@@ -69,7 +71,11 @@ class LinkRequests:
         if opening.termini is not None:
             key = opening.connection, opening.generation, opening.name, opening.outgoing
             if key in self._waiting or self._coupler.taken(*key, opening.session):
-                self._waiting.setdefault(key, []).append(opening)
+                waiting = self._waiting.setdefault(key, [])
+                if len(waiting) < WAITING_MOST:
+                    waiting.append(opening)
+                else:
+                    self._refuse(opening.request, CROWDED)
                 return True
             return self._coupler.open_link(opening)
         return self._dialler.open_link(opening)

@@ -1,6 +1,7 @@
 """Flow logs of a few hours, cut into files otherwise than a recorder would: by any numbers, in any order."""
 
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 
 from pipeline.flow_log.hours import hours_of
 from pipeline.flow_log.survey import survey
+from pipeline.generate.scenario import Scenario
+from pipeline.generate.write import generate
 from pipeline.record_sets import missing
 from shm.contract.flow_log.schema import VERSION
 
@@ -27,6 +30,15 @@ class Written(NamedTuple):
     router: str
     boot: str
     records: Any
+
+
+def written_at_noon(directory: Path, scenario: Scenario) -> list[Written]:
+    """The records of three hours of a generated log, from 10 to 13; the rest of it is deleted."""
+    generate(scenario, directory)
+    for folder in (directory / "raw").glob("date=*/hour=*"):
+        if folder.name not in ("hour=10", "hour=11", "hour=12"):
+            shutil.rmtree(folder)
+    return written(directory)
 
 
 def written(directory: Path) -> list[Written]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shm.contract.payloads import OpenLink, Termini, Terminus
-from workers.control.link_requests import GONE, POLL_SECONDS, POLLED_MOST, LinkRequests
+from workers.control.link_requests import CROWDED, GONE, POLL_SECONDS, POLLED_MOST, WAITING_MOST, LinkRequests
 
 
 class Peer:
@@ -32,12 +32,12 @@ class Peer:
         raise AssertionError
 
 
-def begun(*names: str) -> tuple[LinkRequests, Peer, list[int]]:
+def begun(*names: str, because: object = GONE) -> tuple[LinkRequests, Peer, list[int]]:
     """Wishes for these, numbered from 1 on; those that are refused come in the list."""
     peer, refused = Peer(), list[int]()
 
     def refuse(request: int, error: object) -> None:
-        assert error == GONE
+        assert error == because
         refused.append(request)
 
     link_requests = LinkRequests(None, peer, refuse)  # type: ignore[arg-type]  # nothing is dialled
@@ -84,3 +84,12 @@ def test_many_names_that_wait_take_turns() -> None:
     assert peer.opened[-1] == 2 * len(names)
     assert peer.asked == len(names)
     assert refused == []
+
+
+def test_few_wait_for_one_name() -> None:
+    """A client that attaches and detaches again and again leaves no more than that; others of the name were first."""
+    link_requests, peer, refused = begun(*["x"] * (WAITING_MOST + 3), "y", because=CROWDED)
+    assert refused == [WAITING_MOST + 2, WAITING_MOST + 3]
+    peer.names.discard("x")
+    link_requests.step()
+    assert peer.opened == [1, WAITING_MOST + 4, 2]

@@ -87,23 +87,30 @@ def test_a_link_keeps_its_order() -> None:
     assert bed.stats.get(COUNTERS["stale_records"].place) == bed.stats.get(COUNTERS["bad_records"].place) == 0
 
 
+def settle(bed: Bed, link: int, peer: int) -> None:
+    """The sender settles its delivery."""
+    record(bed, type=n.A_UPDATE, link=link, link_gen=1, peer=peer, flags=n.F_IN | n.F_SETTLED)
+
+
+def named_by_handles(bed: Bed) -> None:
+    """From a link's first settlement on the core finds its deliveries by their handles."""
+    for link in (ANONYMOUS, KNOWN):
+        push(bed, link, b"known", INCOMING + link)
+        settle(bed, link, INCOMING + link)
+
+
 def test_a_settlement_of_an_earlier_delivery_does_not_wait() -> None:
     """The worker, which never heard the core's handle of it, gives its own to another link's delivery meanwhile."""
     bed = Bed()
     bed.forwarder.add_alias(b"known", bed.address)
 
-    def settle(link: int, peer: int) -> None:
-        record(bed, type=n.A_UPDATE, link=link, link_gen=1, peer=peer, flags=n.F_IN | n.F_SETTLED)
-
-    for link in (ANONYMOUS, KNOWN):  # from a link's first such record on the core finds its deliveries by these handles
-        push(bed, link, b"known", INCOMING + link)
-        settle(link, INCOMING + link)
+    named_by_handles(bed)
     early, again = INCOMING + 20, INCOMING + 20 + (1 << 32)  # one place in two generations
     push(bed, ANONYMOUS, b"known", early)
     push(bed, ANONYMOUS, b"new", INCOMING + 21)
-    settle(ANONYMOUS, early)
+    settle(bed, ANONYMOUS, early)
     push(bed, KNOWN, b"hello", again)
-    settle(KNOWN, again)
+    settle(bed, KNOWN, again)
     while bed.step() == UNKNOWN:
         learn(bed)
     assert len(bed.heard(RECEIVER, n.W_UPDATE)) == 4
@@ -137,20 +144,15 @@ def test_a_settlement_that_waited_with_its_delivery_finds_it() -> None:
     bed.forwarder.add_alias(b"known", bed.address)
     old, again = INCOMING + 20, INCOMING + 20 + (1 << 32)
 
-    def settle(link: int, peer: int) -> None:
-        record(bed, type=n.A_UPDATE, link=link, link_gen=1, peer=peer, flags=n.F_IN | n.F_SETTLED)
-
-    for link in (ANONYMOUS, KNOWN):
-        push(bed, link, b"known", INCOMING + link)
-        settle(link, INCOMING + link)
+    named_by_handles(bed)
     push(bed, ANONYMOUS, b"new.1", old)
     push(bed, ANONYMOUS, b"new.2", INCOMING + 21)
-    settle(ANONYMOUS, old)
+    settle(bed, ANONYMOUS, old)
     push(bed, KNOWN, b"hello", again)
     assert bed.step() == UNKNOWN
     learn(bed)
     assert bed.step() == UNKNOWN
-    settle(KNOWN, again)
+    settle(bed, KNOWN, again)
     assert bed.step() == UNKNOWN
     learn(bed)
     while bed.step() == UNKNOWN:

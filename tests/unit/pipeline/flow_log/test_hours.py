@@ -13,9 +13,8 @@ from pipeline.flow_log import hours as module
 from pipeline.flow_log.hours import Period, hours_of, number, text, within
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import Scenario
-from pipeline.generate.write import generate
 from pipeline.record_sets import Records
-from tests.support.pipeline.logs import Written, cut, file, written
+from tests.support.pipeline.logs import Written, cut, file, written_at_noon
 
 PLACES = st.lists(st.integers(0, 10_000), max_size=6)
 
@@ -24,11 +23,7 @@ PLACES = st.lists(st.integers(0, 10_000), max_size=6)
 def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
     """The records of three routers within some hours."""
     directory = tmp_path_factory.mktemp("hours") / "log"
-    generate(Scenario(records=3000, days=1, routers=3, workers=1, clients=3), directory)
-    for folder in (directory / "raw").glob("date=*/hour=*"):
-        if folder.name not in ("hour=10", "hour=11", "hour=12"):
-            shutil.rmtree(folder)
-    return written(directory)
+    return written_at_noon(directory, Scenario(records=3000, days=1, routers=3, workers=1, clients=3))
 
 
 def sums(directory: Path) -> dict[str, Records]:
