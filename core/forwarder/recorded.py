@@ -4,7 +4,8 @@ A call is a line of the ring before it is made (shm/memory/flight.h): its number
 Bodies and control payloads are recorded as their lengths. A text that senders name is recorded as its hash, which the
 core's lines about messages have, too. The texts themselves stand in it only if the configuration allows that.
 
-What ``BLIND`` names cannot be replayed: its effects depend on more than a recording has.
+Exchanges, route tables, and neighbours of the other dialect cannot be replayed: what they do depends on more than a
+recording has.
 """
 
 import os
@@ -25,14 +26,11 @@ CALLS: Final = (
     "add_address", "set_text", "set_treatment", "set_fallback", "remove_address", "add_alias", "set_exit", "add_link",
     "move_link", "remove_link", "control", "unpark", "hold", "own_work", "own_action", "own_send", "post_control",
     "reclaim", "empty_place", "fill_place", "agents.serve", "agents.bound", "link_route_pairs.add",
-    "link_route_pairs.pair", "pools.thin",
+    "link_route_pairs.pair", "pools.thin", "nodes.add_router", "nodes.remove_router", "nodes.set_path",
+    "nodes.set_neighbour", "nodes.set_radius", "nodes.add_remote", "nodes.drop_remote", "nodes.take_neighbour",
+    "nodes.give_neighbour", "nodes.set_border", "nodes.add_link", "nodes.tell", "stream_links.open",
+    "stream_links.close", "stream_links.use", "stream_links.add_link", "stream_links.surplus",
 )  # fmt: skip
-BLIND: Final = {
-    "Exchanges": ("put",),
-    "Nodes": ("add_router", "take_neighbour"),
-    "StreamLinks": ("open",),
-    "Routes": ("open",),
-}
 NUMBERS: Final = {name: number for number, name in enumerate(CALLS)}
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -75,8 +73,7 @@ class Forwarder(forward.Forwarder):
 
     def add_link(self, worker: int, link: int, generation: int, terms: LinkTerms) -> bool:
         if self.recorder is not None:
-            told = msgspec.structs.asdict(terms) | {"text": None}
-            self.recorder.note("add_link", (worker, link, generation, told), terms.text)
+            self.recorder.note("add_link", (worker, link, generation, _told(terms)), terms.text)
         return super().add_link(worker, link, generation, terms)
 
     def own_send(self, link: int, address: int, content: bytes, control: bool = False) -> int | None:
@@ -90,11 +87,26 @@ class Forwarder(forward.Forwarder):
         super().post_control(worker, kind, payload)
 
 
+def _told(terms: LinkTerms) -> dict[str, Any]:
+    """Return terms of a link as they are recorded: an empty text stands for any."""
+    return msgspec.structs.asdict(terms) | {"text": None if terms.text is None else b""}
+
+
 class _Part:
     """What makes a part of the forwarder's tables record its calls."""
 
     def __init__(self, forwarder: forward.Forwarder, *_: object) -> None:
         self.of = forwarder
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The recorder of its forwarder, if that is recorded."""
+        return getattr(self.of, "recorder", None)
+
+    def blind(self) -> None:
+        """Record that what follows cannot be replayed."""
+        if self.recorder is not None:
+            self.recorder.blind()
 
 
 class Agents(_Part, forward.Agents):
@@ -109,40 +121,65 @@ class Pools(_Part, forward.Pools):
     """As in ``forward``, recorded."""
 
 
-class Exchanges(_Part, forward.Exchanges):
-    """As in ``forward``; what it does is not replayed."""
-
-
 class Nodes(_Part, forward.Nodes):
-    """As in ``forward``; what it does is not replayed."""
+    """As in ``forward``, recorded. An octet stands for a router's id: its bit and 1, as in what is replayed."""
+
+    def add_router(self, bit: int, text: bytes) -> None:
+        if self.recorder is not None:
+            self.recorder.note("nodes.add_router", (bit, bytes((bit + 1,))), text)
+        super().add_router(bit, text)
+
+    def take_neighbour(self, streams: int, abroad: bool = False) -> int:
+        if self.recorder is not None:
+            self.recorder.note("nodes.take_neighbour", (streams, abroad))
+        if abroad:  # what crosses the border is decided by texts, which are not recorded
+            self.blind()
+        return super().take_neighbour(streams, abroad)
+
+    def add_link(
+        self, worker: int, link: int, generation: int, place: int, kind: int, priority: int, terms: LinkTerms
+    ) -> bool:
+        if self.recorder is not None:
+            self.recorder.note(
+                "nodes.add_link", (worker, link, generation, place, kind, priority, _told(terms)), terms.text
+            )
+        return super().add_link(worker, link, generation, place, kind, priority, terms)
+
+    def tell(self, link: int, place: int, content: bytes) -> int | None:
+        if self.recorder is not None:
+            self.recorder.note("nodes.tell", (link, place, len(content)))
+        return super().tell(link, place, content)
 
 
 class StreamLinks(_Part, forward.StreamLinks):
+    """As in ``forward``, recorded."""
+
+
+class Exchanges(_Part, forward.Exchanges):
     """As in ``forward``; what it does is not replayed."""
+
+    def put(self, *arguments: Any, **named: Any) -> None:
+        self.blind()
+        super().put(*arguments, **named)
 
 
 class Routes(_Part, forward.Routes):
     """As in ``forward``; what it does is not replayed."""
 
+    def __init__(self, forwarder: forward.Forwarder, *_: object) -> None:
+        super().__init__(forwarder)
+        self.blind()
 
-_PARTS: Final = {"agents": Agents, "link_route_pairs": LinkRoutePairs, "pools": Pools}
-_BLIND: Final = (Exchanges, Nodes, StreamLinks, Routes)
+
+PARTS: Final[dict[str, Any]] = {
+    "agents": Agents, "link_route_pairs": LinkRoutePairs, "pools": Pools, "nodes": Nodes, "stream_links": StreamLinks,
+}  # fmt: skip
 
 
-def _recorded(name: str, made: Callable[..., Any], own: bool) -> Callable[..., Any]:
+def _recorded(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *arguments: Any, **named: Any) -> Any:
-        recorder = getattr(self if own else self.of, "recorder", None)
-        if recorder is not None:
-            recorder.note(name, (*arguments, named) if named else arguments)
-        return made(self, *arguments, **named)
-
-    return call
-
-
-def _unseeing(made: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: Any, *arguments: Any, **named: Any) -> Any:
-        if (recorder := getattr(self.of, "recorder", None)) is not None:
-            recorder.blind()
+        if self.recorder is not None:
+            self.recorder.note(name, (*arguments, named) if named else arguments)
         return made(self, *arguments, **named)
 
     return call
@@ -150,9 +187,6 @@ def _unseeing(made: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in CALLS:
     _part, _, _method = _name.rpartition(".")
-    _class: Any = _PARTS[_part] if _part else Forwarder
+    _class: Any = PARTS[_part] if _part else Forwarder
     if _method not in vars(_class):
-        setattr(_class, _method, _recorded(_name, getattr(_class, _method), own=not _part))
-for _class in _BLIND:
-    for _method in BLIND[_class.__name__]:
-        setattr(_class, _method, _unseeing(getattr(_class, _method)))
+        setattr(_class, _method, _recorded(_name, getattr(_class, _method)))

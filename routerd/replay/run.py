@@ -14,7 +14,7 @@ import msgspec
 
 from core.forwarder.forward import Replay as Native
 from core.forwarder.link_terms import LinkTerms
-from core.forwarder.recorded import CALLS, Agents, Forwarder, LinkRoutePairs, Pools
+from core.forwarder.recorded import CALLS, PARTS, Forwarder
 from routerd.replay.recording import Read, Recording, Step
 from shm import native
 from shm.contract.text import reason
@@ -24,8 +24,10 @@ from shm.native import MAX_WORKERS
 
 _NO_RESERVE: Final = 0x4000  # of Linux; this Python has no name for it
 OWN_MOST: Final = 1 << 20  # octets of a payload
-_ARENA, _BLOCK = 3, slice(12, 16)
+_ARENA, _BLOCK, _TEXT = 3, slice(12, 16), slice(56, 64)
 A_FREE: Final = 8
+W_SEND: Final = 1
+TERMS_LAST: Final = ("add_link", "nodes.add_link")  # calls whose last argument is a link's terms
 
 
 class Difference(NamedTuple):
@@ -75,11 +77,7 @@ class Replay:
             about.places, memory.control, memory.rings, memory.arenas, [-1] * about.places, active=about.workers
         )
         self._native = Native(self._forwarder)
-        self._parts = {
-            "agents": Agents(self._forwarder),
-            "link_route_pairs": LinkRoutePairs(self._forwarder),
-            "pools": Pools(self._forwarder),
-        }
+        self._parts = {name: part(self._forwarder) for name, part in PARTS.items()}
         self._kept: set[int] = set()  # addresses that the core itself names
         self._own: dict[int, int] = {}  # blocks of the core's arena: as recorded, as replayed
         self._first, self._entries = True, False
@@ -148,14 +146,17 @@ class Replay:
         made = self._native.work(step.worker)
         if made is None:
             return Difference(step.number, step.worker, step.octets, None)
-        if made != step.octets:
-            own = bytes([self.recording.about.places])
-            if step.octets[_ARENA : _ARENA + 1] == made[_ARENA : _ARENA + 1] == own:
-                self._own[_number(step.octets[_BLOCK])] = _number(made[_BLOCK])
-                if made[: _BLOCK.start] + step.octets[_BLOCK] + made[_BLOCK.stop :] == step.octets:
-                    return None
-            return Difference(step.number, step.worker, step.octets, made)
-        return None
+        return None if self._same(step.octets, made) else Difference(step.number, step.worker, step.octets, made)
+
+    def _same(self, recorded: bytes, made: bytes) -> bool:
+        """Whether two records of work are the same but for the numbers of blocks of the core's own arena."""
+        own = self.recording.about.places
+        if recorded[0] == W_SEND and _number(recorded[_TEXT]) and _number(made[_TEXT]):
+            made = made[: _TEXT.start] + recorded[_TEXT]
+        if recorded[_ARENA] == made[_ARENA] == own and recorded[_BLOCK] != made[_BLOCK]:
+            self._own[_number(recorded[_BLOCK])] = _number(made[_BLOCK])
+            made = made[: _BLOCK.start] + recorded[_BLOCK] + made[_BLOCK.stop :]
+        return made == recorded
 
     def _renamed(self, record: bytes) -> bytes:
         """Return an action with the block of the core's arena that it gives back as the replay knows it."""
@@ -175,7 +176,7 @@ class Replay:
         name = CALLS[step.what]
         try:
             arguments = msgspec.msgpack.decode(step.octets, type=list[Any])
-            named = arguments.pop() if arguments and isinstance(arguments[-1], dict) and name != "add_link" else {}
+            named = arguments.pop() if arguments and isinstance(arguments[-1], dict) and name not in TERMS_LAST else {}
             call = self._bound(name, arguments)
         except (msgspec.MsgspecError, ValueError, TypeError, IndexError, KeyError, RecursionError) as error:
             raise RecordingError(f"{where}: the call {name} makes no sense: {reason(error)}") from None
@@ -187,17 +188,22 @@ class Replay:
         except TypeError as error:
             raise RecordingError(f"{where}: the call {name} makes no sense: {reason(error)}") from None
 
-    def _bound(self, name: str, arguments: list[Any]) -> Callable[..., Any]:  # noqa: PLR0911 - a table of calls
+    def _bound(self, name: str, arguments: list[Any]) -> Callable[..., Any]:
         """Return a call with its arguments as the forwarder takes them."""
         forwarder = self._forwarder
         part, _, method = name.rpartition(".")
         if name == "agents.serve":
             self._kept.add(arguments[0])
-        if part:
-            return _with(getattr(self._parts[part], method), arguments)
         match name:
-            case "set_exit":
+            case "set_exit" | "nodes.set_border":
                 self._kept.add(arguments[0])
+            case "nodes.add_router":
+                arguments = arguments[:2]
+            case "nodes.add_link":
+                arguments = [*arguments[:6], msgspec.convert(arguments[6], LinkTerms)]
+            case "nodes.tell":
+                link, place, length = arguments
+                arguments = [link, place, _nothing(length)]
             case "remove_address" if arguments[0] in self._kept:
                 raise ValueError("the core itself names this address")
             case "set_text":
@@ -215,7 +221,7 @@ class Replay:
                 return _with(forwarder.post_control, [worker, kind, _nothing(length)])
             case "reclaim" | "empty_place" | "fill_place" | "hold" if not 0 <= arguments[0] < MAX_WORKERS:
                 raise ValueError(f"there is no worker {arguments[0]}")
-        return _with(getattr(forwarder, method), arguments)
+        return _with(getattr(self._parts[part] if part else forwarder, method), arguments)
 
 
 def _with(call: Callable[..., Any], arguments: list[Any]) -> Callable[..., Any]:

@@ -50,7 +50,7 @@ enum flight_type {
                                   since the last address was asked for, plus 1 if the core is idle */
     FLIGHT_CALL = 132,         /* `kind`: the number of a call of the control plane, `now`, `length` octets */
     FLIGHT_TEXT = 133,         /* `worker`, `block`, `length`, `hash`: the core reads the `to` of a message */
-    FLIGHT_ROUTED = 134,       /* `worker`, `block` and `detail`: it reads what the header says of routers */
+    FLIGHT_ROUTED = 134,       /* `worker`, `block` and `detail`: it reads what the header says of routers (flight.c) */
     FLIGHT_STATE = 135,        /* `worker`, `block`, `count`: it reads the state of a message (enum content_state) */
     FLIGHT_FORGOTTEN = 136,    /* `hash`, `block` (a scope): an address as a sender spells it is forgotten */
     FLIGHT_CHECKPOINT = 144,   /* `now` */

@@ -57,14 +57,14 @@ PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, ui
 }
 
 /* Finds the way of a message that may say where it goes and where it has been. */
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r,
+PRIVATE enum core_route route_annotated(core_router *c, core_link *l, const routerd_record *r,
                                         core_provenance *provenance, core_address **address)
 {
     const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
     uint32_t scope = l->scope;
     provenance->control = l->kind == LINK_CONTROL;
     provenance->known = true;
-    if (__builtin_expect(c->flight != NULL, 0)) flight_routed(c, l->worker, r->block, content);
+    if (__builtin_expect(c->flight != NULL, 0)) provenance_record(c, l, r->block, content);
     if (content->annotations != ANNOTATIONS_NONE) {
         if (link_inter_router(l) && content->trace_count > c->network.radius + 1) return ROUTE_UNROUTABLE;
         provenance->known = false;

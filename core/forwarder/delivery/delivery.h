@@ -65,6 +65,7 @@ PRIVATE void pair_part(core_link *l);
 
 PRIVATE void provenance_read(core_router *c, core_link *l, core_provenance *provenance);
 PRIVATE void origin_count(core_link *to, int origin);
+PRIVATE void provenance_record(core_router *c, core_link *l, uint32_t block, const arena_content *content);
 PRIVATE void provenance_count(core_router *c, core_link *from, core_link *to, const core_provenance *provenance);
 
 /* ---- treatments: choose.c ---- */
@@ -76,7 +77,7 @@ PRIVATE core_link *choose_one(core_address *a);
 
 PRIVATE enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope,
                                    const core_provenance *provenance, core_address **address);
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r,
+PRIVATE enum core_route route_annotated(core_router *c, core_link *l, const routerd_record *r,
                                         core_provenance *provenance, core_address **address);
 PRIVATE core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r);
 PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state,

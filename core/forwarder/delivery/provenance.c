@@ -48,6 +48,15 @@ PRIVATE void provenance_read(core_router *c, core_link *l, core_provenance *prov
     memcpy(m->bytes, c->buffer, all);
 }
 
+/* Shows the flight recorder what a message says, which is read again when it is needed. */
+__attribute__((noinline, cold)) PRIVATE void provenance_record(core_router *c, core_link *l, uint32_t block,
+                                                               const arena_content *content)
+{
+    core_provenance read = {.known = content->annotations == ANNOTATIONS_NONE, .content = content, .block = block};
+    provenance_read(c, l, &read);
+    flight_routed(c, l->worker, block, content, read.origin, &read.trace);
+}
+
 /* Management is told where a receiver's deliveries came in; `origin` 0 or less: here, or not known. */
 PRIVATE inline void origin_count(core_link *to, int origin)
 {

@@ -80,7 +80,8 @@ static inline void flight_work(core_router *c, uint32_t w, const routerd_produce
 
 PRIVATE void flight_read(const core_router *c, flight_line line, uint32_t block);
 PRIVATE void flight_text(const core_router *c, uint32_t w, uint32_t block, uint32_t length, uint64_t hash);
-PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block, const arena_content *content);
+PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block, const arena_content *content, int origin,
+                           const core_mask *trace);
 
 /* ---- lists ---- */
 

@@ -19,15 +19,17 @@ __attribute__((noinline)) PRIVATE void flight_text(const core_router *c, uint32_
     flight_read(c, line, block);
 }
 
-/* Records what a message's header says of routers. */
+/* Records what a message's header says of routers; `origin` and `trace`: where it has been, as bits. */
 __attribute__((noinline)) PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block,
-                                                     const arena_content *content)
+                                                     const arena_content *content, int origin, const core_mask *trace)
 {
     flight_line line = flight_about(c, FLIGHT_ROUTED, w);
     line.detail[0] = content->annotations;
     line.detail[1] = content->routed;
     line.detail[2] = content->phase;
+    line.detail[3] = (uint8_t) origin;
     memcpy(line.detail + 4, &content->trace_count, 4);
     memcpy(line.detail + 8, &content->section_end, 4);
+    memcpy(line.detail + 12, trace, sizeof *trace);
     flight_read(c, line, block);
 }

@@ -117,7 +117,7 @@ cdef class Replay(Part):
 
     def routed(self, uint32_t worker, uint32_t block, bytes detail not None) -> bool:
         """Write what a message's header says of routers. Return False without such a block."""
-        return PyBytes_GET_SIZE(detail) >= 12 and replay_routed(self.forwarder.core, worker, block, <const uint8_t *> PyBytes_AS_STRING(detail))
+        return PyBytes_GET_SIZE(detail) >= 28 and replay_routed(self.forwarder.core, worker, block, <const uint8_t *> PyBytes_AS_STRING(detail))
 
     def state(self, uint32_t worker, uint32_t block, uint32_t state) -> bool:
         """Write the state of a message. Return False without such a block."""

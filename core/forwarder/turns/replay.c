@@ -5,6 +5,7 @@
  * messages is written.
  */
 #include "core/forwarder/turns/turns.h"
+#include "shm/codec/amqp.h"
 
 /* Handles an action of a worker.  The work made is published at once. */
 GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_record *r, uint64_t now)
@@ -40,6 +41,11 @@ GLUE bool replay_work(core_router *c, uint32_t w, routerd_record *r)
     return true;
 }
 
+/* Octets in front of a block for what stands for `to`; then what stands for the ingress router, and for the trace. */
+#define REPLAY_INGRESS 16u
+#define REPLAY_TRACE 18u
+#define REPLAY_OCTETS 350u             /* of a message: a small block has room for them */
+
 static arena_content *replay_content(core_router *c, uint32_t w, uint32_t block)
 {
     return w < c->workers ? arena_content_of(&c->arena[w], block) : NULL;
@@ -57,12 +63,31 @@ GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t lengt
     content->key_block = ROUTERD_NIL;
     content->to_offset = length ? 0 : ARENA_NO_OFFSET;
     content->to_length = !length || length > CORE_MAX_TEXT ? length : 16;
-    atomic_store_explicit(&content->length, 16, memory_order_relaxed);
+    atomic_store_explicit(&content->length, REPLAY_OCTETS, memory_order_relaxed);
     return true;
+}
+
+/* An octet stands for a router's id, its bit plus 1; two stand for a router that is not known. */
+static void replay_provenance(arena_content *content, int origin, const core_mask *trace)
+{
+    uint8_t *bytes = (uint8_t *) (content + 1), *at = bytes + REPLAY_TRACE;
+    bytes[REPLAY_INGRESS] = bytes[REPLAY_INGRESS + 1] = origin < 0 ? 0 : (uint8_t) (origin + 1);
+    content->ingress = REPLAY_INGRESS;
+    content->ingress_length = origin < 0 ? 2 : origin > 0;
+    for (uint32_t bit = mask_next(trace, 0); bit < NODES; bit = mask_next(trace, bit + 1)) {
+        if (at + 3 > bytes + REPLAY_OCTETS) break;
+        *at++ = AMQP_STRING8;
+        *at++ = 1;
+        *at++ = (uint8_t) (bit + 1);
+    }
+    content->trace = REPLAY_TRACE;
+    content->trace_length = (uint32_t) (at - bytes) - REPLAY_TRACE;
+    atomic_store_explicit(&content->length, REPLAY_OCTETS, memory_order_relaxed);
 }
 
 GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_t *detail)
 {
+    core_mask trace;
     arena_content *content = replay_content(c, w, block);
     if (!content) return false;
     content->annotations = detail[0];
@@ -70,7 +95,8 @@ GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_
     content->phase = detail[2];
     memcpy(&content->trace_count, detail + 4, 4);
     memcpy(&content->section_end, detail + 8, 4);
-    content->ingress_length = content->trace_length = 0;
+    memcpy(&trace, detail + 12, sizeof trace);
+    replay_provenance(content, (int8_t) detail[3], &trace);
     return true;
 }
 

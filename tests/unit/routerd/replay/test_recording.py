@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bench import contract as n
+from core.forwarder.recorded import Exchanges, Nodes, Routes
 from routerd.replay.minimise import minimised
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
@@ -99,13 +100,22 @@ def test_a_checkpoint_is_no_longer_than_messages_may_wait(addresses: int, writte
     assert (after.checkpoints, after.skipped) == (written, 1 - written)
 
 
-def test_what_replay_does_not_know_is_said() -> None:
-    """A network, for one."""
+@pytest.mark.parametrize(
+    "does",
+    [
+        lambda bed: Exchanges(bed.forwarder).put(bed.address, b".", [(0, 0, b"")], [], []),
+        lambda bed: Routes(bed.forwarder, bed.address),
+        lambda bed: Nodes(bed.forwarder).take_neighbour(0, abroad=True),
+    ],
+    ids=["an exchange", "a route table", "a neighbour of another dialect"],
+)
+def test_what_replay_does_not_know_is_said(does: Callable[[Bed], object]) -> None:
+    """It is refused, whatever of it came first."""
     bed = Bed()
-    assert bed.forwarder.recorder is not None
-    bed.forwarder.recorder.blind()
-    with pytest.raises(RecordingError, match="which replay does not know yet"):
+    kept = does(bed)
+    with pytest.raises(RecordingError, match="replay does not know"):
         Replay(bed.recording())
+    del kept
 
 
 @pytest.mark.parametrize(
