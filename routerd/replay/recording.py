@@ -113,9 +113,7 @@ class Recording:
             made_by = printable(about.version)
             return f"it was made by routerd {made_by}, whose records differ from this build's; use that version"
         if about.blind:
-            return (
-                "the router has exchanges, route tables or a neighbour of another dialect: replay does not know them"
-            )
+            return "the router has exchanges, route tables or a neighbour of another dialect: replay does not know them"
         if not about.whole and not self.lines.startswith(bytes([flight.CHECKPOINT])):
             return "it begins in the middle: the ring held neither the core's begin nor a checkpoint"
         return None

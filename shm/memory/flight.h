@@ -59,10 +59,12 @@ enum flight_type {
     FLIGHT_MORE = 255          /* octets that belong to the line before */
 };
 
-enum flight_entry {            /* what stands in a checkpoint, in this order; octets are those of the structures of
+enum flight_entry {            /* what stands in a checkpoint; octets are those of the structures of
                                   core/forwarder/recording/image.h */
     ENTRY_CORE = 1, ENTRY_POOL = 2, ENTRY_FREE = 3, ENTRY_ADDRESS = 4, ENTRY_LINK = 5, ENTRY_IN = 6, ENTRY_OUT = 7,
-    ENTRY_LIST = 8, ENTRY_ALIAS = 9, ENTRY_PAYLOADS = 10, ENTRY_BLOCKS = 11
+    ENTRY_LIST = 8, ENTRY_ALIAS = 9, ENTRY_PAYLOADS = 10, ENTRY_BLOCKS = 11,
+    ENTRY_STREAMS = 12, ENTRY_FAR = 13, ENTRY_BETWEEN = 14, ENTRY_ROUTER = 15, ENTRY_NEIGHBOUR = 16,
+    ENTRY_TRANSIT = 17         /* behind the copy that it is of */
 };
 
 typedef struct {

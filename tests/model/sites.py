@@ -3,6 +3,7 @@
 Messages are not encoded: a packet's parts are written where the content header says, as by a worker's intake.
 """
 
+import mmap
 import struct
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from core.process.router import Core
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import Attach, Attached, Close, ConnectionOpened, Detach, LinkRefused, OpenLink
 from shm.contract.routing import NetworkSetup
+from shm.memory import flight
 from tests.model.memory import CONTENT, Memory
 
 RULES: Final = [
@@ -83,11 +85,15 @@ class Incoming:
 
 
 class Site:
-    """One router."""
+    """One router. Its core is recorded in a ring of ``flight_lines``, if that is not 0."""
+
+    flight_lines = 0
 
     def __init__(self, name: str, seed: int = 0, mode: str = "interior") -> None:
         self.name, self.mode = name, mode
         self.memory = Memory(1, 1024, 1 << 20)
+        if self.flight_lines:
+            self.memory.flight = mmap.mmap(-1, flight.ring_bytes(self.flight_lines))
         setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
         self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
         if mode == "interior":
@@ -99,6 +105,7 @@ class Site:
         self.packets: dict[int, Packet] = {}  # by block
         self.incoming: dict[int, Incoming] = {}
         self.links: dict[int, SiteLink] = {}
+        self.gone: set[int] = set()  # links between routers: what the core still sends on them is lost with them
         self.sites: dict[int, tuple[Site, int]] = {}  # connections to routers: the other end
         self.outcomes: dict[int, list[int]] = {}  # of clients' messages
         self.handles = 1 << 32
@@ -214,7 +221,7 @@ class Site:
                 payload = self.views[CORE].read(r["block"])
                 self.post(type=n.A_FREE, arena=CORE, block=r["block"])
                 self._told(r["state"], payload)
-            case n.W_SEND:
+            case n.W_SEND if r["link"] not in self.gone:
                 assert link is not None
                 self._sent(link, r)
             case n.W_UPDATE if r["flags"] & n.F_IN:
@@ -240,7 +247,7 @@ class Site:
         link.credit += credit
         if link.peer is not None:
             site, other = link.peer
-            while other.waiting and link.credit > 0:
+            while other.waiting and link.credit > 0 and not other.busy:
                 site.transmit(other, *other.waiting.popleft())
 
     def _told(self, kind: int, payload: bytes) -> None:
@@ -268,6 +275,7 @@ class Site:
         del other.links[theirs.index]
         for site, link in ((self, mine), (other, theirs)):
             site.incoming = {h: d for h, d in site.incoming.items() if d.link is not link}
+            site.gone.add(link.index)
             site.control(C_DETACH, Detach(link.index, 1))
 
     def _outcome(self, r: dict[str, int]) -> None:

@@ -1,6 +1,5 @@
 """What tests of simulated networks share: each router is recorded, and its life is replayed when the test is over."""
 
-import mmap
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,27 +8,24 @@ import pytest
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
 from shm.memory import flight
-from tests.model import sites
-from tests.model.memory import Memory
-
-LINES = 1 << 16
+from tests.model.sites import Site
 
 
 @pytest.fixture(autouse=True)
 def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A replay of each router of a network makes the same work, unless it did what no replay knows."""
-    rings: list[mmap.mmap] = []
+    made: list[Site] = []
+    begin = Site.__init__
 
-    def memory(*arguments: Any, **named: Any) -> Memory:
-        made = Memory(*arguments, **named)
-        made.flight = mmap.mmap(-1, flight.ring_bytes(LINES))
-        rings.append(made.flight)
-        return made
+    def begun(self: Site, *arguments: Any, **named: Any) -> None:
+        begin(self, *arguments, **named)
+        made.append(self)
 
-    monkeypatch.setattr(sites, "Memory", memory)
+    monkeypatch.setattr(Site, "__init__", begun)
+    monkeypatch.setattr(Site, "flight_lines", 1 << 16)
     yield
-    for ring in rings:
-        taken = flight.take(ring, "me", "0", "a test", running=False)
-        assert taken.about.whole
+    for site in made:
+        assert site.memory.flight is not None
+        taken = flight.take(site.memory.flight, site.name, "0", "a test", running=False)
         if not taken.about.blind:
-            assert Replay(Recording(taken.about, taken.lines)).run() is None
+            assert Replay(Recording(taken.about, taken.lines, site.name)).run() is None

@@ -7,6 +7,7 @@
 
 /* ---- the table of routers: topology.c ---- */
 
+PRIVATE core_mask network_within(core_network *n);
 PRIVATE void neighbour_drop_link(core_router *c, core_link *l);
 GLUE void network_add(core_router *c, uint32_t bit, const uint8_t *text, uint32_t length);
 GLUE void network_remove(core_router *c, uint32_t bit);

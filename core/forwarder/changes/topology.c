@@ -22,17 +22,24 @@ static void address_reach(core_router *c, core_address *a)
     address_way_changed(c, a);
 }
 
-/* Works out what follows from a changed table. */
-static void network_changed(core_router *c)
+/* The routers with a way to them, and a link at its beginning. */
+PRIVATE core_mask network_within(core_network *n)
 {
-    core_network *n = &c->network;
     core_mask reachable = {{0, 0}};
-    n->epoch++;
     for (uint32_t bit = 1; bit < NODES; bit++) {
         const core_node *node = &n->node[bit];
         const core_neighbour *k = node->known && node->next_hop > 0 ? network_hop(n, (uint32_t) node->next_hop) : NULL;
         if (k && neighbour_has_link(k)) mask_set(&reachable, bit);
     }
+    return reachable;
+}
+
+/* Works out what follows from a changed table. */
+static void network_changed(core_router *c)
+{
+    core_network *n = &c->network;
+    const core_mask reachable = network_within(n);
+    n->epoch++;
     if (!memcmp(&reachable, &n->reachable, sizeof reachable)) return;
     n->reachable = reachable;
     uint32_t at = 0;

@@ -2,26 +2,13 @@
  *
  * One is written each time a quarter of the ring is full, between two turns, and may take an eighth of the ring, so the
  * ring always holds a whole one, and its cost is a small part of what was recorded since the last.  Messages wait
- * meanwhile, so it never takes more than LINES_MOST.  Tables that are larger, and those of networks, edge routers,
- * exchanges and route tables, have none: a replay then begins with the core, as long as its first line is in the ring.
+ * meanwhile, so it never takes more than LINES_MOST.  Tables that are larger have none: a replay then begins with the
+ * core, as long as its first line is in the ring.
  */
 #include "core/forwarder/recording/image.h"
 #include "core/forwarder/recording/recording.h"
 
 #define LINES_MOST (1u << 17)          /* of a checkpoint: 8 MiB */
-
-static inline uint32_t number(const void *entry) { return entry ? ((const pool_node *) entry)->index + 1 : 0; }
-
-static inline image_node node_of(const void *entry)
-{
-    const pool_node *n = (const pool_node *) entry;
-    return (image_node) {n->index, n->generation};
-}
-
-static void entry_put(core_router *c, enum flight_entry kind, const void *octets, size_t length)
-{
-    flight_octets(c->flight, FLIGHT_ENTRY, (uint16_t) kind, c->now, octets, (uint32_t) length);
-}
 
 /* ---- whether there can be one ---- */
 
@@ -36,19 +23,17 @@ static bool queues_empty(const core_router *c)
 static bool tables_rest(const core_router *c)
 {
     return !c->fan_first && !c->tell_first && !c->park_first && !c->dirty && !c->ins.sweep && !c->outs.sweep
-           && !c->links.sweep && !c->addresses.sweep && queues_empty(c);
+           && !c->links.sweep && !c->addresses.sweep && !c->streams.sweep && queues_empty(c);
 }
 
 static bool address_known(const core_address *a)
 {
-    return !a->exchange && !a->routes && !a->edges && !mask_any(&a->remotes) && !a->outstanding
-           && a->out_room < 1u << 16;
+    return !a->exchange && !a->routes && a->out_room < 1u << 16;
 }
 
 static bool link_known(const core_link *l)
 {
-    return (l->kind == LINK_ENDPOINT || l->kind == LINK_ROUTED) && !l->edge && !l->to_table && !l->leaving
-           && !(l->outgoing && l->streams);
+    return !l->to_table && (!l->leaving || l->kind == LINK_STREAM);    /* a surplus one carries nothing any more */
 }
 
 /* Whether the tables hold nothing that a checkpoint cannot describe. */
@@ -60,15 +45,13 @@ static bool tables_known(const core_router *c)
     at = 0;
     for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));)
         if (!link_known(l)) return false;
-    for (uint32_t place = 0; place < NEIGHBOURS; place++)
-        if (c->network.neighbour[place].taken) return false;
-    return !c->streams.live && !c->network.border;
+    return true;
 }
 
 /* Whether a checkpoint of the pools can be read again. */
 static bool pools_fit(const core_router *c)
 {
-    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses};
+    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses, &c->streams};
     for (uint32_t i = 0; i < IMAGE_POOLS; i++)
         if (all[i]->chunks > IMAGE_CHUNKS_MOST) return false;
     return true;
@@ -77,12 +60,12 @@ static bool pools_fit(const core_router *c)
 /* Lines that a checkpoint takes at most. */
 static uint64_t lines_wanted(const core_router *c)
 {
-    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses};
+    const core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses, &c->streams};
     uint64_t lines = 64 + 4ull * (c->ins.live + c->outs.live + c->links.live + c->addresses.live) + c->aliases.count;
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) lines += pool_size(all[i]) / 7;
     for (uint32_t arena = 0; arena <= c->workers; arena++)
         if (c->payloads.reader[arena]) lines += 1 + c->payloads.count / 5;
-    return lines + arena_blocks(&c->own.view) / 7;
+    return lines + network_lines(c) + arena_blocks(&c->own.view) / 7;
 }
 
 /* ---- its parts ---- */
@@ -95,7 +78,7 @@ typedef struct { uint32_t count, number[PART + 2]; } list;
 static inline void list_add(core_router *c, enum flight_entry kind, list *l, uint32_t one)
 {
     if (l->count == PART + 2) {
-        entry_put(c, kind, l->number, l->count * sizeof *l->number);
+        image_put(c, kind, l->number, l->count * sizeof *l->number);
         l->count = 2;
     }
     l->number[l->count++] = one;
@@ -110,15 +93,16 @@ static inline void list_begin(list *l, uint32_t what, uint32_t of)
 
 static inline void list_end(core_router *c, enum flight_entry kind, const list *l)
 {
-    if (l->count > 2) entry_put(c, kind, l->number, l->count * sizeof *l->number);
+    if (l->count > 2) image_put(c, kind, l->number, l->count * sizeof *l->number);
 }
 
 static void put_core(core_router *c)
 {
     image_core image = {.held = c->held, .active = c->active, .turn = c->turn,
-        .agent = number(c->agent), .exit = number(c->exit)};
+        .agent = image_number(c->agent), .exit = image_number(c->exit),
+        .radius = c->network.radius};
     for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS + 2; w++) image.gone[w] = c->worker[w].gone;
-    entry_put(c, ENTRY_CORE, &image, sizeof image);
+    image_put(c, ENTRY_CORE, &image, sizeof image);
 }
 
 static void put_pool(core_router *c, uint32_t which, const core_pool *p)
@@ -126,7 +110,7 @@ static void put_pool(core_router *c, uint32_t which, const core_pool *p)
     list l;
     const image_pool image = {.pool = which, .chunks = p->chunks, .floor = p->floor, .bare = p->bare,
         .futile = p->futile, .slack = p->slack};
-    entry_put(c, ENTRY_POOL, &image, sizeof image);
+    image_put(c, ENTRY_POOL, &image, sizeof image);
     list_begin(&l, which, 1);
     for (uint32_t i = 0; i < p->bare; i++) list_add(c, ENTRY_FREE, &l, p->bare_at[i]);
     list_end(c, ENTRY_FREE, &l);
@@ -140,10 +124,10 @@ static void put_pool(core_router *c, uint32_t which, const core_pool *p)
 
 static void put_address(core_router *c, const core_address *a)
 {
-    const image_address image = {.node = node_of(a), .deliveries = a->deliveries, .rotate = a->rotate,
-        .fallback = number(a->fallback), .holds = a->holds, .out_room = a->out_room, .priority = a->priority,
+    const image_address image = {.node = image_node_of(a), .deliveries = a->deliveries, .rotate = a->rotate,
+        .fallback = image_number(a->fallback), .holds = a->holds, .out_room = a->out_room, .priority = a->priority,
         .treatment = a->treatment, .phase = a->phase, .unlisted = a->unlisted, .redirects = a->redirects};
-    entry_put(c, ENTRY_ADDRESS, &image, sizeof image);
+    image_put(c, ENTRY_ADDRESS, &image, sizeof image);
 }
 
 static uint16_t link_flags(const core_link *l)
@@ -158,51 +142,66 @@ static uint16_t link_flags(const core_link *l)
 static void put_link(core_router *c, const core_link *l)
 {
     const bool in = !l->outgoing;
-    const image_link image = {.node = node_of(l), .granted = l->granted, .deliveries = l->deliveries, .link = l->link,
-        .link_gen = l->link_gen, .address = number(l->address), .capacity = l->capacity,
+    const image_link image = {.node = image_node_of(l), .granted = l->granted, .deliveries = l->deliveries,
+        .link = l->link, .link_gen = l->link_gen, .address = image_number(l->address), .capacity = l->capacity,
         .withheld = in ? l->withheld : 0, .owed = l->owed, .scope = in ? l->scope : 0,
-        .connection = in && !l->address ? l->connection : 0, .pair = l->kind == LINK_ROUTED ? number(l->pair) : 0,
+        .connection = in && !l->address ? l->connection : 0, .pair = l->kind == LINK_ROUTED ? image_number(l->pair) : 0,
         .tick = l->counts.tick, .cycle = l->counts.cycle, .flags = link_flags(l), .worker = l->worker,
         .kind = l->kind, .growth = l->growth};
-    entry_put(c, ENTRY_LINK, &image, sizeof image);
+    image_put(c, ENTRY_LINK, &image, sizeof image);
 }
 
 /* An address's receivers, its senders from the last on, and its receivers by how busy they are. */
 static void put_lists(core_router *c, const core_address *a)
 {
     list l;
-    list_begin(&l, LIST_RECEIVERS, number(a));
-    for (uint32_t i = 0; i < a->out_count; i++) list_add(c, ENTRY_LIST, &l, number(a->out[i]));
+    list_begin(&l, LIST_RECEIVERS, image_number(a));
+    for (uint32_t i = 0; i < a->out_count; i++) list_add(c, ENTRY_LIST, &l, image_number(a->out[i]));
     list_end(c, ENTRY_LIST, &l);
-    list_begin(&l, LIST_SENDERS, number(a));
+    list_begin(&l, LIST_SENDERS, image_number(a));
     const core_link *from = a->in_links;
     while (from && from->next) from = from->next;
-    for (; from; from = from->prev) list_add(c, ENTRY_LIST, &l, number(from));
+    for (; from; from = from->prev) list_add(c, ENTRY_LIST, &l, image_number(from));
     list_end(c, ENTRY_LIST, &l);
     if (!a->ranks) return;
-    list_begin(&l, LIST_RANKED, number(a));
+    list_begin(&l, LIST_RANKED, image_number(a));
     for (uint32_t end = 0; end < 2; end++)
         for (uint32_t r = a->ranks->at[end].next; r != end; r = a->ranks->at[r].next)
             for (const core_link *to = a->ranks->at[r].first; to; to = to->next)
-                list_add(c, ENTRY_LIST, &l, number(to));
+                list_add(c, ENTRY_LIST, &l, image_number(to));
     list_end(c, ENTRY_LIST, &l);
+}
+
+/* Idle links for streams, the next one first. */
+static void put_idle(core_router *c)
+{
+    uint32_t at = 0;
+    list l;
+    for (const core_streams *k; (k = (const core_streams *) pool_next(&c->streams, &at));) {
+        list_begin(&l, LIST_IDLE, image_number(k));
+        for (const core_link *one = k->idle; one; one = one->next) list_add(c, ENTRY_LIST, &l, image_number(one));
+        list_end(c, ENTRY_LIST, &l);
+    }
 }
 
 static void put_in(core_router *c, const core_in *in)
 {
-    const image_in image = {.node = node_of(in), .peer = in->peer, .length = in->length, .consumed = in->consumed,
-        .near = in->near, .arrived = in->arrived, .link = number(in->link), .block = in->block, .ahead = in->ahead,
-        .open = in->open, .state = in->state, .detail = in->detail, .flags = in->flags, .arena = in->arena,
-        .detail_arena = in->detail_arena, .extra = in->extra};
-    entry_put(c, ENTRY_IN, &image, sizeof image);
+    const image_in image = {.node = image_node_of(in), .peer = in->peer, .length = in->length, .consumed = in->consumed,
+        .near = in->near, .arrived = in->arrived, .link = image_number(in->link), .block = in->block,
+        .ahead = in->ahead, .open = in->open, .state = in->state, .detail = in->detail, .flags = in->flags,
+        .arena = in->arena, .detail_arena = in->detail_arena, .extra = in->extra};
+    image_put(c, ENTRY_IN, &image, sizeof image);
 }
 
-static void put_out(core_router *c, const core_out *out)
+/* `aside`: it waits on a link to nobody. */
+static void put_out(core_router *c, const core_out *out, enum image_aside aside)
 {
-    const image_out image = {.node = node_of(out), .peer = out->peer, .progress = out->progress, .in = number(out->in),
-        .link = number(out->link), .state = out->state, .flags = out->flags, .priority = out->priority,
-        .routed = out->routed};
-    entry_put(c, ENTRY_OUT, &image, sizeof image);
+    const void *on = aside ? pool_find(&c->streams, out->link->streams) : (const void *) out->link;
+    const image_out image = {.node = image_node_of(out), .peer = out->peer, .progress = out->progress,
+        .in = image_number(out->in), .link = image_number(on), .state = out->state, .flags = out->flags,
+        .priority = out->priority, .routed = out->routed, .aside = (uint8_t) aside};
+    image_put(c, ENTRY_OUT, &image, sizeof image);
+    network_put_out(c, out);
 }
 
 /* Deliveries in the order of their links' lists, those without a link last; copies of one message
@@ -218,14 +217,19 @@ static void put_deliveries(core_router *c)
         if (!in->link) put_in(c, in);
     at = 0;
     for (const core_link *k; (k = (const core_link *) pool_next(&c->links, &at));)
-        if (k->outgoing) for (const core_out *out = k->outs; out; out = out->next) put_out(c, out);
+        if (k->outgoing) for (const core_out *out = k->outs; out; out = out->next) put_out(c, out, 0);
+    at = 0;
+    for (const core_streams *k; (k = (const core_streams *) pool_next(&c->streams, &at));) {
+        for (const core_out *out = k->waiting->outs; out; out = out->next) put_out(c, out, IMAGE_WAITING);
+        for (const core_out *out = k->growing->outs; out; out = out->next) put_out(c, out, IMAGE_GROWING);
+    }
     at = 0;
     for (const core_in *in; (in = (const core_in *) pool_next(&c->ins, &at));) {
         if (in->copy_count < 2) continue;
-        list_begin(&l, LIST_COPIES, number(in));
+        list_begin(&l, LIST_COPIES, image_number(in));
         const core_out *out = in->copies;
         while (out->sibling) out = out->sibling;
-        for (; out; out = out->sibling_prev) list_add(c, ENTRY_LIST, &l, number(out));
+        for (; out; out = out->sibling_prev) list_add(c, ENTRY_LIST, &l, image_number(out));
         list_end(c, ENTRY_LIST, &l);
     }
 }
@@ -235,9 +239,9 @@ static void put_aliases(core_router *c)
     const core_alias_table *t = &c->aliases;
     for (uint32_t i = 0; i < t->room + t->split; i++)
         for (const core_alias *a = t->bucket[i]; a; a = a->chain) {
-            const image_alias image = {.hash = a->hash, .scope = a->scope, .address = number(a->address),
+            const image_alias image = {.hash = a->hash, .scope = a->scope, .address = image_number(a->address),
                 .agent = a->agent};
-            entry_put(c, ENTRY_ALIAS, &image, sizeof image);
+            image_put(c, ENTRY_ALIAS, &image, sizeof image);
         }
 }
 
@@ -290,13 +294,16 @@ __attribute__((noinline, cold)) PRIVATE void checkpoint_write(core_router *c)
     put_pool(c, 1, &c->outs);
     put_pool(c, 2, &c->links);
     put_pool(c, 3, &c->addresses);
+    put_pool(c, 4, &c->streams);
     uint32_t at = 0;
     for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) put_address(c, a);
     at = 0;
     for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));) put_link(c, l);
+    network_put(c);
     put_deliveries(c);
     at = 0;
     for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) put_lists(c, a);
+    put_idle(c);
     put_aliases(c);
     put_blocks(c);
     flight_put(f, &(flight_line) {.type = FLIGHT_CHECKPOINT_END, .now = c->now});

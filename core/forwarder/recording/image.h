@@ -11,11 +11,11 @@
 #include "shm/memory/flight.h"
 
 #define IMAGE_CHUNKS_MOST 1024u        /* of a pool: half a million entries */
-#define IMAGE_POOLS 4u                 /* ins, outs, links, addresses: the others are empty at a checkpoint */
+#define IMAGE_POOLS 5u                 /* ins, outs, links, addresses, streams: the others are empty then */
 
 typedef struct {
     uint64_t held;
-    uint32_t active, turn, agent, exit;
+    uint32_t active, turn, agent, exit, radius, none;
     uint8_t gone[(ROUTERD_MAX_WORKERS + 2 + 7) / 8 * 8];
 } image_core;
 
@@ -56,11 +56,54 @@ typedef struct {
 typedef struct {
     image_node node;
     uint64_t peer, progress;
-    uint32_t in, link, state;
-    uint8_t flags, priority, routed, none[1];
+    uint32_t in, link, state;          /* `link`: of a copy aside the number of its connection's links for streams */
+    uint8_t flags, priority, routed, aside;
 } image_out;
 
+enum image_aside { IMAGE_WAITING = 1, IMAGE_GROWING = 2 };
+
 typedef struct { uint64_t hash; uint32_t scope, address, agent, none; } image_alias;
+
+/* ---- of a network: network.c ---- */
+
+/* Whose a text is: a copy names it by this and the number of the owner. */
+enum image_owner { OWNER_ADDRESS = 1, OWNER_LINK = 2, OWNER_COPY = 3 };
+#define IMAGE_OWNER_SHIFT 30
+
+typedef struct { uint32_t there, length, block; } image_text;
+
+typedef struct {
+    uint32_t address, turn;
+    core_mask remotes;
+    image_text text;
+    uint32_t none;
+} image_far;
+
+typedef struct {
+    uint64_t streams;
+    uint32_t link, edge;
+    image_text text;
+    uint8_t neighbour, wants_override, none[2];
+} image_between;
+
+typedef struct {
+    uint32_t bit, cost;
+    core_mask valid_origins;
+    int16_t next_hop, neighbour;
+    uint32_t none;
+} image_router;
+
+typedef struct {
+    uint64_t streams;
+    uint32_t place, control, data[ROUTERD_PRIORITIES];
+} image_neighbour;
+
+typedef struct {
+    uint64_t address, ordinary;
+    uint32_t out, named;               /* `named`: owner and number of its text; 0: it has none */
+    image_text text;                   /* of which it is the first copy, if the owner is gone */
+    uint8_t hop, none[3];
+} image_transit;
 
 #define IMAGE_DENSE(type, last) \
     _Static_assert(offsetof(type, last) + sizeof ((type *) 0)->last == sizeof(type), "an image has padding")
@@ -69,21 +112,56 @@ IMAGE_DENSE(image_pool, slack);
 IMAGE_DENSE(image_address, none);
 IMAGE_DENSE(image_link, none);
 IMAGE_DENSE(image_in, none);
-IMAGE_DENSE(image_out, none);
+IMAGE_DENSE(image_out, aside);
 IMAGE_DENSE(image_alias, none);
+IMAGE_DENSE(image_far, none);
+IMAGE_DENSE(image_between, none);
+IMAGE_DENSE(image_router, none);
+IMAGE_DENSE(image_neighbour, data);
+IMAGE_DENSE(image_transit, none);
 
 /* Entries that are lists begin with two numbers: what it is, and of which address or delivery.  ENTRY_FREE has a pool
  * and whether these are its bare chunks; ENTRY_PAYLOADS an arena; ENTRY_BLOCKS 0 or 1 for the free blocks of a class, 2
  * for the others and the one behind each.  A long list is several entries. */
-enum image_list { LIST_RECEIVERS = 0, LIST_SENDERS = 1, LIST_RANKED = 2, LIST_COPIES = 3 };
+enum image_list { LIST_RECEIVERS = 0, LIST_SENDERS = 1, LIST_RANKED = 2, LIST_COPIES = 3, LIST_IDLE = 4 };
 
-/* ---- while a checkpoint is restored: restore.c, restored.c ---- */
+static inline uint32_t image_number(const void *entry) { return entry ? ((const pool_node *) entry)->index + 1 : 0; }
+
+static inline image_node image_node_of(const void *entry)
+{
+    const pool_node *n = (const pool_node *) entry;
+    return (image_node) {n->index, n->generation};
+}
+
+static inline void image_put(core_router *c, enum flight_entry kind, const void *octets, size_t length)
+{
+    flight_octets(c->flight, FLIGHT_ENTRY, (uint16_t) kind, c->now, octets, (uint32_t) length);
+}
+
+PRIVATE uint64_t network_lines(const core_router *c);
+PRIVATE void network_put(core_router *c);
+PRIVATE void network_put_out(core_router *c, const core_out *out);
+
+/* ---- while a checkpoint is restored: restore.c, restored.c, restored_network.c ---- */
+
+PRIVATE const char *network_restore(core_router *c, uint32_t kind, const uint8_t *octets, uint32_t length);
+PRIVATE const char *network_restored(core_router *c);
+PRIVATE core_link *restored_waiting(const core_router *c, uint32_t number, uint8_t aside);
+PRIVATE const char *restored_idle(core_streams *k, core_link *l);
+PRIVATE void *restored_place(core_pool *p, image_node node);
 
 #define REFUSE(condition, why) do { if (condition) return (why); } while (0)
 
+#define TAKE(type, take) do { \
+        type image; \
+        REFUSE(length != sizeof image, "an entry is too short or too long"); \
+        memcpy(&image, octets, sizeof image); \
+        return take(c, &image); \
+    } while (0)
+
 static inline core_pool *restored_pool(core_router *c, uint32_t which)
 {
-    core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses};
+    core_pool *const all[IMAGE_POOLS] = {&c->ins, &c->outs, &c->links, &c->addresses, &c->streams};
     return which < IMAGE_POOLS ? all[which] : NULL;
 }
 
@@ -99,7 +177,8 @@ static inline void *restored_entry(const core_pool *p, uint32_t number)
 static inline uint64_t image_mark(void)
 {
     const uint64_t sizes[] = {sizeof(image_core), sizeof(image_pool), sizeof(image_address), sizeof(image_link),
-        sizeof(image_in), sizeof(image_out), sizeof(image_alias), ROUTERD_MAX_WORKERS};
+        sizeof(image_in), sizeof(image_out), sizeof(image_alias), sizeof(image_far), sizeof(image_between),
+        sizeof(image_router), sizeof(image_neighbour), sizeof(image_transit), ROUTERD_MAX_WORKERS};
     uint64_t mark = FLIGHT_VERSION;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) mark = mark * 0x100000001b3ull + sizes[i];
     return mark;

@@ -19,7 +19,7 @@ static pool_node *place(const core_pool *p, image_node node)
     return n;
 }
 
-static void *live(core_pool *p, image_node node)
+PRIVATE void *restored_place(core_pool *p, image_node node)
 {
     pool_node *n = place(p, node);
     if (!n) return NULL;
@@ -76,6 +76,7 @@ static const char *take_core(core_router *c, const image_core *image)
     c->held = image->held;
     c->active = image->active;
     c->turn = image->turn;
+    c->network.radius = image->radius;
     for (uint32_t w = 0; w < c->workers; w++) c->worker[w].gone = image->gone[w] != 0;
     c->text_length = image->agent;     /* until the addresses are known: checkpoint_restored */
     c->text_scope = image->exit;
@@ -86,7 +87,7 @@ static const char *take_address(core_router *c, const image_address *image)
 {
     REFUSE(image->treatment > T_FLOOD || image->priority > 9 || image->priority < -1 || image->phase > 9
            || image->out_room >= 1u << 16, "an address makes no sense");
-    core_address *a = (core_address *) live(&c->addresses, image->node);
+    core_address *a = (core_address *) restored_place(&c->addresses, image->node);
     REFUSE(!a, "an address is there twice");
     a->treatment = image->treatment;
     a->priority = image->priority;
@@ -96,7 +97,7 @@ static const char *take_address(core_router *c, const image_address *image)
     a->rotate = image->rotate;
     a->holds = image->holds;
     a->deliveries = image->deliveries;
-    a->turn = image->fallback;         /* until all addresses are known */
+    a->epoch = image->fallback;        /* until all addresses are known */
     a->out_room = image->out_room;
     a->out = (core_link **) calloc(a->out_room + 1u, sizeof *a->out);
     REFUSE(!a->out, "there is no memory for its tables");
@@ -130,13 +131,14 @@ static const char *take_link(core_router *c, const image_link *image)
 {
     core_address *a = (core_address *) restored_entry(&c->addresses, image->address);
     const bool routed = image->kind == LINK_ROUTED, outgoing = image->flags & IMAGE_OUTGOING;
-    REFUSE(image->worker > c->workers || image->growth > CREDIT_EBBS || (!routed && image->kind != LINK_ENDPOINT)
-           || (image->address && !a) || (routed && a) || (!routed && outgoing && !a), "a link makes no sense");
+    const bool bare = routed || image->kind - 1u < 3u;      /* it has no address */
+    REFUSE(image->worker > c->workers || image->growth > CREDIT_EBBS || image->kind > LINK_ROUTED
+           || (image->address && !a) || (bare && a) || (!bare && outgoing && !a), "a link makes no sense");
     REFUSE(image->growth != CREDIT_FIXED && image->capacity < ROUTERD_LINK_CREDIT, "a link has no such credit");
     core_worker *k = &c->worker[image->worker];
     REFUSE(image->link >= CORE_MAX_LINKS || link_find(c, image->worker, image->link, image->link_gen)
            || (image->link < k->link_room && k->link[image->link]), "a link is there twice");
-    core_link *l = (core_link *) live(&c->links, image->node);
+    core_link *l = (core_link *) restored_place(&c->links, image->node);
     REFUSE(!l, "a link is there twice");
     if (image->link >= k->link_room) {
         uint32_t room = k->link_room ? k->link_room : 64;
@@ -171,7 +173,7 @@ static const char *take_in(core_router *c, const image_in *image)
     REFUSE((image->link && (!l || l->outgoing)) || !block_known(c, image->arena, image->block)
            || (image->detail != ROUTERD_NIL && !block_known(c, image->detail_arena, image->detail)),
            "an incoming delivery makes no sense");
-    core_in *in = (core_in *) live(&c->ins, image->node);
+    core_in *in = (core_in *) restored_place(&c->ins, image->node);
     REFUSE(!in, "an incoming delivery is there twice");
     in->peer = image->peer;
     in->length = image->length;
@@ -196,10 +198,12 @@ static const char *take_in(core_router *c, const image_in *image)
 static const char *take_out(core_router *c, const image_out *image)
 {
     core_in *in = (core_in *) restored_entry(&c->ins, image->in);
-    core_link *l = (core_link *) restored_entry(&c->links, image->link);
-    REFUSE(!in || !l || !l->outgoing || image->flags & (OUT_STREAM | OUT_GROWING)
-           || (image->state && !state_is_terminal(image->state)), "an outgoing delivery makes no sense");
-    core_out *out = (core_out *) live(&c->outs, image->node);
+    core_link *l = image->aside ? restored_waiting(c, image->link, image->aside)
+        : (core_link *) restored_entry(&c->links, image->link);
+    REFUSE(!in || !l || !l->outgoing || (image->aside == IMAGE_GROWING) != ((image->flags & OUT_GROWING) != 0)
+           || (image->aside && !(image->flags & OUT_STREAM)) || (image->state && !state_is_terminal(image->state)),
+           "an outgoing delivery makes no sense");
+    core_out *out = (core_out *) restored_place(&c->outs, image->node);
     REFUSE(!out, "an outgoing delivery is there twice");
     out->peer = image->peer;
     out->progress = image->progress;
@@ -221,6 +225,7 @@ static const char *take_receiver(core_address *a, core_link *l)
     l->leaving = false;
     l->place = a->out_count;
     a->out[a->out_count++] = l;
+    a->edges += l->edge != 0;
     return NULL;
 }
 
@@ -245,17 +250,21 @@ static const char *take_copy(const core_in *in, core_out *out)
 
 static const char *take_list(core_router *c, const uint32_t *number, uint32_t count)
 {
-    core_address *a = number[0] == LIST_COPIES ? NULL : (core_address *) restored_entry(&c->addresses, number[1]);
-    const core_in *in = number[0] == LIST_COPIES ? (const core_in *) restored_entry(&c->ins, number[1]) : NULL;
-    const char *wrong = a || in ? NULL : "a list is of nothing";
+    const core_pool *const of = number[0] == LIST_COPIES ? &c->ins : number[0] == LIST_IDLE ? &c->streams
+        : &c->addresses;
+    void *const owner = restored_entry(of, number[1]);
+    core_address *a = of == &c->addresses ? (core_address *) owner : NULL;
+    const char *wrong = owner ? NULL : "a list is of nothing";
     for (uint32_t i = 2; i < count && !wrong; i++) {
-        core_link *l = a ? (core_link *) restored_entry(&c->links, number[i]) : NULL;
+        core_link *l = of == &c->ins ? NULL : (core_link *) restored_entry(&c->links, number[i]);
         switch (number[0]) {
         case LIST_RECEIVERS: wrong = take_receiver(a, l); break;
         case LIST_SENDERS: wrong = take_sender(a, l); break;
         case LIST_RANKED: wrong = l && l->address == a && l->outgoing && !l->leaving && ranks_restore(a, l) ? NULL
             : "a receiver has no rank"; break;
-        case LIST_COPIES: wrong = take_copy(in, (core_out *) restored_entry(&c->outs, number[i])); break;
+        case LIST_COPIES: wrong = take_copy((const core_in *) owner, (core_out *) restored_entry(&c->outs, number[i]));
+            break;
+        case LIST_IDLE: wrong = restored_idle((core_streams *) owner, l); break;
         default: wrong = "a list is of an unknown kind";
         }
     }
@@ -311,13 +320,6 @@ static const char *take_blocks(core_router *c, const uint32_t *number, uint32_t 
 
 /* ---- the whole ---- */
 
-#define TAKE(type, take) do { \
-        type image; \
-        REFUSE(length != sizeof image, "an entry is too short or too long"); \
-        memcpy(&image, octets, sizeof image); \
-        return take(c, &image); \
-    } while (0)
-
 /* Takes one entry of a checkpoint: enum flight_entry and its octets, at a multiple of 4.  NULL, or what is wrong. */
 GLUE const char *checkpoint_restore(core_router *c, uint32_t kind, const uint8_t *octets, uint32_t length)
 {
@@ -330,6 +332,8 @@ GLUE const char *checkpoint_restore(core_router *c, uint32_t kind, const uint8_t
     case ENTRY_IN: TAKE(image_in, take_in);
     case ENTRY_OUT: TAKE(image_out, take_out);
     case ENTRY_ALIAS: TAKE(image_alias, take_alias);
+    case ENTRY_STREAMS: case ENTRY_FAR: case ENTRY_BETWEEN: case ENTRY_ROUTER: case ENTRY_NEIGHBOUR: case ENTRY_TRANSIT:
+        return network_restore(c, kind, octets, length);
     default: break;
     }
     REFUSE(length % 4 || count < 2, "a list is too short");

@@ -6,9 +6,9 @@ static const char *finish_addresses(core_router *c)
 {
     uint32_t at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
-        core_address *fallback = (core_address *) restored_entry(&c->addresses, a->turn);
-        REFUSE(a->turn && (!fallback || fallback->fallback_for), "a fallback makes no sense");
-        a->turn = 0;
+        core_address *fallback = (core_address *) restored_entry(&c->addresses, a->epoch);
+        REFUSE(a->epoch && (!fallback || fallback->fallback_for), "a fallback makes no sense");
+        a->epoch = 0;
         a->fallback = fallback;
         if (fallback) fallback->fallback_for = a;
         for (uint32_t i = 0; i < a->out_count; i++)
@@ -80,6 +80,7 @@ GLUE const char *checkpoint_restored(core_router *c)
     const char *wrong = finish_addresses(c);
     if (!wrong) wrong = finish_links(c);
     if (!wrong) wrong = finish_deliveries(c);
+    if (!wrong) wrong = network_restored(c);
     REFUSE(wrong, wrong);
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) turn_free(restored_pool(c, i));
     REFUSE((c->text_length && !restored_entry(&c->addresses, c->text_length))

@@ -71,6 +71,7 @@ PRIVATE bool stream_said(core_router *c, const core_out *out, const core_outcome
 PRIVATE void stream_forget(core_router *c, core_in *in);
 PRIVATE void stream_drop_link(core_router *c, core_link *l);
 GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams);
+PRIVATE bool stream_begin_waiting(const core_router *c, core_streams *k);
 GLUE core_streams *stream_open(core_router *c);
 GLUE void stream_close(core_router *c, core_streams *k);
 

@@ -169,23 +169,27 @@ PRIVATE void stream_drop_link(core_router *c, core_link *l)
     }
 }
 
-/* NULL: memory is used up. */
-GLUE core_streams *stream_open(core_router *c)
+/* Makes the links to nobody.  False: memory is used up. */
+PRIVATE bool stream_begin_waiting(const core_router *c, core_streams *k)
 {
-    core_streams *k = (core_streams *) pool_take(&c->streams);
-    if (!k) return NULL;
     core_link *nobody = (core_link *) calloc(2, sizeof *nobody);
-    if (!nobody) {
-        pool_give(&c->streams, k);
-        return NULL;
-    }
+    if (!nobody) return false;
     k->waiting = &nobody[0];
     k->growing = &nobody[1];
     *k->waiting = *k->growing = (core_link) {
         .link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM,
         .leaving = true, .capacity = UINT32_MAX, .streams = pool_handle(k),
     };
-    return k;
+    return true;
+}
+
+/* NULL: memory is used up. */
+GLUE core_streams *stream_open(core_router *c)
+{
+    core_streams *k = (core_streams *) pool_take(&c->streams);
+    if (!k || stream_begin_waiting(c, k)) return k;
+    pool_give(&c->streams, k);
+    return NULL;
 }
 
 static void stream_release(core_router *c, const core_link *nobody)

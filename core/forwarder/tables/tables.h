@@ -353,7 +353,7 @@ typedef struct {
 typedef struct core_text {
     uint32_t block;            /* ROUTERD_NIL: not written */
     uint32_t uses;             /* copies on their way that name it */
-    uint32_t length;
+    uint32_t length, named;    /* `named`: what a checkpoint calls it (recording/network.c) */
     bool owned;                /* its address or link is still there */
     uint8_t bytes[];
 } core_text;

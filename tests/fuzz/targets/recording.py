@@ -13,14 +13,15 @@ from routerd.replay.run import Replay
 from routerd.replay.told import step_told
 from shm.memory import flight
 from shm.memory.flight import LINE, RecordingError
+from tests.model.network_life import Life, from_checkpoints
 from tests.model.world import World
 
 LINES: Final = 700  # of a recording, so that an input takes no more than a moment
 
 
 @cache
-def recordings() -> tuple[bytes, bytes]:
-    """A recording that begins with the core, and one that begins with a checkpoint."""
+def recordings() -> tuple[bytes, bytes, bytes]:
+    """A recording that begins with the core, one that begins with a checkpoint, and one of a network's router."""
     found = []
     for lines, moves in ((1 << 14, 60), (1 << 13, 4000)):
         ring = mmap.mmap(-1, flight.ring_bytes(lines))
@@ -29,21 +30,32 @@ def recordings() -> tuple[bytes, bytes]:
         cut = taken.lines[: LINES * LINE]
         about = msgspec.structs.replace(taken.about, lines=len(cut) // LINE)
         found.append(Recording(about, cut).octets(cut))
-    return found[0], found[1]
+    life = Life(1)
+    life.run(2000)
+    ring = life.net["B"].memory.flight
+    assert ring is not None
+    recording = from_checkpoints(ring)[-1]
+    found.append(recording.octets(recording.lines[: 2 * LINES * LINE]))
+    return found[0], found[1], found[2]
 
 
 def one(octets: bytes) -> None:
-    """The first octet chooses a recording; then four octets each change one of it: where, and to what.
+    """The first octet chooses a recording, with its third bit that of a network's router; then four octets each change
+    one of it: where, and to what.
 
     With its second bit the octets are a call instead, by the number that the second octet has.
     """
     if octets and octets[0] & 2:
         _run(_with_call(octets[1:]))
         return
-    changed = bytearray(recordings()[octets[0] & 1 if octets else 0])
+    changed = bytearray(recordings()[_chosen(octets[0]) if octets else 0])
     for at in range(1, len(octets) - 3, 4):
         changed[int.from_bytes(octets[at : at + 3], "little") % len(changed)] = octets[at + 3]
     _run(bytes(changed))
+
+
+def _chosen(octet: int) -> int:
+    return 2 if octet & 4 else octet & 1
 
 
 def _with_call(octets: bytes) -> bytes:
