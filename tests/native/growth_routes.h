@@ -1,4 +1,5 @@
-/* How a table of route workers grows: what it costs to load one of n, and to look up an address. */
+/* How a table of route workers grows: what it costs to load one of n, and to look up an address; and what one of n
+ * Ockam nodes costs that are connected. */
 #ifndef ROUTERD_TESTS_GROWTH_ROUTES_H
 #define ROUTERD_TESTS_GROWTH_ROUTES_H
 
@@ -45,6 +46,58 @@ static void route_workers(uint32_t n)
     }
     route_table_free(t);
     free(bytes);
+}
+
+/* n nodes connect, each gets a link in and one out, and has a frame that no route worker takes; then each goes. */
+static void ockam_nodes(uint32_t n)
+{
+    static const uint8_t frame[] = { OCKAM_VERSION, 0, 0, 0, 1, 0 };
+    worker_listener *place = listener_new(&world.p);
+    ockam_terms *terms = (ockam_terms *) calloc(1, sizeof *terms);
+    int *fd = (int *) calloc(n, sizeof *fd);
+    CHECK(place && terms && fd, "no place");
+    *terms = (ockam_terms) { .framed = { &ockam_protocol, 1000 }, .framing = OCKAM_CBOR };
+    *place = (worker_listener) { .fd = -1, .dials = true, .framed = &terms->framed, .link_capacity = 250 };
+    for (uint32_t i = 0; i < n; i++) {
+        int pair[2];
+        CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), "no sockets");
+        fd[i] = pair[1];
+        counting = true;
+        worker_connection *c = framed_new(&world.p, pair[0], (uint16_t) (place - world.p.listeners), false);
+        CHECK(c && (c->framed->other = framed_link(&world.p, c, false))
+              && (c->framed->back = framed_link(&world.p, c, true)), "no room");
+        ockam_greet(&world.p, c);
+        turns(true);
+        counting = false;
+        c->known = c->framed->other->open = c->framed->back->open = true;
+        world.links[i] = (name) { pool_index(&world.p.links, c->framed->other), c->framed->other->slot.generation };
+    }
+    report("ockam_node_connects", n);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t j = shuffled(i, n);
+        to_worker(W_FLOW, world.links[j])->credit = 2;
+        CHECK(send(fd[j], frame, sizeof frame, MSG_NOSIGNAL) == sizeof frame, "it cannot write");
+        turns(true);
+    }
+    report("frame_of_an_ockam_node", n);
+    CHECK(stats_get(world.p.stats, N_OCKAM_FRAMES_IN) == n, "%lu frames", stats_get(world.p.stats, N_OCKAM_FRAMES_IN));
+    for (uint32_t i = 0; i < n; i++) { close(fd[shuffled(i, n)]); turns(true); }
+    report("ockam_node_goes", n);
+    CHECK(!world.p.conns.used && !world.p.links.used && !place->used, "something is left");
+    place->dials = false;
+    free(fd);
+}
+
+/* While n connections are open, a listener takes the place of one that is gone. */
+static void listener_comes(void)
+{
+    worker_listener *gone = listener_new(&world.p);
+    CHECK(gone, "no place");
+    gone->fd = -1;
+    counting = true;
+    const worker_listener *next = listener_new(&world.p);
+    report("listener_comes", 1);
+    CHECK(next == gone, "another place");
 }
 
 #endif

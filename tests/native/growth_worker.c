@@ -22,6 +22,7 @@ static void connections(uint32_t n)
         utter(&all[i], true);
     }
     report("connection_begins", n);
+    listener_comes();
     for (uint32_t i = 0; i < n; i++) { grant(i, 1); turns(false); }
     for (uint32_t i = 0; i < n; i++) {
         client *k = &all[shuffled(i, n)];
@@ -384,6 +385,7 @@ int main(int argc, char **argv)
     dialled(n);
     named(n);
     route_workers(n);
+    ockam_nodes(n);
     CHECK(!world.p.conns.used && !world.p.links.used && !world.p.ins.used && !world.p.outs.used, "something is left");
     return 0;
 }

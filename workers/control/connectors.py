@@ -12,6 +12,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -29,6 +31,7 @@ from workers.control.tls import CertificateError, PasswordError, password_of
 SERVER = logging.getLogger("SERVER")
 MANAGER = logging.getLogger("CONN_MGR")
 
+PORTION: Final = 8  # attempts that begin before messages have their turn: about a millisecond
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
@@ -95,6 +98,9 @@ class Connectors:
         self._look_up = look_up
         self._connectors: dict[int, Connector] = {}
         self._refused: dict[int, ConnectorSetup] = {}  # those that make no connection
+        self._due: list[tuple[float, int, Connector]] = []  # a heap; what is not due then any more is skipped
+        self._attempts = 0
+        self._looking: dict[Connector, None] = {}  # those whose hosts are being looked up
         self._stopped = False
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
@@ -111,6 +117,7 @@ class Connectors:
                 self._keep(connector, wanted_now)
                 continue
             del self._connectors[number]
+            self._looking.pop(connector, None)
             self._dialler.remove_place(connector.place)
             if connector.connection is not None:
                 self._owner.hang_up(connector.connection, REMOVED)
@@ -133,6 +140,7 @@ class Connectors:
             self._refused[setup.number] = setup
             return
         connector = self._connectors[setup.number] = Connector(setup, place, self._clock())
+        self._wait_for(connector)
         try:
             self._guard.protect(place, setup)
             if setup.ockam is not None:
@@ -155,31 +163,52 @@ class Connectors:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
         if self._stopped:
             return at_most
-        now = self._clock()
-        for connector in self._connectors.values():
-            if connector.lookup is not None:
-                at_most = min(at_most, POLL_SECONDS)
-            elif connector.schedule.due is not None:
-                at_most = min(at_most, max(0.0, connector.schedule.due - now))
+        if self._looking:
+            at_most = min(at_most, POLL_SECONDS)
+        if self._due:
+            at_most = min(at_most, max(0.0, self._due[0][0] - self._clock()))
         return at_most
 
     def step(self) -> None:
-        """Start the attempts that are due, and connect where a lookup has ended."""
+        """Start attempts that are due, and connect where a lookup has ended, a portion of each."""
         if self._stopped:
             return
         now = self._clock()
-        for connector in self._connectors.values():
-            if connector.schedule.due is not None and now >= connector.schedule.due:
-                connector.schedule.begun()
-                host, port = split(connector.schedule.host)
-                connector.lookup = self._look_up(host, port, connector.setup.family)
-            if connector.lookup is not None and connector.lookup.done:
-                found, connector.lookup = connector.lookup, None
-                connector.addresses = list(found.addresses)
-                if found.addresses:
-                    self._connect(connector)
-                else:
-                    self._failed(connector, found.error)
+        ended = (connector for connector in self._looking if connector.lookup is not None and connector.lookup.done)
+        for connector in list(islice(ended, PORTION)):
+            self._found(connector)
+        for _ in range(PORTION):
+            if not self._due or self._due[0][0] > now:
+                return
+            due, _, connector = heappop(self._due)
+            if connector.schedule.due == due and self._connectors.get(connector.setup.number) is connector:
+                self._look(connector)
+
+    def _wait_for(self, connector: Connector) -> None:
+        """Let the next attempt begin when it is due."""
+        assert connector.schedule.due is not None, "its last attempt has ended"
+        self._attempts += 1
+        heappush(self._due, (connector.schedule.due, self._attempts, connector))
+
+    def _look(self, connector: Connector) -> None:
+        """Begin an attempt."""
+        connector.schedule.begun()
+        host, port = split(connector.schedule.host)
+        connector.lookup = self._look_up(host, port, connector.setup.family)
+        self._looking[connector] = None
+        if connector.lookup.done:
+            self._found(connector)
+
+    def _found(self, connector: Connector) -> None:
+        """Connect to what a lookup has found."""
+        found, connector.lookup = connector.lookup, None
+        del self._looking[connector]
+        assert found is not None, "it is looking"
+        connector.addresses = list(found.addresses)
+        if found.addresses:
+            self._connect(connector)
+        else:
+            self._failed(connector, found.error)
 
     def _connect(self, connector: Connector) -> None:
         """Start a connection to the next address of the current host."""
@@ -245,6 +274,7 @@ class Connectors:
         text = f"Connection to {host} failed: {why}"
         now = self._clock()
         delay = connector.schedule.ended(now)
+        self._wait_for(connector)
         number = f"[C{connector.number}] " if connector.number else ""
         SERVER.info("%s%s", number, text)  # each attempt, in the words of qdrouterd's log
         name, line = connector.setup.name, "connector %s: %s; next attempt in %g s"

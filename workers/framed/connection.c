@@ -42,6 +42,7 @@ GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dial
         free(x);
         return NULL;
     }
+    p->listeners[listener].used++;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     x->in = in;
     x->room = FRAMED_BUFFER;

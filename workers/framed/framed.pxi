@@ -32,7 +32,7 @@ cdef class FramedTransport(PumpPart):
     """The native side of one pump's connections of one protocol.
 
     The pump calls the handler's ``opened(index, generation)`` and ``gone(index, generation, opened, why)``; for a new
-    core ``present(index, generation)``, then ``link_present(link)``; for the log ``frame(index, sent, length, head,
+    core ``present(index, generation)``, then ``link_present(link, generation)``; for the log ``frame(index, sent, length, head,
     payload, asked)`` with the beginning of the payload, and ``message(index, link, sent, beginning)``.
     """
 

@@ -144,12 +144,12 @@ class FramedConnections:
         else:
             self.opened(index, generation)
 
-    def link_present(self, link: int) -> None:
+    def link_present(self, link: int, generation: int) -> None:
         """Present a link to a new core, or attach one that the earlier core did not live to accept."""
-        for peer in self._peers.values():
-            if link in peer.links:
-                attach = msgspec.structs.replace(peer.links[link], restored=link in peer.accepted)
-                self._owner.post(attach, link=link, link_generation=attach.generation)
+        if (index := self._links.get((link, generation))) is not None:
+            peer = self._peers[index]
+            attach = msgspec.structs.replace(peer.links[link], restored=link in peer.accepted)
+            self._owner.post(attach, link=link, link_generation=generation)
 
     def gone(self, index: int, generation: int, opened: bool, why: str) -> None:
         """Forget a connection that is lost or has failed; its links have been reported lost."""

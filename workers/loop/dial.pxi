@@ -29,7 +29,7 @@ cdef bint present_all(Pump pump) except -1:
             return False
         if k.framed:
             k.known = True
-            pump.framed[k.conn.framed.speaks.number].link_present(i)
+            pump.framed[k.conn.framed.speaks.number].link_present(i, k.slot.generation)
             continue
         if k.outlived >= MOST_OUTLIVED:
             pump.handler.attach_fatal(i, k.slot.generation, pool_index(&pump.p.conns, k.conn), text(pn_link_name(k.engine)))

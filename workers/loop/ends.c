@@ -25,6 +25,7 @@ static void conn_forget(pump *p, worker_connection *c)
         while (*at != index) at = &((worker_connection *) pool_at(&p->conns, *at))->dirty_next;
         *at = c->dirty_next;
     }
+    p->listeners[c->listener].used--;
     pool_give(&p->conns, c);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
 }

@@ -105,6 +105,8 @@ class Senders:
         self.scope = Scopes(())  # finds the scope of an address by a route worker's pattern
         # By link, with its generation: what the core says of a link may come after its end, so the next one takes it.
         self._reach: dict[int, tuple[int, frozenset[str]]] = {}
+        self._entries: dict[str, list[int]] = {}  # places in the table, by address
+        self._count = 0  # of these places
         self._fed: dict[int, tuple[int, str]] = {}  # targets of router-initiated links
         self._changes: dict[int, Transform] = {}
 
@@ -114,6 +116,10 @@ class Senders:
         sources = Sources(setup.workers)
         self._engine.set(compiled(setup, sources) if setup.on else None)
         self._setup, self._sources = setup, sources
+        stops = entries(setup)
+        self._entries, self._count = {}, len(stops)
+        for place, stop in enumerate(stops):
+            self._entries.setdefault(stop.text, []).append(place)
         self._changes = {i: Transform(one.use) for i, one in enumerate(setup.workers) if one.use}
         self.scope = Scopes(setup.workers)
 
@@ -126,10 +132,17 @@ class Senders:
             return
         reach = None
         if peer.policed and target is None:
-            may = _said(self._reach, link, generation) or frozenset()
-            reach = bytes(stop.text in may for stop in entries(self._setup))
+            reach = self._within_reach(_said(self._reach, link, generation) or frozenset())
         names = self._sources.numbers(peer.names(target))
         self._engine.sender(link, generation, peer.inter_router, _address(target), names, peer.foreign, reach)
+
+    def _within_reach(self, addresses: frozenset[str]) -> bytes:
+        """Return a byte for each route worker's address, 1 if it is one of these."""
+        reach = bytearray(self._count)
+        for address in addresses:
+            for place in self._entries.get(address, ()):
+                reach[place] = 1
+        return bytes(reach)
 
     def uplink(self, link: int, generation: int, name: str) -> None:
         """Tell the pump that a link brings messages from an uplink: a listener or connector of that name."""

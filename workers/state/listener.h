@@ -10,6 +10,7 @@ typedef struct {
     bool relays;                   /* an authentication service authenticates its clients (relay.c) */
     char offered[256];             /* SASL mechanisms that Cyrus SASL serves (relay.c); empty: the engine serves all */
     bool hands_over;               /* its socket brings connections that the exporter has accepted (websocket.c) */
+    uint32_t used;                 /* connections, those that are ending, too */
     uint32_t config;               /* the number of its ListenerSetup or ConnectorSetup */
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window, widest;

@@ -31,24 +31,15 @@ GLUE void listeners_arm(pump *p, bool armed)
         listener_arm(p, &p->listeners[(p->accept_first + i) % p->listener_count], armed && p->accepting);
 }
 
-static bool listener_used(const pump *p, uint32_t place)
-{
-    if (p->listeners[place].fd >= 0 || p->listeners[place].dials) return true;
-    for (uint32_t i = 0; i < p->conns.high; i++) {
-        const worker_connection *c = (const worker_connection *) pool_at(&p->conns, i);
-        if (c->slot.next_free == SLOT_USED && c->listener == place) return true;
-    }
-    return false;
-}
-
 /* A place for another listener: that of a removed one without connections, or a new one.  NULL: there is none. */
 GLUE worker_listener *listener_new(pump *p)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) {
-        if (listener_used(p, i)) continue;
-        free(p->listeners[i].framed);
-        p->listeners[i].framed = NULL;
-        return &p->listeners[i];
+        worker_listener *l = &p->listeners[i];
+        if (l->fd >= 0 || l->dials || l->used) continue;
+        free(l->framed);
+        l->framed = NULL;
+        return l;
     }
     return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
 }
@@ -79,9 +70,10 @@ PRIVATE void conn_unwatch(const pump *p, const worker_connection *c)
  * room. */
 PRIVATE inline worker_connection *conn_begin(pump *p, int fd, uint16_t listener)
 {
-    const worker_listener *l = &p->listeners[listener];
+    worker_listener *l = &p->listeners[listener];
     worker_connection *c = (worker_connection *) pool_take(&p->conns, sizeof(worker_connection));
     if (!c) return NULL;
+    l->used++;
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;

@@ -160,8 +160,8 @@ def test_a_new_core_is_told():
     assert world.rmr.take(Attached(2, 5))
     world.said.clear()
     world.rmr.present(1, 3)
-    world.rmr.link_present(2)
-    world.rmr.link_present(3)
+    world.rmr.link_present(2, 5)
+    world.rmr.link_present(3, 5)
     assert world.said[0].restored
     assert (world.said[1].link, world.said[1].restored, world.said[1].granted) == (2, True, 0)
     assert (world.said[2].link, world.said[2].restored) == (3, False), "nobody has accepted it: it asks again"

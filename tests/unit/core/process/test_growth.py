@@ -250,6 +250,29 @@ def reaching(n: int) -> Crowd:
     return crowd
 
 
+def ockam_nodes(n: int) -> Crowd:
+    """Each has a sender and an address of its own; there are as many route workers."""
+    crowd = Crowd(setup("interior"))
+    found = [RouteWorkerSetup(f"w{i}", "forward", Stop(64, b"%d" % i, f"64#{i}")) for i in range(n)]
+    crowd.core.configure(SetSourceRoutes(SourceRoutesSetup(workers=found)))
+
+    def links(i: int) -> list[Event]:
+        return [attach(2 * i, i, False, None), attach(2 * i + 1, i, True, f"64#in/{i}")]
+
+    crowd.do(opened(i, f"n{i}", "ockam") for i in range(n - SOME))
+    crowd.do(event for i in range(n - SOME) for event in links(i))
+    rest(crowd)
+    late = range(n - SOME, n)
+    crowd.count("node opens", [opened(i, f"n{i}", "ockam") for i in late])
+    crowd.count("node attaches", [event for i in late for event in links(i)])
+    crowd.count("node's address is looked up", [attach(STRANGER + i, i, False, f"64#in/{i}") for i in late])
+    crowd.count("route worker's address is looked up", [attach(2 * STRANGER + i, i, False, f"64#{i}") for i in late])
+    rest(crowd)
+    crowd.count("node's link detaches", [(C_DETACH, Detach(2 * i + 1, 1)) for i in late])
+    crowd.count("node closes", [(C_CONNECTION_CLOSED, ConnectionClosed(i, 1)) for i in late])
+    return crowd
+
+
 MANY_OF = [
     clients,
     auto_links,
@@ -260,6 +283,7 @@ MANY_OF = [
     edges,
     route_workers,
     reaching,
+    ockam_nodes,
 ]
 
 
