@@ -8,7 +8,7 @@ An attach for which no link route here has a broker waits for an answer:
 """
 
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -26,7 +26,9 @@ ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"
 PATIENCE_NS: Final = 3_000_000_000
 Name = tuple[int, int, int]  # worker, index and generation of a link in it
+Host = tuple[int, int]  # worker, index of a connection in it
 MOST_WAITING: Final = 10_000  # attaches; for further ones this router decides at once
+MOST_OF_ONE: Final = 1250  # the same, of one connection
 PORTION: Final = 8  # attaches that are decided before others have their turn: about a millisecond
 
 
@@ -44,6 +46,11 @@ class Waiting(msgspec.Struct):
         """Its link."""
         return self.worker, self.attach.link, self.attach.generation
 
+    @property
+    def host(self) -> Host:
+        """Its connection."""
+        return self.worker, self.attach.connection
+
 
 # Decides about a worker's attach after the answer: via the hop beyond if a broker is there (True); if None, locally.
 Decide = Callable[[int, Attach, ConnectionOpened, Hop | None, bool], None]
@@ -60,6 +67,7 @@ class Lookup:
         self._uplink: Hop | None = None  # the uplink, while it takes questions
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()  # by correlation id, in the order of their numbers
         self._numbers: dict[Name, str] = {}  # of the questions, by the links that wait
+        self._of_one: Counter[Host] = Counter()  # attaches of a connection that wait
         self._number = 0
         self._ended = 0  # the last question that got no answer because its uplink ended
         self._decide = decide
@@ -81,12 +89,15 @@ class Lookup:
         """
         if self._uplink is None or is_own(address) or len(self._waiting) >= MOST_WAITING:
             return False
+        if self._of_one[worker, attach.connection] >= MOST_OF_ONE:
+            return False
         self._number += 1
         number = f"client-{self._number:024x}"
         if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
             return False
         waiting = self._waiting[number] = Waiting(worker, attach, connection, self._number, self._base.forwarder.now)
         self._numbers[waiting.name] = number
+        self._of_one[waiting.host] += 1
         return True
 
     def _answered(self, content: bytes, _: int) -> None:
@@ -109,8 +120,14 @@ class Lookup:
     def _take(self, number: str) -> Waiting | None:
         one = self._waiting.pop(number, None)
         if one is not None:
-            del self._numbers[one.name]
+            self._waits_no_more(one)
         return one
+
+    def _waits_no_more(self, one: Waiting) -> None:
+        del self._numbers[one.name]
+        self._of_one[one.host] -= 1
+        if not self._of_one[one.host]:
+            del self._of_one[one.host]
 
     def forget_worker(self, worker: int) -> None:
         """Drop the questions of a dead worker's links."""
@@ -138,7 +155,7 @@ class Lookup:
             if not self._due(now):
                 return
             _, one = self._waiting.popitem(last=False)
-            del self._numbers[one.name]
+            self._waits_no_more(one)
             if one.number > self._ended:
                 self._complain("did not answer a question about an address", level=logging.INFO)  # it may be busy
             self._decide(one.worker, one.attach, one.connection, None, False)

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
-from core.edge import words
+from core.edge import lookup, words
 from core.edge.lookup import PORTION
 from core.edge.place import LOOKUP
 from core.links.connections import Hop
@@ -63,3 +63,21 @@ def test_a_failure_at_one_closes_its_connection_alone(edge: EdgeRouter, monkeypa
     monkeypatch.setattr(edge.core.attaches, "decide", fail)
     assert accepted(edge) == list(range(WAITING))
     assert [(one.connection, one.error) for one in edge.told if isinstance(one, Close)] == [(OTHER, CLOSED)]
+
+
+def test_a_connection_has_a_share_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For further links of it this router decides at once; another one's wait, and each that goes makes room."""
+    monkeypatch.setattr(lookup, "MOST_OF_ONE", WAITING)
+    edge = EdgeRouter()
+    edge.do([edge.open(UPLINKS), (C_CONNECTION_OPENED, ConnectionOpened(OTHER, 1, "other", "h:3", number=OTHER))])
+    edge.do(edge.answer())
+    edge.do(client(i, True, f"a.{i}") for i in range(WAITING + 5))
+    assert edge.lookups() == WAITING
+    assert [one.link for one in edge.told if isinstance(one, Attached)] == list(range(WAITING, WAITING + 5))
+    edge.do([(C_ATTACH, Attach(1000, 1, OTHER, "last", True, "a.last"))])
+    assert edge.lookups() == WAITING + 1
+    edge.do([(C_DETACH, Detach(3, 1)), client(2000, True, "a.late"), client(2001, True, "a.later")])
+    assert edge.lookups() == WAITING + 1
+    edge.do([(C_DETACH, Detach(edge.find(LOOKUP), 1))])
+    assert {*accepted(edge)} >= {0, 1, 2, 1000, 2000, 2001}
+    assert not edge.uplink.lookup._of_one
