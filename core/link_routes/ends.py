@@ -150,9 +150,8 @@ class Ends(Plane):
 
     def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
         """Return the next broker here, or the next router with one. True marks a broker here."""
-        hosts = sorted(route.hosts)
-        for at in range(len(hosts)):
-            host = hosts[(route.turn + at) % len(hosts)]
+        for at in range(len(route.turns)):
+            host = route.turns[(route.turn + at) % len(route.turns)]
             opened = self._find(*host)
             if opened is not None:
                 route.turn += at + 1

@@ -7,6 +7,7 @@ at another router. Other routers are told of it while a broker for it is connect
 
 import logging
 import time
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
@@ -53,6 +54,7 @@ class Route(msgspec.Struct):
     add_prefix: str = ""
     remove_prefix: str = ""
     hosts: dict[Host, set[str]] = {}  # with the identities of the entities that ask for each
+    turns: list[Host] = []  # the same in the order of their turns, which is that of their numbers
     remotes: set[int] = msgspec.field(default_factory=set)
     wanted: set[str] = msgspec.field(default_factory=set)  # identities of the entities that ask for it
     turn: int = 0
@@ -288,7 +290,10 @@ class Routes(Plane):
         return route
 
     def _add_host(self, route: Route, host: Host, identity: str) -> None:
-        route.hosts.setdefault(host, set()).add(identity)
+        if host not in route.hosts:
+            route.hosts[host] = set()
+            insort(route.turns, host)
+        route.hosts[host].add(identity)
         self._served.setdefault(host, {})[route.key, identity] = route
         if len(route.hosts) == 1 and len(route.hosts[host]) == 1:
             self._say("link route %s is active", route)
@@ -305,7 +310,7 @@ class Routes(Plane):
             del self._served[host]
         if wants:
             return
-        del route.hosts[host]
+        del route.hosts[host], route.turns[bisect_left(route.turns, host)]
         if not route.hosts:
             self._say("link route %s is inactive: its brokers are gone", route)
             self.advertise(route.key, False)

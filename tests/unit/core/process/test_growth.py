@@ -273,6 +273,29 @@ def ockam_nodes(n: int) -> Crowd:
     return crowd
 
 
+def brokers_of_one_route(n: int) -> Crowd:
+    """They serve it in turns."""
+    crowd = Crowd(setup(of_one_route=1))
+    crowd.do(opened(1 + i, "one", "route-container") for i in range(n - SOME))
+    crowd.count("broker opens", [opened(1 + i, "one", "route-container") for i in range(n - SOME, n)])
+    crowd.do([opened(STRANGER, "client")])
+    termini = Termini(Terminus(1, "one0.x"), Terminus(2, "one0.x"))
+    attaches = [Attach(i, 1, STRANGER, f"l{i}", False, "one0.x", termini=termini) for i in range(2 * SOME)]
+    crowd.do([(C_ATTACH, one) for one in attaches[:SOME]])
+    ends = crowd.core.plane(Ends)
+    route = next(iter(crowd.core.plane(Routes).entries()))
+    cost = 0.0
+    for one in attaches[SOME:]:
+        with Effort() as effort:
+            found = ends._choose(route, (0, one.connection))
+        assert found is not None
+        cost += effort.count
+    crowd.costs["broker is chosen"] = cost
+    crowd.count("broker goes", [(C_CONNECTION_CLOSED, ConnectionClosed(1 + i, 1)) for i in range(n - SOME, n)])
+    assert len({pending.far for pending in ends._pending.values()}) == SOME
+    return crowd
+
+
 MANY_OF = [
     clients,
     auto_links,
@@ -280,6 +303,7 @@ MANY_OF = [
     auto_links_restored,
     link_routes,
     broker_of_many,
+    brokers_of_one_route,
     edges,
     route_workers,
     reaching,
