@@ -195,16 +195,12 @@ class NetworkAdapter(Plane):
             self._remote(key, bit, rule)
 
     def remove_router(self, bit: int) -> None:
-        """Forget a router and the addresses mapped to it."""
-        self.routes += 1
-        del self._routers[bit]
+        """Forget a router of which all destinations have been unmapped."""
+        router_id = self._routers.pop(bit)
         self._hops.pop(bit, None)
         self._neighbours.pop(bit, None)
-        if self._routes is not None:
-            self._routes.forget_router(bit)
-        for address in self._addresses.entries():
-            if self.nodes.has_remote(address.handle, bit):
-                self._drop(address.key, bit)
+        for key in (f"R{router_id}", *EVERYWHERE):
+            self._drop(key, bit)
         self.nodes.remove_router(bit)
 
     def set_link(self, bit: int, neighbour: int) -> None:

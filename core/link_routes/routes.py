@@ -275,11 +275,6 @@ class Routes(Plane):
             route.remotes.discard(router)
             self._forget_idle(route)
 
-    def forget_router(self, router: int) -> None:
-        """Forget another router."""
-        for route in self.entries():
-            self.unmap(route.key, router)
-
     # ---- the table of routes ----
 
     def _route(self, key: str) -> Route:

@@ -1,4 +1,4 @@
-"""The next broker, or the next router with one, for a link route: compared with a plain model that sorts all of them."""
+"""The next broker, or the next router with one, for a link route: compared with a plain model that sorts them all."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import Ends
 from core.link_routes.routes import PORTION, Routes
 from core.links.auto_links import AutoLinks
@@ -296,6 +297,36 @@ def brokers_of_one_route(n: int) -> Crowd:
     return crowd
 
 
+def routers(n: int) -> Crowd:
+    """One has so many addresses and link routes; others come, have one of each, and go again."""
+    crowd = Crowd(setup("interior"))
+    adapter = crowd.core.plane(NetworkAdapter)
+    adapter.add_router(1, "many")
+    for i in range(n):
+        adapter.map_destination(f"Mq.{i}", 1, -1)
+        adapter.map_destination(f"Cr.{i}", 1, -1)
+    comes = goes = 0.0
+    for i in range(2, 2 + SOME):
+        with Effort() as effort:
+            adapter.add_router(i, f"r{i}")
+            for key in ("Mq.1", "Cr.1"):
+                adapter.map_destination(key, i, -1)
+        comes += effort.count
+        with Effort() as effort:
+            for key in ("Mq.1", "Cr.1"):
+                adapter.unmap_destination(key, i)
+            adapter.remove_router(i)
+        goes += effort.count
+    crowd.costs["router comes"], crowd.costs["router goes"] = comes / SOME, goes / SOME
+    left = {address.key for address in crowd.core.addresses.entries()}
+    assert left >= {"Rmany", "Mq.1"}
+    assert "Rr2" not in left
+    found = crowd.core.plane(Routes).known("Cr.1")
+    assert found is not None
+    assert found.remotes == {1}
+    return crowd
+
+
 MANY_OF = [
     clients,
     auto_links,
@@ -308,6 +339,7 @@ MANY_OF = [
     route_workers,
     reaching,
     ockam_nodes,
+    routers,
 ]
 
 
