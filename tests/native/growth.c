@@ -74,6 +74,8 @@ static void settle(core_router *c, core_out *out)
     core_action(c, RECEIVERS, &r);
 }
 
+#include "tests/native/growth_turns.h"
+
 static void links(core_router *c, uint32_t n, enum core_treatment treatment, const char *const names[2])
 {
     core_address *a = address(c, treatment);
@@ -305,6 +307,7 @@ int main(int argc, char **argv)
     choices(router(), n, T_BALANCED, "choose_balanced");
     choices(router(), n, T_CLOSEST, "choose_closest");
     multicast(router(), n);
+    turns_of_many(router(), 10 * n);   /* more than a portion, also with few */
     deliveries(router(), n);
     death(router(), n);
     spellings(router(), n);

@@ -10,7 +10,7 @@ from tests.fuzz.catalogue import engine
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 1000, 4000
 GROWTH = 1.25  # of the steps of one operation: all these tables promise a constant
-SCENARIOS = {"growth": 33, "growth_worker": 56}
+SCENARIOS = {"growth": 41, "growth_worker": 56}
 
 
 def steps(program: Path, n: int) -> dict[str, float]:

@@ -264,19 +264,27 @@ __attribute__((noinline)) static void in_copy_over(core_router *c, core_in *in, 
     }
 }
 
-/* The rest of a message does not come: those who have not told an outcome hear of it, and of nothing else. */
+/* Who has not told an outcome hears that the rest does not come, and of nothing else. */
+PRIVATE void out_abort(core_router *c, core_out *out)
+{
+    if (out->state) return;
+    out->flags |= OUT_SETTLED;
+    out_post_continue(c, out, F_ABORTED);
+}
+
+/* The rest of a message does not come.  in_sender_settled() follows. */
 PRIVATE void in_abort(core_router *c, core_in *in)
 {
     in->flags |= IN_ABORTED;
-    for (core_out *out = in->copies; out; out = out->sibling) {
-        if (out->state) continue;
-        out->flags |= OUT_SETTLED;
-        out_post_continue(c, out, F_ABORTED);
+    if (tell_wanted(in)) {
+        tell_over(c, in, 0, 0, true, true);
+        return;
     }
+    for (core_out *out = in->copies; out; out = out->sibling) out_abort(c, out);
     tell_end(c, in);
 }
 
-/* A fan, which counts as a copy that has read nothing, is over. */
+/* A fan, or telling all of the end, each of which counts as a copy that has read nothing, is over. */
 PRIVATE void in_fanned(core_router *c, core_in *in)
 {
     in->copy_count--;
@@ -328,26 +336,33 @@ PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
     }
 }
 
+/* The sender of a copy's message has settled, aborted or gone. */
+PRIVATE void out_sender_settled(core_router *c, core_out *out, core_outcome *outcome, bool quiet)
+{
+    if (out->in->flags & IN_ABORTED && out->flags & OUT_GROWING) {
+        out->flags |= OUT_UNSENT;
+        out_finish(c, out, &OUTCOME_NONE);
+    } else if (out->state) {
+        out_post_update(c, out, outcome, F_SETTLED);
+        *outcome = outcome_plain(outcome->state, outcome->extra);   /* its payload has one reader */
+        core_outcome own = outcome_plain(out->state, D_TOLD);
+        out_finish(c, out, &own);
+    } else if (!quiet && !(out->flags & OUT_SETTLED)) {
+        out->flags |= OUT_SETTLED;
+        out_post_update(c, out, outcome, F_SETTLED);
+        *outcome = outcome_plain(outcome->state, outcome->extra);
+    }
+}
+
 /* The sender has settled, aborted or gone.  Copies whose receiver waits for just that are finished.  The others, and
- * those made later, go on as presettled ones; `quiet`: as they are. */
+ * those made later, go on as presettled ones; `quiet`: as they are.  Of many copies none gets the outcome's payload. */
 PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet)
 {
     if (!quiet) in->flags |= IN_SETTLED;
-    for (core_out *out = in->copies, *next; out; out = next) {
+    if (tell_wanted(in)) tell_over(c, in, outcome.state, outcome.extra, quiet, false);
+    else for (core_out *out = in->copies, *next; out; out = next) {
         next = out->sibling;   /* finishing the last copy frees the incoming delivery: it is not looked at again */
-        if (in->flags & IN_ABORTED && out->flags & OUT_GROWING) {
-            out->flags |= OUT_UNSENT;
-            out_finish(c, out, &OUTCOME_NONE);
-        } else if (out->state) {
-            out_post_update(c, out, &outcome, F_SETTLED);
-            outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
-            core_outcome own = outcome_plain(out->state, D_TOLD);
-            out_finish(c, out, &own);
-        } else if (!quiet && !(out->flags & OUT_SETTLED)) {
-            out->flags |= OUT_SETTLED;
-            out_post_update(c, out, &outcome, F_SETTLED);
-            outcome = outcome_plain(outcome.state, outcome.extra);
-        }
+        out_sender_settled(c, out, &outcome, quiet);
     }
     core_release_payload(c, outcome.arena, outcome.detail);
 }

@@ -75,8 +75,11 @@ PRIVATE bool stream_begin_waiting(const core_router *c, core_streams *k);
 GLUE core_streams *stream_open(core_router *c);
 GLUE void stream_close(core_router *c, core_streams *k);
 
-/* ---- telling many copies of more: tell.c ---- */
+/* ---- telling many copies what their sender does: tell.c ---- */
 
+PRIVATE bool tell_wanted(const core_in *in);
+PRIVATE void tell_state(core_router *c, core_in *in, uint32_t state, uint8_t extra);
+PRIVATE void tell_over(core_router *c, core_in *in, uint32_t state, uint8_t extra, bool quiet, bool aborted);
 PRIVATE void tell_more(core_router *c, core_in *in, bool stalled);
 PRIVATE void tell_copy(core_router *c, core_out *out, bool stalled);
 PRIVATE void tell_leave(const core_out *out);
@@ -97,6 +100,8 @@ PRIVATE void in_slowest(core_router *c, core_in *in);
 PRIVATE void in_consumed(core_router *c, core_in *in, uint64_t from, uint64_t to);
 PRIVATE void in_fanned(core_router *c, core_in *in);
 PRIVATE void in_abort(core_router *c, core_in *in);
+PRIVATE void out_abort(core_router *c, core_out *out);
+PRIVATE void out_sender_settled(core_router *c, core_out *out, core_outcome *outcome, bool quiet);
 PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome);
 PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome);
 PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet);

@@ -22,6 +22,7 @@
 #include "shm/memory/heap.h"
 #include "core/forwarder/tables/nodes.h"
 #include "core/forwarder/tables/pool.h"
+#include "core/forwarder/tables/portions.h"
 #include "shm/memory/ring.h"
 #include "shm/statistics/stats.h"
 
@@ -135,7 +136,7 @@ typedef struct core_in {
     uint64_t near;             /* copies that have read no more than this hold `consumed` back: all but `ahead` */
     uint64_t arrived;
     uint32_t block;            /* content, in arena `arena` */
-    uint32_t copy_count;       /* and its fans */
+    uint32_t copy_count;       /* and its fans, and one while they are told of its end */
     uint32_t ahead;
     uint32_t open;             /* multicast: copies without a terminal state */
     uint32_t state;            /* multicast: merged so far; else what the sender has said while its copy waits */
@@ -145,7 +146,7 @@ typedef struct core_in {
     uint8_t arena;
     uint16_t flags;
     uint16_t fans;             /* multicast: addresses whose receivers are still being served */
-    struct core_tell *tell;    /* multicast: copies that are still to be told of more; NULL: none */
+    struct core_tell *tell;    /* multicast: what its copies are still to be told; NULL: nothing */
 } core_in;
 
 _Static_assert(sizeof(core_in) == 128, "an incoming delivery fills two cache lines");
@@ -176,28 +177,6 @@ typedef struct core_out {
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
     uint64_t ordinary;         /* of a stream: handle of the link it would have taken otherwise */
 } core_out;
-
-typedef struct core_tell {     /* tell.c: a message whose copies are told in portions that more has come */
-    pool_node node;
-    core_in *in;
-    core_out *at;              /* the next one; NULL: all are told */
-    struct core_tell *next, *prev;
-    bool again;                /* more came meanwhile */
-    bool stalled;              /* and its sender takes its time */
-} core_tell;
-
-typedef struct core_fan {      /* fan.c: a message whose copies for an address are made in portions */
-    pool_node node;
-    core_in *in;
-    struct core_fan *next;     /* of the same address */
-    struct core_text *text;    /* for edge connections: what overrides `to`; NULL: nothing */
-    uint32_t at;               /* of the address's outgoing links: the next one that gets a copy */
-    uint32_t made, state, shut;
-    int origin;                /* bit of the router where it came in; 0: here */
-    uint8_t priority;
-    bool own;                  /* from the core: its own receivers know it already */
-    bool untold;               /* no copies for edge connections: there were none, or no room for `text` */
-} core_fan;
 
 typedef struct {               /* stream.c: a connection's links for messages that are still coming in */
     pool_node node;

@@ -127,6 +127,9 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
         if (in->flags & IN_COMPLETE) in->peer = 0;
         count_late(c, in);
         in_sender_settled(c, in, o, false);
+    } else if (tell_wanted(in)) {
+        tell_state(c, in, o.state, o.extra);
+        core_release_payload(c, o.arena, o.detail);
     } else if (in->copies) {
         core_outcome plain = outcome_plain(o.state, o.extra);
         out_post_update(c, in->copies, &o, 0);
