@@ -2,7 +2,8 @@
 
 A subscriber gets a message's bytes when all have arrived, and the sender sees the outcome accepted. The core
 sends settled messages to the present receivers of an address; without receivers a message is lost. Nothing
-here blocks. A message that cannot go at once waits in the queue of its address, which is looked at again when
+here blocks. A message that cannot go at once waits in the queue of its address, unless it is longer than any
+message of the core's own may be. The queue is looked at again when
 
     a message to that address has come back     it had lent as many as one address may have
     a block has come back                       the core's arena had no room for the message
@@ -10,9 +11,8 @@ here blocks. A message that cannot go at once waits in the queue of its address,
 """
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from core.forwarder.forward import Forwarder
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import Agents, Nodes
 from core.links.plane import Plane
+from core.links.roomless import Roomless
 from core.links.waiting import Waiting
 from shm import native as n
 from shm.contract.complaints import Complaints
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-MESSAGE_LIMIT: Final = 1 << 20  # default limit of a message's bytes; longer ones are rejected
+MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message of the core's own, and by default of one to it
 LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links, which end with the core
 LENT_TO_ONE: Final = 8  # messages on their way to one address, so that a stuck receiver cannot fill the arena
@@ -90,10 +91,7 @@ class Local(Plane):
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
         self._lent_to: Counter[str] = Counter()  # by key
         self._waiting = Waiting()  # by key
-        # Queues whose first message found no room, with the place of each in the line, by its length in binary digits:
-        # where one of them finds no room, those with more digits find none.
-        self._roomless: dict[int, OrderedDict[str, int]] = {}
-        self._places = count()
+        self._roomless = Roomless()
         self._more = False  # there may be room for some of them
         self._sender: int | None = None
         self.source: Source = None  # the link of the message being received, if known
@@ -150,18 +148,31 @@ class Local(Plane):
     def send(self, text: str, content: bytes) -> bool:
         """Send a whole settled message. It waits if there is no room now.
 
-        Return False if nobody receives from the address, or if too much waits and no other address has more of it.
+        Return False if nobody receives from the address, if too much waits and no other address has more of it, or
+        if the message is longer than `MESSAGE_LIMIT`.
         """
         address = self._reached(text)
         if address is None:
             LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
+            return False
+        if not self._fits(content, text):
             return False
         if address.key not in self._waiting and self._try(address, content):
             return True
         dropped = self._waiting.add(address.key, content)
         for key in dict.fromkeys(dropped):
             self._dropped(spelling(key))
+            if key not in self._waiting:
+                self._roomless.leave(key)
         return address.key not in dropped
+
+    def _fits(self, content: bytes, text: str) -> bool:
+        """Whether a message may find room some time; the log says so of one that may not."""
+        if len(content) <= MESSAGE_LIMIT:
+            return True
+        who, what = f"a message of the core's own to {text!r}", "was dropped: it has %d bytes, and %d are possible"
+        self._say(logging.WARNING, f"%s {what}", who, len(content), MESSAGE_LIMIT, key=(who, what))
+        return False
 
     def _dropped(self, text: str) -> None:
         who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes no messages"
@@ -192,9 +203,7 @@ class Local(Plane):
         block = None if behind else self._forwarder.own_send(self._from(), address.handle, content)
         if block is None:
             self._more |= behind
-            self._roomless.setdefault(len(content).bit_length(), OrderedDict()).setdefault(
-                address.key, next(self._places)
-            )
+            self._roomless.enter(address.key, len(content))
             return False
         self._lent[block] = address.key
         self._lent_to[address.key] += 1
@@ -225,12 +234,13 @@ class Local(Plane):
         address = self._reached(text)
         return (
             address is not None
+            and self._fits(content, text)
             and self._forwarder.own_send(self._from(), address.handle, content, control=True) is not None
         )
 
     def tell_neighbour(self, place: int, content: bytes) -> bool:
         """Send over the control link of the router at a place of the forwarder. Return False if it fails."""
-        return self._nodes.tell(self._from(), place, content) is not None
+        return self._fits(content, "a neighbour") and self._nodes.tell(self._from(), place, content) is not None
 
     def _came_back(self, block: int) -> None:
         """Let the next message go to an address that a message has come back from."""
@@ -244,8 +254,12 @@ class Local(Plane):
 
     def _go_on(self, key: str, its_turn: bool = False) -> bool:
         """Send what waits for an address, or forget it if nobody is there. Return False if there is no room."""
-        if key not in self._waiting:
-            return True
+        if key in self._waiting and not self._empty(key, its_turn):
+            return False
+        self._roomless.leave(key)
+        return True
+
+    def _empty(self, key: str, its_turn: bool) -> bool:
         address = self._addresses.known(key)
         if address is None or not self._has_way(address):
             text = "%d messages of the core's own to %r were dropped: nobody receives there any more"
@@ -265,26 +279,18 @@ class Local(Plane):
         """
         missing: int | None = None  # there is no room for so many digits
         for _ in range(PORTION):
-            heads = [
-                (next(iter(keys.values())), digits)
-                for digits, keys in self._roomless.items()
-                if missing is None or digits < missing
-            ]
-            if not heads:
+            first = self._roomless.first(below=missing)
+            if first is None:
                 return False
-            _, digits = min(heads)
-            keys = self._roomless[digits]
-            key = next(iter(keys))
+            key, digits = first
             lent = self._lent_to[key]
             if self._go_on(key, its_turn=True):
-                del keys[key]
-                if not keys:
-                    del self._roomless[digits]
-            elif self._lent_to[key] == lent:
+                continue
+            if self._lent_to[key] == lent:
                 missing = digits
-            else:
-                keys[key] = next(self._places)
-                keys.move_to_end(key)
+            elif (content := self._waiting.first(key)) is not None:
+                self._roomless.leave(key)
+                self._roomless.enter(key, len(content))
         return True
 
     @property

@@ -22,6 +22,7 @@ import msgspec
 
 from core.links.administration import Administration
 from core.links.link import Link
+from core.links.local import MESSAGE_LIMIT
 from core.links.terminus import EDGE
 from core.management import codec
 from core.management.agent import Agent
@@ -189,7 +190,13 @@ class Service:
         self._reply(envelope, response)
 
     def _passed_on(self, text: str, content: bytes) -> bool:
-        """Send a request to another router's agent. Return False if no router receives it."""
+        """Send a request to another router's agent. Return False if no router receives it.
+
+        Raises ManagementError for one that is too long.
+        """
+        if len(content) > MESSAGE_LIMIT:
+            what = f"the request has {len(content)} bytes when it is passed on, and {MESSAGE_LIMIT} are possible"
+            raise ManagementError(BAD_REQUEST, what)
 
         def act() -> bool:
             address = self._core.addresses.resolve(text)

@@ -3,9 +3,10 @@
 import pytest
 
 from bench import contract as n
-from bench.contract import C_ATTACH
-from core.links.local import LENT_TO_ONE
-from shm.contract.payloads import Attach
+from bench.contract import C_ATTACH, C_DETACH
+from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT
+from core.links.waiting import WAITING_BYTES
+from shm.contract.payloads import Attach, Detach
 from tests.support.beds.local import Bed
 
 STUCK = range(2, 11)  # receivers that take nothing, and leave room for the messages of another one
@@ -127,3 +128,49 @@ def test_who_comes_anew_waits_behind_others() -> None:
     assert bed.core.local.send(f"to.{comes}", b"x" * 1000)
     bed.step()
     assert [record["link"] for record in bed.sent if record["link"] in {waits, comes}] == [waits]
+
+
+def test_who_is_gone_waits_for_no_room() -> None:
+    """Receivers come, a message to each finds no room, and they go, while nothing gives a block back."""
+    bed, (waits, _) = without_room()
+    assert bed.core.local.send(f"to.{waits}", b"x" * 1000)
+    for i in range(10):
+        bed.say(C_ATTACH, Attach(1000, 1 + i, 0, f"t{i}", True, f"passing.{i}"))
+        bed.step()
+        assert bed.core.local.send(f"passing.{i}", b"x" * 1000)
+        assert len(bed.core.local._roomless) == 2
+        bed.say(C_DETACH, Detach(1000, 1 + i))
+        bed.step()
+        assert len(bed.core.local._roomless) == 1
+    give_back(bed, STUCK.start)
+    assert bed.take(waits) == [b"x" * 1000]
+    assert len(bed.core.local._roomless) == 0
+
+
+def test_who_loses_all_that_waits_waits_for_no_room() -> None:
+    """Its only message makes room for others', which wait."""
+    bed, (loses, comes) = without_room()
+    local = bed.core.local
+    assert local.send(f"to.{loses}", b"x" * 1_000_000)
+    others = range(STUCK.start, loses)
+    for link in others:
+        assert local.send(f"to.{link}", b"x" * ((WAITING_BYTES - 1_100_000) // len(others)))
+    before = len(local._roomless)
+    assert local.send(f"to.{comes}", b"x" * 200_000)
+    assert local.waiting(f"to.{loses}") == 0
+    assert len(local._roomless) == before
+
+
+def test_a_message_that_is_too_long_is_refused_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It would never find room, nor would those behind it; the log says why."""
+    bed = Crowded(range(STUCK.start, STUCK.start + 2))
+    local = bed.core.local
+    assert not local.send(f"to.{STUCK.start}", b"x" * (MESSAGE_LIMIT + 1))
+    text = f"to 'to.{STUCK.start}' was dropped: it has {MESSAGE_LIMIT + 1} bytes, and {MESSAGE_LIMIT} are possible"
+    assert text in caplog.text
+    assert len(local) == 0
+    assert not local.tell_routers(f"to.{STUCK.start}", b"x" * (MESSAGE_LIMIT + 1))
+    assert local.send(f"to.{STUCK.start}", b"x" * MESSAGE_LIMIT)
+    assert local.send(f"to.{STUCK.start + 1}", b"short")
+    assert bed.take(STUCK.start) == [b"x" * MESSAGE_LIMIT]
+    assert bed.take(STUCK.start + 1) == [b"short"]
