@@ -20,6 +20,7 @@ from core.links.local import RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
 from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
+from shm.contract.failures import failures
 from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
@@ -45,6 +46,13 @@ BEATEN_AT: Final = f"_local/{HEARTBEAT}"
 ASKED_AT: Final = f"_local/{LOOKUP}"
 
 
+class Report(msgspec.Struct, frozen=True):
+    """A report that an address has receivers beyond, or none."""
+
+    reached: bool
+    tracked: int  # the number of the link that it went to
+
+
 class Edge(msgspec.Struct):
     """A connection of an edge router."""
 
@@ -53,7 +61,8 @@ class Edge(msgspec.Struct):
     opened: ConnectionOpened
     streams: int = 0  # the handle of its streaming links; 0: it offers none
     tracked_at: str = ""  # the address for news of receivers beyond
-    reported: set[str] = msgspec.field(default_factory=set)  # keys that the edge router knows to have receivers
+    tracked: int = 0  # links for such news so far: what went to an earlier one may have been lost
+    reported: dict[str, Report] = {}  # by key the last report; without one the edge router knows of no receivers
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
 
@@ -205,6 +214,7 @@ class Downlinks(Edges):
             self._asking[link.worker, link.link] = link
         elif edge is not None and link.outgoing and key == f"L{TRACKING}.{edge.number}":
             edge.tracked_at = f"_local/{TRACKING}.{edge.number}"
+            edge.tracked += 1
             self._changed.update(dict.fromkeys(edge.senders))
         self._count(edge, link, 1)
 
@@ -230,7 +240,7 @@ class Downlinks(Edges):
         if not counter[key]:
             del counter[key]
             if not link.outgoing:
-                edge.reported.discard(key)
+                edge.reported.pop(key, None)
                 _remove(self._senders, key, edge)
 
     # ---- reports to edge routers ----
@@ -256,19 +266,27 @@ class Downlinks(Edges):
             yield
             for edge in list(self._senders.get(key, {}).values()):
                 if edge.tracked_at and key in edge.senders:
-                    self._tell(edge, key)
+                    self._contain(edge, key)
                 yield
 
-    def _tell(self, edge: Edge, key: str) -> None:
-        """Report whether an address has receivers beyond, if the edge router does not know.
+    def _contain(self, edge: Edge, key: str) -> None:
+        try:
+            self._tell(edge, key)
+        except Exception as error:  # one report must not end everybody's messages
+            who = f"edge router {edge.opened.container!r} at {edge.opened.host}"
+            failures.tell(f"reporting to {who} who receives from {key}", error, "the next poll repeats it")
 
-        The next poll repeats a report for which there was no room.
+    def _tell(self, edge: Edge, key: str) -> None:
+        """Report whether an address has receivers beyond, if the edge router may not know.
+
+        The next poll repeats a report for which there was no room. What was reported to an earlier link may have been
+        lost with it, so it is reported again.
         """
-        reached = self._beyond(edge, key)
-        if reached == (key in edge.reported):
+        report, last = Report(self._beyond(edge, key), edge.tracked), edge.reported.get(key)
+        if report == last or (last is None and not report.reached):
             return
-        if self._local.send(edge.tracked_at, words.tracking(key, reached, is_skupper(edge.opened))):
-            (edge.reported.add if reached else edge.reported.discard)(key)
+        if self._local.send(edge.tracked_at, words.tracking(key, report.reached, is_skupper(edge.opened))):
+            edge.reported[key] = report
 
     def _asked(self, content: bytes, _: int) -> None:
         try:
