@@ -5,7 +5,7 @@ links with their neighbour, gives the time, and reports which addresses have rec
 """
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import islice
 from math import ceil
@@ -15,6 +15,7 @@ from core.addresses.addresses import Address, Rule, mobile_text
 from core.forwarder.recorded import Nodes
 from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
+from core.link_routes.routes import PORTION as ROUTES
 from core.links.base import Base
 from core.links.connections import Hop
 from core.links.plane import Plane
@@ -32,6 +33,8 @@ LOGGER = logging.getLogger("ROUTER")
 PATHS_CHANGED: Final = COUNTERS["ways_changed"].place
 TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"].place
 TICK_NS: Final = 1_000_000_000
+PORTION: Final = 64  # destinations of routers that change before others have their turn: about half a millisecond
+ROUTE: Final = PORTION // ROUTES  # so many of them a link route counts for
 FLOOD: Final = Rule("flood")
 CONTROL: Final = Rule("control")
 EVERYWHERE: Final = {"Tqdrouter": FLOOD, "Tqdrouter.ma": CONTROL}
@@ -70,6 +73,8 @@ class NetworkAdapter(Plane):
         self._ticked = 0
         self.routes = 0  # changes whenever the network has changed
         self._changed = True  # the protocol may have something to send
+        self._left = PORTION  # of this turn
+        self._waiting: dict[int, OrderedDict[str, int | None]] = {}  # by bit and key: the treatment; None: unmapped
 
     def start(self, network: Callable[["NetworkAdapter"], "Network"]) -> None:
         """Start the protocol, which ``network`` builds with this adapter as its port."""
@@ -116,8 +121,8 @@ class NetworkAdapter(Plane):
 
     @property
     def restless(self) -> bool:
-        """Whether the protocol may have something to send."""
-        return self._changed
+        """Whether the protocol may have something to send, or destinations wait."""
+        return self._changed or bool(self._waiting)
 
     def pause(self, now: int) -> int | None:
         """See `Plane`: changed addresses wait for their turn."""
@@ -167,6 +172,7 @@ class NetworkAdapter(Plane):
 
     def step(self, now: int) -> None:
         """Run the protocol once per second, after every change and when addresses are due. ``now`` is in ns."""
+        self._go_on()
         if not self._changed and now - self._ticked < TICK_NS and self.pause(now) != 0:
             return
         if now - self._ticked >= TICK_NS:
@@ -188,6 +194,9 @@ class NetworkAdapter(Plane):
 
     def add_router(self, bit: int, router_id: str) -> None:
         """Enter a router that has become known."""
+        if (waiting := self._waiting.pop(bit, None)) is not None:  # of the former router of this bit
+            for key, treatment in waiting.items():
+                self._map(key, bit, treatment)
         self.nodes.add_router(bit, self._text(router_id))
         self._routers[bit] = router_id
         self._remote(f"R{router_id}", bit, Rule("closest"))
@@ -228,19 +237,44 @@ class NetworkAdapter(Plane):
         self.nodes.set_radius(radius)
 
     def map_destination(self, key: str, bit: int, treatment: int) -> None:
-        """Record that a router has receivers of an address."""
-        if key and key[0] in CLASSES and self._routes is not None:
-            self._routes.map(key, bit)
-        elif key and key[0] in MAPPED:
-            hint = TREATMENTS.get(treatment)
-            self._remote(key, bit, None if hint is None else Rule(hint))
+        """Record that a router has receivers of an address, in one of the next turns if there are many."""
+        self._change(key, bit, treatment)
 
     def unmap_destination(self, key: str, bit: int) -> None:
-        """Record that a router has no more receivers of an address."""
+        """Record that a router has no more receivers of an address, likewise."""
+        self._change(key, bit, None)
+
+    def _change(self, key: str, bit: int, treatment: int | None) -> None:
+        if self._left > 0 and bit not in self._waiting:
+            self._map(key, bit, treatment)
+        else:
+            self._waiting.setdefault(bit, OrderedDict())[key] = treatment
+
+    def _go_on(self) -> None:
+        """Change a portion of the destinations that wait, one router after the other."""
+        self._left = PORTION
+        if not self._waiting:
+            return
+        for bit, waiting in list(self._waiting.items()):
+            while waiting and self._left > 0:
+                key, treatment = waiting.popitem(last=False)
+                self._map(key, bit, treatment)
+            if not waiting:
+                del self._waiting[bit]
+        self._forwarder.publish()
+
+    def _map(self, key: str, bit: int, treatment: int | None) -> None:
+        there = treatment is not None
         if key and key[0] in CLASSES and self._routes is not None:
-            self._routes.unmap(key, bit)
+            self._left -= ROUTE
+            (self._routes.map if there else self._routes.unmap)(key, bit)
         elif key and key[0] in MAPPED:
-            self._drop(key, bit)
+            self._left -= 1
+            hint = None if treatment is None else TREATMENTS.get(treatment)
+            if there:
+                self._remote(key, bit, None if hint is None else Rule(hint))
+            else:
+                self._drop(key, bit)
 
     def _remote(self, key: str, bit: int, hint: Rule | None) -> None:
         self.routes += 1

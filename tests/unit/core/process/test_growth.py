@@ -3,6 +3,7 @@
 import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from core.interior.network_adapter import PORTION as DESTINATIONS
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import Ends
 from core.link_routes.routes import PORTION, Routes
@@ -305,8 +306,10 @@ def routers(n: int) -> Crowd:
     for i in range(n):
         adapter.map_destination(f"Mq.{i}", 1, -1)
         adapter.map_destination(f"Cr.{i}", 1, -1)
+    rest(crowd)
     comes = goes = 0.0
     for i in range(2, 2 + SOME):
+        crowd.core.step(crowd.now)  # it has a portion before it
         with Effort() as effort:
             adapter.add_router(i, f"r{i}")
             for key in ("Mq.1", "Cr.1"):
@@ -324,6 +327,18 @@ def routers(n: int) -> Crowd:
     found = crowd.core.plane(Routes).known("Cr.1")
     assert found is not None
     assert found.remotes == {1}
+    for i in range(n):
+        adapter.unmap_destination(f"Mq.{i}", 1)
+        adapter.unmap_destination(f"Cr.{i}", 1)
+    adapter.remove_router(1)
+    crowd.turn("turn while destinations go", 0)
+    while adapter.restless:
+        before = len(crowd.core.addresses) + len(crowd.core.plane(Routes).entries())
+        crowd.core.tick(crowd.now)
+        after = len(crowd.core.addresses) + len(crowd.core.plane(Routes).entries())
+        assert before - after <= DESTINATIONS
+    assert not crowd.core.plane(Routes).entries()
+    assert crowd.core.addresses.known("Mq.1") is None
     return crowd
 
 
