@@ -174,3 +174,12 @@ def test_a_subject_beyond_all_bounds_matches_nothing() -> None:
     bed.bind(["a.#"], "amqp", False)
     assert bed.send(properties("a." + "b" * 16382, [b"\x40"] * 3)) == {0}
     assert bed.send(properties("a." + "b" * 16383, [b"\x40"] * 3)) == set()
+
+
+def test_a_subject_that_takes_too_many_steps_matches_what_every_message_does() -> None:
+    """Senders choose subjects, and the core reads them for each message: 1,000 tokens at one place of the tree each."""
+    bed = Bed()
+    bed.bind(["#.z", None], "amqp", False)
+    within = ".".join(["a"] * 330 + ["z"])  # one token at three places: the root's #, and the key's
+    assert bed.send(properties(within, [b"\x40"] * 3)) == {0, 1}
+    assert bed.send(properties(".".join(["a"] * 8000 + ["z"]), [b"\x40"] * 3)) == {1}

@@ -2,7 +2,8 @@
  *
  * The keys of an exchange's bindings are a tree of tokens: itself, any one token, or any number of them.  A subject is
  * read token by token, with all places of the tree that it may have got to so far: the time is bounded by tokens times
- * places, however keys are made, and nothing is allocated.
+ * places, however keys are made, and nothing is allocated.  Senders choose the subject and the core reads it for each
+ * message, so a step, one token at one place, is counted: after EXCHANGE_STEPS the subject is one without tokens.
  */
 #include "core/forwarder/delivery/delivery.h"
 #include "shm/codec/scan.h"
@@ -53,9 +54,10 @@ GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nod
     return x;
 }
 
-static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
+/* `hash`: alias_hash of the token, which is the same at each place. */
+static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, uint64_t hash)
 {
-    return (uint32_t) alias_hash_in(x->seed, parent, token, length) & x->slot_mask;
+    return (uint32_t) alias_hash_with(hash, parent) & x->slot_mask;
 }
 
 /* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */
@@ -74,7 +76,7 @@ GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_tok
     memcpy(x->tokens + at, token, length);
     n->token = at;
     n->token_length = length;
-    uint32_t slot = exchange_slot(x, parent, token, length);
+    uint32_t slot = exchange_slot(x, parent, alias_hash(x->seed, token, length));
     n->next_slot = x->slot[slot];
     x->slot[slot] = number;
 }
@@ -114,9 +116,10 @@ static inline uint32_t exchange_reach(core_exchange *x, uint32_t *active, uint32
     return count;
 }
 
-static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
+static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length,
+                                      uint64_t hash)
 {
-    for (uint32_t i = x->slot[exchange_slot(x, parent, token, length)]; i != EXCHANGE_NONE; i = x->node[i].next_slot) {
+    for (uint32_t i = x->slot[exchange_slot(x, parent, hash)]; i != EXCHANGE_NONE; i = x->node[i].next_slot) {
         const core_exchange_node *n = &x->node[i];
         if (n->parent == parent && n->token_length == length && !memcmp(x->tokens + n->token, token, length)) return i;
     }
@@ -127,17 +130,20 @@ static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, c
  * tokens. */
 PRIVATE bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length)
 {
-    uint32_t *now = x->active[0], *then = x->active[1];
+    uint32_t *now = x->active[0], *then = x->active[1], steps = 0;
     x->step++;
     uint32_t count = exchange_reach(x, now, 0, 0);
     for (uint32_t at = 0; length && at <= length && count;) {
+        steps += count;
+        if (__builtin_expect(steps > EXCHANGE_STEPS, 0)) return exchange_match(x, subject, 0);
         const uint8_t *token = subject + at, *end = (const uint8_t *) memchr(token, x->separator, length - at);
         uint32_t size = end ? (uint32_t) (end - token) : length - at, next = 0;
+        uint64_t hash = alias_hash(x->seed, token, size);
         x->step++;
         for (uint32_t i = 0; i < count; i++) {
             const core_exchange_node *n = &x->node[now[i]];
             if (n->stays) next = exchange_reach(x, then, next, now[i]);
-            next = exchange_reach(x, then, next, exchange_child(x, now[i], token, size));
+            next = exchange_reach(x, then, next, exchange_child(x, now[i], token, size, hash));
             next = exchange_reach(x, then, next, n->one);
         }
         uint32_t *swap = now;

@@ -6,6 +6,7 @@
 
 #define EXCHANGE_NONE UINT32_MAX
 #define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */
+#define EXCHANGE_STEPS 1000u           /* tokens times places of the tree that are tried; beyond it nothing matches */
 
 enum exchange_token { TOKEN_ITSELF = 0, TOKEN_ONE = 1, TOKEN_ANY = 2 };
 
