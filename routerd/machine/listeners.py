@@ -146,11 +146,12 @@ def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamil
             socket.SOCK_STREAM,
             flags=socket.AI_PASSIVE,
         )
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:  # the latter: the host is no name at all
+        why = error.strerror if isinstance(error, OSError) else "no name has an empty label, or one of 64 octets"
         family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
         raise ListenError(
             listener,
-            f"host {listener.host!r} of {where} is not known{family} ({error.strerror}); "
+            f"host {listener.host!r} of {where} is not known{family} ({why}); "
             "give an address of this machine, a name that resolves, or no host for all interfaces",
         ) from error
     return sorted(((entry[0], entry[4]) for entry in found), key=lambda a: (a[0], str(a[1])))

@@ -61,6 +61,8 @@ def test_one_failure_closes_all() -> None:
         (Listener(host="192.0.2.1", port="0"), "no such address on this machine"),
         (Listener(host="no-such-host.invalid", port="0"), "'no-such-host.invalid' of .* is not known"),
         (Listener(host="127.0.0.1", port="0", socket_address_family="IPv6"), "not known as IPv6"),
+        (Listener(host="a..b", port="0"), "'a..b' of .* is not known .*empty label"),
+        (Listener(host="a" * 64 + ".example", port="0"), "is not known .*64 octets"),
     ],
 )
 def test_errors_name_the_place_and_the_way_out(listener: Listener, words: str) -> None:
