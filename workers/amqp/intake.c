@@ -32,7 +32,9 @@ static bool intake_whole(pump *p, worker_link *k, delivery *d, size_t size)
     if (size) link_recv(k, (uint8_t *) bytes, size);
     bool settled = delivery_settled(d), moved = false;
     uint8_t origin = 0;
-    enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
+    enum scan_result result = scan_message(bytes, size, true, &found);
+    result = security_sections(k->conn, bytes, size, &found, result);
+    result = content_check(k->conn, c, bytes, &found, result, &moved);
     if (__builtin_expect(k->to_table, 0)) result = content_key(bytes, size, true, result, &found, &key);
     else if (__builtin_expect(p->routes != NULL, 0) && result == SCAN_DONE) {
         result = route_whole(p, k, &head, &size, &found, &origin);
@@ -205,8 +207,8 @@ static void intake_unfit(pump *p, worker_link *k, in_delivery *s)
     intake_discard(p, s, true);
 }
 
-/* Ends a delivery whose payload, which a route worker opens, is malformed. */
-static void intake_broken(pump *p, worker_link *k, in_delivery *s, delivery *d)
+/* Ends a delivery whose payload, which a route worker opens or a policy judges, is malformed. */
+static void intake_broken(pump *p, worker_link *k, in_delivery *s, delivery *d, const char *why)
 {
     bool posted = s->posted;
     if (posted) {
@@ -216,8 +218,8 @@ static void intake_broken(pump *p, worker_link *k, in_delivery *s, delivery *d)
     } else {
         arena_free_chain(&p->arena, s->writer.head);
     }
-    stats_add(p->stats, N_ROUTE_REFUSED_DECODE, 1);
-    intake_refuse(p, k, d, route_broken, "amqp:decode-error");
+    if (why == route_broken) stats_add(p->stats, N_ROUTE_REFUSED_DECODE, 1);
+    intake_refuse(p, k, d, why, "amqp:decode-error");
     intake_discard(p, s, !posted);
 }
 
@@ -245,7 +247,7 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
         if (!most) { intake_stall(p, k); break; }
         if (__builtin_expect(s->body != NULL, 0)) {
             int got = route_receive(p, k, s, pending);
-            if (got < 0) intake_broken(p, k, s, d);
+            if (got < 0) intake_broken(p, k, s, d, route_broken);
             if (!got) break;
             grew |= got > 0;
             continue;
@@ -262,13 +264,17 @@ static void intake_stream(pump *p, worker_link *k, in_delivery *s, delivery *d)
         if (room > most) room = (uint32_t) most;
         ssize_t n = link_recv(k, (uint8_t *) to, pending < room ? pending : room);
         if (n <= 0) break;
+        if (__builtin_expect(k->walk != NULL, 0) && !section_walk_on(k->walk, to, (size_t) n)) {
+            intake_broken(p, k, s, d, security_order);
+            continue;
+        }
         chain_wrote(&s->writer, (uint32_t) n);
         grew = true;
     }
     bool complete = !delivery_partial(d) && !delivery_pending(d);
     if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
     if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body))
-        intake_broken(p, k, s, d);
+        intake_broken(p, k, s, d, route_broken);
     if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
     if (k->stalled && s->posted && !complete && !s->discard) stream_stalled(p, s);
     if (complete) intake_finish(p, k, s);
@@ -303,6 +309,10 @@ static void intake_read(pump *p, worker_link *k, delivery *d)
         if (!stream_fits(p, k->conn) || !(s = in_delivery_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
         stream_begin(p, s);
+        if (!security_follow(k)) {
+            intake_refuse(p, k, d, "the router is out of memory", "amqp:internal-error");
+            intake_discard(p, s, true);
+        }
     }
     intake_stream(p, k, s, d);
     kept_change(p, k, before);

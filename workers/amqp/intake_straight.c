@@ -6,7 +6,8 @@
 PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delivery *d, size_t most)
 {
     const in_delivery *s = k->current;
-    if (!s || s->delivery != d || k->unread_first != d || !s->posted || s->discard || s->body || d->held.size) return 0;
+    if (!s || s->delivery != d || k->unread_first != d || !s->posted || s->discard || d->held.size) return 0;
+    if (s->body || k->walk) return 0;
     if (k->held || k->stalled || k->conn->denied || p->resting || !blocks_left(p)) return 0;
     if (p->arena.free_count[ARENA_LARGE] < p->low_large + CHAIN_AHEAD) return 0;
     uint64_t ahead = s->writer.written - s->read_to, high = hold_high(p);

@@ -118,6 +118,7 @@ PRIVATE inline bool routed_whole(pump *p, worker_link *k, delivery *d, size_t si
     if (size) link_recv(k, (uint8_t *) bytes + before, size);
     bool settled = delivery_settled(d);
     enum scan_result result = routed_scan_part(k->conn, bytes + before, size, true, &found);
+    result = security_sections(k->conn, bytes + before, size, &found, result);
     in_delivery *s;
     if (!intake_accept(p, k, d, head, result, &found, &s)) return true;
     intake_complete(k, c, before + size, &found, s);

@@ -49,6 +49,7 @@ GLUE void link_free(pump *p, worker_link *k)
     if (k->router_initiated) dial_done(c, pn_link_session(k->engine));
     if (k->sender) free(k->sender->reach);
     free(k->sender);
+    free(k->walk);
     pool_give(&p->links, k);
     stats_set(p->stats, N_LINKS, p->links.used);
 }

@@ -46,6 +46,7 @@ struct worker_link {
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
     uint64_t dry_since;            /* out: the time of the first poll without credit; 0: it has some */
+    struct section_walk *walk;     /* in: where in its sections `current` is, if they are judged; NULL: they are not */
     struct route_sender *sender;   /* in: the sender, for route workers; NULL: no message of it has been one's */
     uint64_t starved_since;        /* out: since when its deliveries wait for credit; 0: they do not */
     uint64_t starved;              /* out: how long they have waited in all, before that */

@@ -14,6 +14,8 @@
 #define CERTIFICATES_MS 1000           /* the least interval of checks of certificate files, when a client connects */
 
 GLUE const char security_proxy[] = "user-id is not that of the connection";
+static const char security_fields[] = "the properties are malformed";
+GLUE const char security_order[] = "the sections are out of order, so receivers may read another user-id";
 
 /* Sets up TLS and SASL of a new connection.  False: the connection cannot be protected and must end. */
 PRIVATE inline bool security_begin(const worker_listener *l, worker_connection *c)
@@ -51,6 +53,27 @@ PRIVATE inline bool security_session(pump *p, worker_connection *c)
     return false;
 }
 
+/* A scanned message that is there whole, of a connection whose user-id is judged: its sections are in order to the end.
+ */
+PRIVATE inline enum scan_result security_sections(const worker_connection *c, const uint8_t *bytes, size_t size,
+                                                  scan_found *found, enum scan_result result)
+{
+    if (__builtin_expect(c->user == NULL, 1) || result != SCAN_DONE) return result;
+    section_walk w;
+    section_walk_begin(&w);
+    return section_walk_on(&w, bytes, size) ? result : scan_bad(found, security_order);
+}
+
+/* Follows the sections of a link's next delivery, which arrives in parts, if its connection's user-id is judged.
+ * False: there is no memory for that. */
+PRIVATE bool security_follow(worker_link *k)
+{
+    if (__builtin_expect(k->conn->user == NULL, 1)) return true;
+    if (!k->walk && !(k->walk = (section_walk *) malloc(sizeof *k->walk))) return false;
+    section_walk_begin(k->walk);
+    return true;
+}
+
 /* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else. `start`: of the bytes
  * that were scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
 PRIVATE inline enum scan_result security_user_id(const worker_connection *c, const uint8_t *start, scan_found *found,
@@ -60,10 +83,14 @@ PRIVATE inline enum scan_result security_user_id(const worker_connection *c, con
     const uint8_t *p = scan_value(start + found->properties);
     amqp_cursor fields;
     uint32_t count;
-    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count) || count < 2
-        || !amqp_next(&fields).at)
-        return result;
-    amqp_value id = amqp_next(&fields);
+    amqp_value id = { NULL, 0 };
+    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count)) return result;
+    for (uint32_t i = 0; i < count; i++) {
+        amqp_value field = amqp_next(&fields);
+        if (!field.at) return scan_bad(found, security_fields);
+        if (i == 1) id = field;
+    }
+    if (fields.at != fields.end) return scan_bad(found, security_fields);  /* some receivers do not count them */
     if (!id.at || *id.at == AMQP_NULL) return result;  /* nobody is named */
     amqp_octets name = amqp_binary(id);
     if (name.at && (!name.size || (name.size == strlen(c->user) && !memcmp(name.at, c->user, name.size))))

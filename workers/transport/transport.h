@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <sys/uio.h>
 
-#include "shm/codec/scan.h"
+#include "shm/codec/section_walk.h"
 #include "shm/unity.h"
 #include "workers/state/link.h"
 
@@ -146,9 +146,13 @@ PRIVATE void relay_forgo(worker_connection *c);
 
 /* security.c */
 extern GLUE const char security_proxy[];
+extern GLUE const char security_order[];
 PRIVATE bool security_begin(const worker_listener *l, worker_connection *c);
 PRIVATE void security_refresh(pump *p, worker_listener *l);
 PRIVATE bool security_session(pump *p, worker_connection *c);
+PRIVATE enum scan_result security_sections(const worker_connection *c, const uint8_t *bytes, size_t size,
+                                           scan_found *found, enum scan_result result);
+PRIVATE bool security_follow(worker_link *k);
 PRIVATE enum scan_result security_user_id(const worker_connection *c, const uint8_t *start, scan_found *found,
     enum scan_result result);
 GLUE void security_peer(const worker_connection *c, char *text, size_t size);

@@ -32,6 +32,7 @@ FILES = {
     "edge": "system/network/test_edge.py",
     "gate": "unit/routerd/exporter/test_gate.py",
     "guard": "unit/workers/test_guard.py",
+    "ids": "system/security/test_user_ids.py",
     "http_tls": "system/security/test_http_tls.py",
     "logins": "unit/workers/test_logins.py",
     "open": "unit/routerd/config/test_doors.py",
@@ -98,6 +99,7 @@ PROMISES: dict[str, str] = {
     "Node properties that cannot be read": "admission.every_address_that_a_terminus_names_is_judged",
     "A link to a transaction coordinator": "doors.coordinator_of_transactions admission.who_may_use_a",
     "Without `allowUserIdProxy`": "doors.foreign_user_id",
+    "Where the user-id is judged": "ids.name_in_another_place_is_rejected ids.sections_in_order_pass",
     "Connections of role inter-router": "guard.other_routers_are_under_no_vhost_policy",
     "Those of edge routers are judged": "doors.forbidden_address doors.limits doors.messages_of",
     "An edge router's downlink": "doors.edge_connection_has_its_own_downlink_only",
@@ -109,6 +111,7 @@ PROMISES: dict[str, str] = {
     "| address, dynamic or anonymous": "doors.what_a_group_does_not_list doors.forbidden_address_however",
     "| anonymous sender": "vhost.anonymous_sender_may_name_allowed doors.messages_of_an_anonymous_sender",
     "| user-id of somebody else": "vhost.foreign_user_id_is_rejected doors.foreign_user_id",
+    "| sections out of order": "ids.name_in_another_place_is_rejected",
     "| message larger than": "vhost.message_too_large_ends vhost.message_that_nobody_takes doors.limits",
     # tenants
     "By these tenants would meet each other": "doors.tenants_do_not_meet admission.what_a_tenant_may_name",
