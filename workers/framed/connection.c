@@ -78,9 +78,10 @@ static void framed_connected(pump *p, worker_connection *c)
     p->on_event(p->self, EV_FRAMED_OPEN, c, NULL, NULL, NULL);
 }
 
-PRIVATE inline void framed_event(pump *p, worker_connection *c, uint32_t events)
+/* What has become of a socket.  True: there is something to be read. */
+PRIVATE inline bool framed_event(pump *p, worker_connection *c, uint32_t events)
 {
-    if (c->failed) return;
+    if (c->failed) return false;
     mark_dirty(p, c);
     if (c->framed->connecting) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
@@ -88,17 +89,15 @@ PRIVATE inline void framed_event(pump *p, worker_connection *c, uint32_t events)
             framed_connected(p, c);
             framed_watch(p, c);
         }
-        return;
+        return false;
     }
     if (events & EPOLLOUT) {
         c->want_write = false;
         framed_watch(p, c);
     }
-    if (c->reading && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-        for (int i = 0; i < READ_TURNS && framed_read(p, c); i++) continue;
-    } else if (events & EPOLLERR) {
-        framed_close(p, c, "the connection is broken");
-    }
+    if (c->reading && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return true;
+    if (events & EPOLLERR) framed_close(p, c, "the connection is broken");
+    return false;
 }
 
 /* Serves a connection that has input, output or new credit. */

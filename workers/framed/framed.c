@@ -204,6 +204,7 @@ PRIVATE inline bool framed_read(pump *p, worker_connection *c)
         }
         to = x->in + x->end;
         room = x->room - x->end;
+        if (c->read_most && room > c->read_most) room = c->read_most;
     }
     ssize_t n = read(c->fd, to, room);
     if (n < 0) {

@@ -90,7 +90,7 @@ PRIVATE void framed_output(pump *p, worker_connection *c);
 /* connection.c */
 PRIVATE void framed_free(framed_connection *x);
 GLUE worker_connection *framed_new(pump *p, int fd, uint16_t listener, bool dialled);
-PRIVATE void framed_event(pump *p, worker_connection *c, uint32_t events);
+PRIVATE bool framed_event(pump *p, worker_connection *c, uint32_t events);
 PRIVATE void framed_serve(pump *p, worker_connection *c);
 PRIVATE void framed_sweep(pump *p, worker_connection *c);
 GLUE worker_link *framed_link(pump *p, worker_connection *c, bool outgoing);

@@ -264,6 +264,7 @@ static void conns_sweep(pump *p)
 static void handshake_event(pump *p, worker_connection *c)
 {
     p->teller = TELLER_BEGINNING;
+    p->looked = 0;
     if (begin_allowed(p)) {
         uint64_t began = clock_ns();
         for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
@@ -284,6 +285,7 @@ static void socket_event(pump *p, const struct epoll_event *e)
         return;
     case EPOLL_LISTENER:
         p->teller = TELLER_BEGINNING;
+        p->looked = 0;
         sockets_accept(p, &p->listeners[name & 0xffff]);
         p->teller = TELLER_FRAMES;
         return;
@@ -292,7 +294,10 @@ static void socket_event(pump *p, const struct epoll_event *e)
         if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED
             || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff))
             return;
-        if (c->framed) { framed_event(p, c, e->events); return; }
+        if (c->framed) {
+            if (framed_event(p, c, e->events)) reads_serve(p, c);
+            return;
+        }
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
@@ -300,8 +305,7 @@ static void socket_event(pump *p, const struct epoll_event *e)
         if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
         if (c->lane->behind || conn_waits(p, c)) return;
         if (!c->opened) { handshake_event(p, c); return; }
-        for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
-        events_drain(p);
+        reads_serve(p, c);
     }
     }
 }
@@ -340,6 +344,7 @@ static void pump_turn(pump *p, int64_t until)
     p->turn++;
     p->spent = p->begun = 0;
     p->crowded = false;
+    reads_begin(p, n, p->behind_first ? 0 : began);
     turns_serve(p);
     for (int i = 0; i < n; i++) socket_event(p, &events[i]);
     intake_flush(p);

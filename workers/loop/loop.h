@@ -27,6 +27,10 @@ PRIVATE void dial_done(worker_connection *c, pn_session_t *session);
 GLUE void poll_all_links(pump *p, uint64_t now);
 GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen);
 
+/* reads.c */
+PRIVATE void reads_begin(pump *p, int events, uint64_t now);
+PRIVATE void reads_serve(pump *p, worker_connection *c);
+
 /* memory.c */
 PRIVATE void memory_poll(pump *p);
 

@@ -83,6 +83,7 @@
 #include "workers/loop/loop.c"
 #include "workers/loop/memory.c"
 #include "workers/loop/poll.c"
+#include "workers/loop/reads.c"
 #include "workers/loop/resync.c"
 #include "workers/loop/wait.c"
 #include "workers/loop/work.c"

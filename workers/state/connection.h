@@ -24,6 +24,7 @@ struct worker_connection {
     bool known;                    /* the core has been told of it */
     uint32_t dirty_next;
     uint32_t link_first;           /* all its links */
+    uint32_t read_most;            /* octets that the next read may bring (reads.c); 0: as many as there is room for */
     uint32_t links_in, links_out;
     uint32_t kept[2];              /* blocks of each class that the messages of its links occupy */
     uint32_t streams;              /* its messages of which more is to come */

@@ -88,6 +88,7 @@ struct pump {
     struct lane_connection *behind_first, *behind_last;    /* whose frames wait for a turn, longest first (turns.c) */
     uint64_t turn, spent;          /* turns so far; what control frames have taken of this one, in nanoseconds */
     uint64_t begun;                /* the same of connections that begin (accept.c) */
+    uint64_t share, looked;        /* of each socket in this turn; the last look at the clock, 0: long ago (reads.c) */
     uint32_t ending_first, ending_last;    /* connections that end, longest first (loop.c) */
     struct engine_rest *rest_first, *rest_last;    /* engine's connections that are being freed (ends.c) */
     told_record told, told_by[TELLERS];    /* all control messages to the core, and those of each kind of work */

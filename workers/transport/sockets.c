@@ -147,11 +147,13 @@ PRIVATE inline bool conn_read(pump *p, worker_connection *c)
         room = (ssize_t) space;
     } else if (c->lane->bare) {
         uint8_t *to = lane_room(c->lane, &space);
+        if (c->read_most && space > c->read_most) space = c->read_most;
         n = read(c->fd, to, space);
         room = (ssize_t) space;
         if (n > 0) lane_came(c->lane, (size_t) n);
     } else {
-        n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
+        bool most = c->read_most && room > (ssize_t) c->read_most;
+        n = read(c->fd, pn_transport_tail(c->transport), most ? c->read_most : (size_t) room);
         if (n > 0) pn_transport_process(c->transport, (size_t) n);
     }
     if (n > 0) {
