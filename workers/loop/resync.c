@@ -16,8 +16,15 @@
 #include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
 
+/* Whether the sender has the credit of a delivery back that is still arriving: between routers it has, once the message
+ * has gone on, and then there is more of it than the link ever has otherwise. */
+static bool credit_is_back(worker_link *k)
+{
+    return (int64_t) link_credit(k) + k->owed > (k->grows ? ROUTERD_LINK_CREDIT_MOST : k->capacity);
+}
+
 /* Settles an incoming delivery as modified (delivery-failed), unless its sender has an outcome.  The rest of a message
- * that is still arriving is read and dropped, and this worker gives its credit back. */
+ * that is still arriving is read and dropped, and this worker gives its credit back unless the dead core has. */
 static void detach_incoming(pump *p, in_delivery *s)
 {
     delivery *d = s->delivery;
@@ -33,7 +40,7 @@ static void detach_incoming(pump *p, in_delivery *s)
         delivery_settle(d);
     } else {
         s->grown = false;
-        intake_discard(p, s, true);
+        intake_discard(p, s, !credit_is_back(s->link));
     }
 }
 
