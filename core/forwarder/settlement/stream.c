@@ -44,7 +44,9 @@ PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *
 PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uint8_t priority, uint32_t state)
 {
     const core_streams *k = (core_streams *) pool_find(&c->streams, out->link->streams);
-    out->flags |= k && out->link == k->growing ? OUT_STREAM | OUT_GROWING : OUT_STREAM;
+    const bool growing = k && out->link == k->growing;
+    out->flags |= growing ? OUT_STREAM | OUT_GROWING : OUT_STREAM;
+    if (growing) out->in->flags |= IN_GROWING;
     out->priority = priority;
     out->routed = (uint8_t) state;
     out->ordinary = pool_handle(to);

@@ -5,7 +5,8 @@
  *
  * So a sender of small pieces makes no more records than its receivers' workers read: whatever came since the last time
  * is told in one.  A copy's worker sees how much is there when it reads, and may be ahead of what it is told.  A copy
- * hears that there is more before it hears that its sender has settled.
+ * hears that there is more before it hears that its sender has settled.  Only copies for other routers that are still
+ * short do not wait for their turn once their message is complete: the sender's next message would overtake them.
  *
  * While copies are told of the end, that counts as one copy of the message that is open and has read nothing: it holds
  * the incoming delivery, which the last copy's end would free.  A copy that is made meanwhile knows of the end.
@@ -55,9 +56,18 @@ static core_tell *tell_begin(core_router *c, core_in *in)
     return t;
 }
 
+/* A message is complete: its copies that were short go on. */
+static void tell_growing(core_router *c, core_in *in)
+{
+    in->flags &= (uint16_t) ~IN_GROWING;
+    for (core_out *out = in->copies; out; out = out->sibling)
+        if (out->flags & OUT_GROWING) stream_grown(c, out, false);
+}
+
 /* Has all copies told that more has come; `stalled`: and that the sender takes its time. */
 PRIVATE void tell_more(core_router *c, core_in *in, bool stalled)
 {
+    if (in->flags & IN_GROWING && in->flags & IN_COMPLETE) tell_growing(c, in);
     core_tell *t = tell_begin(c, in);
     if (t->at) t->again = true;
     else t->at = in->copies;
