@@ -124,6 +124,81 @@ MUTANTS = [
         "still drains",
         seed=20,
     ),
+    # the core dies while a message comes whose credit its neighbour has back already
+    Mutant(
+        "worker",
+        "workers/loop/resync.c",
+        "intake_discard(p, s, !credit_is_back(s->link));",
+        "intake_discard(p, s, true);",
+        "a sender has",
+        seed=73,
+    ),
+    # a message with many copies comes in parts; the next one overtakes it on its way to a neighbour
+    Mutant(
+        "core",
+        "core/forwarder/settlement/tell.c",
+        "if (in->flags & IN_GROWING && in->flags & IN_COMPLETE) tell_growing(c, in);",
+        "if (!in) tell_growing(c, in);",
+        "comes behind",
+        seed=115,
+    ),
+    # checks of what goes to routers: the trace, who has had a message, what is outstanding, where it goes, its origin
+    Mutant(
+        "worker",
+        "workers/amqp/annotations_out.c",
+        "    else if (plan->old_trace) put_range(w, w->content.trace, w->content.trace_length);\n",
+        "    else if (plan->old_trace) put_trace(w, want, &(annotations_plan) { .to = false });\n",
+        "another trace",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/transit.c",
+        "if (a->treatment == T_FLOOD || transit_valid(n, bit, provenance->origin))",
+        "if (bit < 3 && transit_valid(n, bit, provenance->origin))",
+        "has come to routers",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/transit.c",
+        "return mask_without(hops, provenance->trace);",
+        "return hops;",
+        "comes back to router",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/transit.c",
+        "    return origin == 0 || (origin > 0 && mask_has",
+        "    return origin <= 0 || (origin > 0 && mask_has",
+        "of nobody knows who",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/deliver.c",
+        "content->trace_count > c->network.radius + 1)",
+        "content->trace_count > c->network.radius + 9)",
+        "in circles",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/settlement/settle.c",
+        "if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;",
+        "if (a && !out->link->leaving && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;",
+        "outstanding over",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/transit.c",
+        "    *text = provenance->text ? provenance->text : provenance->overridden",
+        "    *text = provenance->text ? provenance->text : true",
+        "does not say where it goes",
+    ),
+    Mutant(
+        "core",
+        "core/forwarder/delivery/fan.c",
+        "        if (l && l->kind != LINK_ENDPOINT) credit_due(c, l);\n        in_forwarded(c, in);",
+        "        in_forwarded(c, in);",
+        "capacity",
+    ),
     # a message that says that it is complete before it says how long it is: only a switch between the two shows it
     Mutant(
         "worker",

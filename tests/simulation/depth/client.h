@@ -3,7 +3,7 @@
 #ifndef ROUTERD_TESTS_SIMULATION_CLIENT_H
 #define ROUTERD_TESTS_SIMULATION_CLIENT_H
 
-#include "tests/simulation/depth/ledger.h"
+#include "tests/simulation/depth/annotated.h"
 
 enum { OUTSTANDING = 320, SENDERS_KNOWN = 64, LATELY = 1024, FRAME_ROOM = 5000, LARGEST_GRANT = 20 };
 
@@ -19,6 +19,10 @@ typedef struct {                       /* a link, as a client knows it */
     uint32_t number, at, id;           /* the message on its way (0: none), octets of it */
     bool settled, nameless;            /* that delivery; its number is not known yet */
     bool early;                        /* a receiver has settled it before it had all of it */
+    uint8_t kind, router;              /* between routers: of the link, and the neighbour; else 0 */
+    bool parsed;                       /* the prelude of what comes is over */
+    annotated said;                    /* by it */
+    uint8_t to[ADDRESS_OCTETS];
     uint8_t head[HEAD_OCTETS];
     uint32_t last[SENDERS_KNOWN], of[SENDERS_KNOWN];   /* the last message of each sender */
 } peer_link;
@@ -27,6 +31,7 @@ typedef struct { uint32_t id, number; uint8_t link, said; bool used, over; } del
 
 typedef struct {
     bool connected, headed, begun, closing;
+    uint8_t router;                    /* it is a neighbour; 0: a client */
     bool broker;                       /* it is behind the link route: the router attaches, in a session of its own */
     int wire;
     uint16_t channel;                  /* the router's */
@@ -41,8 +46,10 @@ typedef struct {
 
 static client clients[CLIENTS];
 static uint32_t names, brokers;        /* brokers: one in so many clients is one; 0: none */
+static prelude preludes[NEXT][NEIGHBOURS_LINKS];   /* of what neighbours send or get */
 
 #include "tests/simulation/depth/client_says.h"
+#include "tests/simulation/depth/neighbours.h"
 
 /* ---- deliveries ---- */
 
@@ -133,9 +140,9 @@ static void attach_heard(client *k, const lane_frame *f)
     lane_attach a;
     uint32_t handle, name;
     HOLDS(!lane_attach_read(f, &a), "an ATTACH makes no sense");
-    HOLDS(sscanf((const char *) a.name.at, "%u.%u", &handle, &name) == 2 && handle < CLIENT_LINKS,
-          "an ATTACH of another");
+    HOLDS(sscanf((const char *) a.name.at, "%u.%u", &handle, &name) == 2, "an ATTACH of another");
     if (k->broker) { broker_heard(k, f, &a, name); return; }
+    HOLDS(handle < k->places, "an ATTACH of another");
     peer_link *l = &k->links[handle];
     HOLDS(l->state != DETACHED && l->name == name && !l->heard && a.receiver == !l->receives, "an ATTACH of no link");
     HOLDS(!heard_link(k, a.handle), "the router uses handle %u twice", a.handle);
@@ -181,7 +188,8 @@ static void transfer_named(peer_link *l)
     HOLDS(!be32(l->head + NUMBER_AT), "what comes has no number");
     message_comes(l->number);
     const message *m = &ledger.all[l->number];
-    HOLDS(m->address == l->address, "message %u to address %u comes to %u", l->number, m->address, l->address);
+    if (l->kind) neighbour_gets(l);
+    else HOLDS(m->address == l->address, "message %u to address %u comes to %u", l->number, m->address, l->address);
     uint32_t place = m->sender % SENDERS_KNOWN;
     HOLDS(l->of[place] != m->sender || l->last[place] < l->number, "message %u of sender %u comes behind %u", l->number,
           m->sender, l->last[place]);
@@ -211,6 +219,26 @@ static void octets_heard(peer_link *l, const uint8_t *octets, uint32_t size)
     l->at += size;
 }
 
+/* The same of a link between routers: the prelude first. */
+static void annotated_heard(peer_link *l, const uint8_t *octets, uint32_t size)
+{
+    prelude *p = prelude_of(l);
+    if (!l->parsed) {
+        const uint32_t n = size < PRELUDE - p->size ? size : PRELUDE - p->size;
+        memcpy(p->octets + p->size, octets, n);
+        p->size += n;
+        octets += n;
+        size -= n;
+        const uint32_t used = prelude_over(l);
+        HOLDS(used || !size, "annotations have more than %u octets", p->size);
+        if (!used) return;
+        l->parsed = true;
+        octets_heard(l, p->octets, prelude_place(network.form[l->router]));
+        octets_heard(l, p->octets + used, p->size - used);
+    }
+    if (size) octets_heard(l, octets, size);
+}
+
 /* It has read enough of a message. */
 static void early_settled(client *k, peer_link *l)
 {
@@ -231,14 +259,16 @@ static void transfer_heard(client *k, const lane_frame *f)
     HOLDS(!fault, "a TRANSFER: %s", lane_faults[fault].description);
     if (piece.first) {
         l->nameless = true;
-        l->early = false;
+        l->early = l->parsed = false;
+        if (l->kind) prelude_of(l)->size = 0;
         l->at = l->number = 0;
         l->id = l->lane.id;
         HOLDS(t.tag.at, "a first TRANSFER has no tag");
         HOLDS(!known_find(k->got, l->id), "delivery %u comes twice", l->id);
     }
     if (l->state != ATTACHED) return;
-    octets_heard(l, f->payload, f->payload_size);
+    if (l->kind) annotated_heard(l, f->payload, f->payload_size);
+    else octets_heard(l, f->payload, f->payload_size);
     if (!piece.last) {
         if (!piece.settled && !l->nameless && !l->early && one_in(20) && may_say(k)) early_settled(k, l);
         return;
@@ -313,6 +343,7 @@ static void frame_heard(client *k, const uint8_t *octets, size_t size)
         if (k->broker) { say_begin(k, &b); return; }
         lane_session_begun(&k->s, &b);
         k->begun = true;
+        if (k->router) neighbour_attaches(k);
         return;
     case LANE_ATTACH: attach_heard(k, &f); return;
     case LANE_DETACH: detach_heard(k, &f); return;

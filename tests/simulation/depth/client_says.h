@@ -39,7 +39,8 @@ static void say_open(client *k)
     static const uint32_t frames[] = { 512, 1000, 4096 };
     uint8_t frame[128];
     list_writer w = list_begin(frame, 0, LANE_OPEN, true);
-    list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, k->broker ? BROKER : "client", 6));
+    if (k->router) list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, router_text(k->router), ROUTER_OCTETS));
+    else list_put(&w, amqp_put_octets(w.at, AMQP_STRING8, k->broker ? BROKER : "client", 6));
     list_null(&w);
     list_uint(&w, k->max_frame = frames[below(3)]);
     list_put(&w, amqp_put(w.at, AMQP_USHORT, k->broker ? 0 : 8));

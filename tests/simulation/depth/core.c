@@ -101,12 +101,14 @@ static void learn(void)
 }
 
 #include "tests/simulation/depth/core_routes.h"
+#include "tests/simulation/depth/core_neighbours.h"
 
 static void attach(uint32_t w, const told *t)
 {
     if (t->request) { answered(w, t); return; }
     if (t->routed) { refuse(w, *t); return; }          /* nobody knows what was on its way between the two */
     if (t->address == ROUTED) { route(w, t); return; }
+    if (t->kind) { inter_router_attach(w, t); return; }
     core_link terms = { .outgoing = t->outgoing, .capacity = t->capacity ? t->capacity : ROUTERD_LINK_CREDIT,
                         .settles = t->settles, .growth = !t->capacity && !t->outgoing,
                         .address = t->address == ANONYMOUS ? NULL : it.addresses[t->address],
@@ -127,6 +129,7 @@ static void detach(uint32_t w, const told *t)
     while (park_finish(it.c, l) == STOP_UNKNOWN) learn();
     parts(l, false);
     link_remove(it.c, l, false);
+    inter_router_detached(w, t);
 }
 
 static void control(void)
@@ -140,8 +143,12 @@ static void control(void)
     switch (c->control.state) {
     case C_ATTACH: attach(w, &t); break;
     case C_DETACH: detach(w, &t); break;
-    case C_CONNECTION_OPENED: broker_opened(w, &t); break;
-    case C_CONNECTION_CLOSED: broker_closed(w, &t); break;
+    case C_CONNECTION_OPENED:
+        if (t.router) inter_router_opened(w, &t); else broker_opened(w, &t);
+        break;
+    case C_CONNECTION_CLOSED:
+        if (t.router) inter_router_closed(w, &t); else broker_closed(w, &t);
+        break;
     case C_LINK_REFUSED: refused(&t); break;
     case C_PRESENTED:
         it.awaited &= ~(1u << w);
@@ -156,6 +163,7 @@ static void handle(enum core_stop stop)
 {
     if (stop == STOP_UNKNOWN) learn();
     else if (stop == STOP_CONTROL) control();
+    else if (stop == STOP_LOCAL) it.c->network.thirsty = false;    /* neighbours have attached all links there are */
     else HOLDS(stop == STOP_NOTHING, "the core stops for %d", stop);
 }
 
@@ -165,6 +173,7 @@ static void reclaim(uint32_t w)
     for (enum core_stop stop; (stop = core_batch(it.c, w, UINT32_MAX, &handled)) != STOP_NOTHING;) handle(stop);
     routes_lost(w);
     core_reclaim(it.c, w);
+    inter_routers_lost(w);
     it.awaited &= ~(1u << w);
     it.presented &= ~(1u << w);
     go_on();
@@ -220,6 +229,7 @@ static void core_opens(void)
     it.pristine[0] = c->own.free_count[0];
     it.pristine[1] = c->own.free_count[1];
     it.c = c;
+    interior_begin();
 }
 
 void core_body(int number)
@@ -228,6 +238,7 @@ void core_body(int number)
     core_opens();
     for (uint64_t next = 0;;) {
         for (uint32_t w = 0; w < shared.workers; w++) if (it.is_gone[w]) reclaim(w);
+        news_heard();
         if (virtual_now >= next) {
             tick();
             next = virtual_now + TICK_NS;
@@ -255,7 +266,7 @@ core_view core_see(uint32_t worker, uint32_t link, uint32_t generation)
     if (!l) return v;
     v = (core_view) { .there = true, .outgoing = l->outgoing, .granted = l->granted, .capacity = l->capacity,
                       .count = l->count, .address = ANONYMOUS, .draining = l->draining };
-    if (!l->outgoing) v.withheld = l->withheld;
+    if (!l->outgoing) { v.withheld = l->withheld; v.owed = l->owed; }
     if (l->kind == LINK_ROUTED) v.address = l->pair ? ROUTED : ROUTED + 1;
     for (uint32_t i = 0; i < ADDRESSES; i++)
         if (l->kind != LINK_ROUTED && l->address == it.addresses[i]) v.address = (uint8_t) i;
@@ -272,6 +283,12 @@ void core_hold_still(void)
     it.looked += l ? 1 : 1 + below(64) * shared.workers;
     if (!l) return;
     if (l->outgoing || l->leaving || l->kind == LINK_ROUTED) return;   /* a link that goes gives no credit back */
+    if (link_inter_router(l)) {            /* it has its credit back once the message goes on */
+        const int64_t used = l->capacity - l->granted - l->withheld;
+        HOLDS(used >= 0 && used <= l->count + 1, "link %u of worker %u: capacity %u, granted %ld, outstanding %u, "
+              "withheld %u", l->link, w, l->capacity, (long) l->granted, l->count, l->withheld);
+        return;
+    }
     HOLDS(l->capacity == l->granted + l->count + l->withheld,
           "link %u of worker %u: capacity %u, granted %ld, outstanding %u, withheld %u", l->link, w, l->capacity,
           (long) l->granted, l->count, l->withheld);
@@ -288,7 +305,7 @@ void core_rests(bool empty)
           c->fans.live, c->tells.live, c->park_count);
     for (uint32_t w = 0; w < shared.workers; w++)
         HOLDS(!c->worker[w].overflow.count, "%u records wait for worker %u", c->worker[w].overflow.count, w);
-    HOLDS(c->own.free_count[0] == it.pristine[0] && c->own.free_count[1] == it.pristine[1],
+    HOLDS(c->own.free_count[0] + interior_rests() == it.pristine[0] && c->own.free_count[1] == it.pristine[1],
           "the core has %u small and %u large blocks free, not %lu and %lu", c->own.free_count[0],
           c->own.free_count[1], (unsigned long) it.pristine[0], (unsigned long) it.pristine[1]);
     HOLDS(!counted(N_BAD_RECORDS), "%lu records made no sense to the core", (unsigned long) counted(N_BAD_RECORDS));

@@ -11,16 +11,27 @@ enum { MESSAGES = 1 << 17, BODY_MOST = 60000, HEAD_OCTETS = 43, NUMBER_AT = 16 }
 enum { PRESETTLED = 1, ALIVE = 2,      /* its sender waits for an outcome */
        SETTLED = 4, ABORTED = 8, WHOLE = 16, OF_SENDER = 32 /* its sender settled it first */ };
 
+enum { NO_INGRESS = 255, TRACE_MOST = 8 };
+
+typedef struct {                       /* what a message says of routers */
+    uint8_t ingress, length, trace[TRACE_MOST + 1];   /* by their bits; NO_INGRESS: nothing */
+    bool to, nothing;                  /* to: its address is repeated; nothing: it has no annotations */
+} annotated;
+
 typedef struct {
     uint32_t sender, length;           /* a number of each attached link; octets */
     uint8_t address, flags, copies, priority;
     uint8_t said, told;                /* by receivers, to the sender: bits of states, from `received` on */
     uint8_t whole;                     /* copies that are complete */
+    uint8_t hops, wanted;              /* bits of the neighbours that have got it, and that were to when it began */
+    bool targeted, from_router;        /* its sender's link has an address; or is a neighbour's */
+    annotated came;                    /* from a router */
 } message;
 
 static struct {
     message all[MESSAGES];             /* by their numbers, from 1 */
     uint32_t count, calm;              /* calm: those before this one may have met with something */
+    uint32_t moved;                    /* those before this one may go another way */
     uint32_t rested;                   /* those up to this one are over */
     uint32_t senders;
     uint8_t pattern[256 + BODY_MOST];
@@ -121,6 +132,8 @@ static void ledger_rests(void)
         HOLDS(!(m->flags & ALIVE),
               "message %u (of sender %u to %s, %u octets, told %#x, said %#x, copies %u) is never settled",
               i, m->sender, (const char *) address_text(m->address), m->length, m->told, m->said, m->copies);
+        if (disturbed(i) || i < ledger.moved || m->flags & (PRESETTLED | ABORTED | OF_SENDER)) continue;
+        HOLDS(!(m->wanted & ~m->hops), "message %u has come to routers %#x of %#x", i, m->hops, m->wanted);
     }
     ledger.rested = ledger.count;
 }

@@ -25,10 +25,16 @@ static bool message_begins(client *k, peer_link *l, lane_transfer *t)
     bool settled = l->sender_mode == PN_SND_SETTLED || (l->sender_mode == PN_SND_MIXED && one_in(3));
     if (!settled && !(s = known_new(k->sent, &k->sent_count))) return false;
     const uint8_t address = l->address == ANONYMOUS ? (uint8_t) below(ADDRESSES) : l->address;
-    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS, body = some_body();
+    const uint32_t most = listener_terms.frame - LANE_TRANSFER_MAX - HEAD_OCTETS - (l->kind ? PRELUDE : 0);
+    const uint32_t body = some_body();
     l->number = message_new(l->name, address, listener_terms.whole ? body % most : body, settled);
     l->at = 0;
     l->settled = settled;
+    ledger.all[l->number].targeted = l->address != ANONYMOUS;
+    ledger.all[l->number].from_router = l->kind;
+    if (l->kind) neighbour_begins(l, l->number);
+    else if (network.neighbours && address_treatment(address) == MULTICAST && ledger.calm <= ledger.rested)
+        ledger.all[l->number].wanted = core_reach(address);    /* the core knows of all that is gone */
     t->tag = (amqp_octets) { (const uint8_t *) &l->number, sizeof l->number };
     t->has_format = true;
     if (!s) return true;
@@ -45,7 +51,8 @@ static bool sender_sends(client *k, peer_link *l)
     bool first = !l->number;
     if (first && !message_begins(k, l, &t)) return false;
     message *m = &ledger.all[l->number];
-    uint32_t left = m->length - l->at, n = listener_terms.frame - LANE_TRANSFER_MAX;
+    const prelude *p = l->kind ? prelude_of(l) : NULL;
+    uint32_t left = m->length + (p ? p->size : 0) - l->at, n = listener_terms.frame - LANE_TRANSFER_MAX;
     if (!listener_terms.whole && one_in(4)) n = 1 + below(n);
     if (n > left) n = left;
     t.settled = l->settled;
@@ -54,7 +61,8 @@ static bool sender_sends(client *k, peer_link *l)
     if (first && t.more) total.streams++;
     lane_send(&k->s, &l->lane, &t);
     uint8_t *at = lane_put_transfer(frame, 0, &t);
-    if (!t.aborted) message_write(l->number, l->at, n, at);
+    if (!t.aborted && p) annotated_write(p, network.form[l->router], l->number, l->at, n, at);
+    else if (!t.aborted) message_write(l->number, l->at, n, at);
     say(k, frame, lane_put_size(frame, at + (t.aborted ? 0 : n)));
     l->at += n;
     if (t.more) return true;
@@ -145,13 +153,16 @@ static bool client_due(client *k)
 
 static bool client_connects(client *k)
 {
+    const uint32_t number = (uint32_t) (k - clients);
     if (obliging || leaving) return false;
     uint32_t worker = below(shared.workers);
     if (!processes[worker].alive) return false;
-    int number = wire_new((int) worker);
-    if (number < 0) return false;
-    if (!worker_connect(worker, number)) { wires[number].used = false; return false; }
-    *k = (client) { .connected = true, .wire = number, .broker = brokers && one_in(brokers), .places = CLIENT_LINKS };
+    int wire = wire_new((int) worker);
+    if (wire < 0) return false;
+    if (!worker_connect(worker, wire)) { wires[wire].used = false; return false; }
+    *k = (client) { .connected = true, .wire = wire, .places = CLIENT_LINKS,
+                    .router = (uint8_t) (number < network.neighbours ? number + 1 : 0) };
+    k->broker = !k->router && brokers && one_in(brokers);
     if (k->broker) k->places = 1;
     say_open(k);
     total.connections++;
@@ -176,7 +187,7 @@ static void link_leaves(client *k, peer_link *l)
 static bool client_ends(client *k)
 {
     if (!quarrels && !leaving) return false;
-    if (!leaving && !one_in(3)) {
+    if (!leaving && !k->router && !one_in(3)) {
         peer_link *l = &k->links[below(k->places)];
         if (l->state != ATTACHED || one_in(2)) return false;
         link_leaves(k, l);
@@ -189,10 +200,13 @@ static bool client_ends(client *k)
     }
     if (!k->begun || k->closing) return false;
     for (uint32_t i = 0; i < k->places; i++) {
-        if (k->links[i].state == ATTACHED && one_in(2)) { link_leaves(k, &k->links[i]); return true; }
+        if (k->links[i].state != ATTACHED || (k->router && !leaving) || !one_in(2)) continue;
+        link_leaves(k, &k->links[i]);
+        return true;
     }
     say_end(k, 0, LANE_CLOSE);
     k->closing = true;
+    if (k->router) people_disturbed();                 /* its links go with it */
     return true;
 }
 
@@ -233,15 +247,23 @@ bool client_step(uint32_t number)
     case 22: case 23: case 24: case 25: return client_hears(k);
     default: break;
     }
-    if (l->state == DETACHED && !k->broker && !one_in(4)) { say_attach(k, (uint32_t) (l - k->links)); return true; }
+    if (k->router && one_in(200)) {
+        network_changes();
+        ledger.moved = ledger.count + 1;
+    }
+    if (l->state == DETACHED && !k->broker && !k->router && !one_in(4)) {
+        say_attach(k, (uint32_t) (l - k->links));
+        return true;
+    }
     if (l->state != ATTACHED) return client_hears(k);
+    if (l->kind == CONTROL_KIND) return client_hears(k);
     return l->receives ? receiver_grants(k, l) : sender_sends(k, l);
 }
 
 void people_begin(void)
 {
     memset(clients, 0, sizeof clients);
-    ledger.count = ledger.calm = ledger.rested = 0;
+    ledger.count = ledger.calm = ledger.moved = ledger.rested = 0;
     names = 0;
     brokers = one_in(2) ? 2 + below(3) : 0;
     obliging = leaving = false;

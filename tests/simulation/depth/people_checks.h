@@ -115,8 +115,9 @@ void people_check(void)
                   "link %u of worker %u: granted %ld, withheld %ld, outstanding %u, capacity %u", link, w,
                   (long) v.granted, (long) v.withheld, v.count, v.capacity);
             const uint32_t owed = ((const worker_link *) pool_at(&workers[w].p.links, link))->owed;
-            HOLDS(l->lane.credit + owed == v.granted, "a sender has %u credit, its worker owes %u, the core gave %ld",
-                  l->lane.credit, owed, (long) v.granted);
+            HOLDS(l->lane.credit + owed + v.owed == v.granted,
+                  "a sender has %u credit, its worker owes %u, the core %u and gave %ld", l->lane.credit, owed, v.owed,
+                  (long) v.granted);
         }
     }
     for (uint32_t w = 0; w < shared.workers; w++)

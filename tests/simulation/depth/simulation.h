@@ -7,6 +7,8 @@
  *   core.c         the real core, and what Python does for it
  *   worker.c       the real workers, and what Python does for them
  *   ..._routes.h     what Python does for link routes
+ *   ..._neighbours.h what Python does for connections to other routers
+ *   network.h      the routers besides this one
  *   client.h       clients, who know the protocol and remember what they were told
  *   ledger.h       what has become of each message
  *   world.c        the supervisor, the scheduler, and lives
@@ -26,6 +28,7 @@
 #include <sys/types.h>
 
 enum { MOST_WORKERS = 3, CLIENTS = 8, CLIENT_LINKS = 5, BROKER_LINKS = (CLIENTS - 1) * CLIENT_LINKS, ADDRESSES = 8 };
+enum { NEIGHBOURS_LINKS = 26 };        /* of a connection to a router, at most */
 enum { ROUTED = ADDRESSES };           /* the address of the link route: brokers are behind it */
 
 /* ---- chance ---- */
@@ -133,15 +136,42 @@ typedef struct {
     int32_t granted;
     uint32_t capacity, request, session;   /* request, session: of the other end of a link-route pair */
     uint8_t address, modes[2];         /* ANONYMOUS: none; settle modes of sender and receiver */
+    uint8_t kind, router;              /* between routers: LINK_CONTROL or LINK_DATA; a connection's router; 0: none */
     bool outgoing, settles, restored, refused, routed;
     char name[24];
 } told;
 
+/* ---- other routers ---- */
+
+enum { NEXT = 2, BEYOND, ROUTERS };    /* by their bits: 0 is this one, NEXT are its neighbours, BEYOND is behind */
+
+typedef struct {
+    uint32_t neighbours;               /* 0: in this life this router is alone */
+    uint8_t form[NEXT + 1];            /* of annotations: enum content_annotations */
+    uint8_t announced[ADDRESSES];      /* bits of the routers that have receivers */
+    uint8_t lately[ADDRESSES];         /* bits of those that have had some since all was at rest */
+    uint32_t beyond;                   /* the neighbour that is next to BEYOND */
+    bool joined;                       /* the neighbours are next to each other */
+    bool streams;                      /* they have links for streams */
+    bool news;                         /* the core has not heard what has changed */
+} network_view;
+extern network_view network;
+
+void network_begin(uint64_t seed);     /* of a life */
+void network_changes(void);            /* receivers come or go, or a path does */
+void network_rests(void);
+const uint8_t *router_text(uint32_t bit);
+enum { ROUTER_OCTETS = 8, NOBODY = ROUTERS };  /* NOBODY: a name that no router has */
+
 /* ---- the core ---- */
 
-/* address: ROUTED if it has another end */
-typedef struct { bool there, outgoing, draining; int64_t granted, withheld; uint32_t capacity, count; uint8_t address; }
-    core_view;
+/* address: ROUTED if it has another end; owed: credit between routers that its worker has not been told of */
+typedef struct {
+    bool there, outgoing, draining;
+    int64_t granted, withheld;
+    uint32_t capacity, count, owed;
+    uint8_t address;
+} core_view;
 
 void core_birth(uint32_t presenting, uint64_t seed);
 void core_body(int number);
@@ -149,6 +179,7 @@ void core_worker_gone(uint32_t worker, uint32_t generation);
 uint32_t core_reclaimed(uint32_t worker);      /* the last generation of which it has said so */
 core_view core_see(uint32_t worker, uint32_t link, uint32_t generation);
 void core_shown(void);
+uint8_t core_reach(uint32_t address);  /* bits of the neighbours that get what all its receivers get */
 void core_hold_still(void);            /* what holds after each step */
 void core_rests(bool empty);           /* what holds when nothing is on its way; and without links */
 const uint8_t *address_text(uint32_t address);
@@ -189,7 +220,7 @@ bool people_wait(void);                /* somebody waits for the router */
 
 typedef struct {
     uint64_t messages, presettled, streams, settled, accepted, received, links, connections, worker_deaths, core_deaths,
-        supervisor_deaths, vanished, lives, steps;
+        supervisor_deaths, vanished, lives, steps, to_routers, from_routers;
 } totals;
 extern totals total;
 

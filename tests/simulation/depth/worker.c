@@ -38,6 +38,7 @@ int pn_link_remote_rcv_settle_mode(pn_link_t *link);
 void pn_link_set_rcv_settle_mode(pn_link_t *link, int mode);
 int pn_terminus_set_type(pn_terminus_t *terminus, int type);
 const char *pn_connection_remote_container(pn_connection_t *connection);
+pn_bytes_t pn_data_get_symbol(pn_data_t *data);
 
 typedef struct { pn_connection_t *engine; pn_transport_t *transport; } engine_half;
 
@@ -59,6 +60,8 @@ worker_terms listener_terms;
 #include "tests/simulation/depth/worker_calls.h"
 
 /* ---- what Python does ---- */
+
+#include "tests/simulation/depth/worker_neighbours.h"
 
 static uint8_t address_of(pn_terminus_t *t)
 {
@@ -86,6 +89,7 @@ static void tell(pump *p, worker_link *k)
                .address = k->routed ? ROUTED : address_of(at), .capacity = link_configured(k),
                .restored = k->open && !k->asked, .granted = k->outgoing || !k->open ? 0 : resync_credit(k),
                .settles = k->outgoing && modes[0] == PN_SND_SETTLED, .routed = k->routed, .request = k->asked,
+               .kind = kind_of(at),
                .modes = { (uint8_t) modes[0], (uint8_t) modes[1] } };
     snprintf(t.name, sizeof t.name, "%s", pn_link_name(k->engine));
     k->known = true;
@@ -146,15 +150,16 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
         pn_connection_set_container(c->engine, "router");
         pn_connection_open(c->engine);
         c->admitted = true;
+        annotations_begin(c);
         mark_dirty(p, c);
-        tell_broker(p, c, C_CONNECTION_OPENED);
+        tell_connection(p, c, C_CONNECTION_OPENED);
         return;
     case EV_CONNECTION_CLOSE:
         pn_connection_close(c->engine);
         mark_dirty(p, c);
         return;
     case EV_CONNECTION_GONE:
-        tell_broker(p, c, C_CONNECTION_CLOSED);
+        tell_connection(p, c, C_CONNECTION_CLOSED);
         workers[p->index].engines[c->fd].engine = NULL;
         return;
     case EV_ATTACH:
@@ -183,7 +188,7 @@ static bool present_all(pump *p)
         if (c->slot.next_free != SLOT_USED || !c->opened || c->known) continue;
         if (!blocks_left(p)) return false;
         c->known = true;
-        tell_broker(p, c, C_CONNECTION_OPENED);
+        tell_connection(p, c, C_CONNECTION_OPENED);
     }
     for (uint32_t i = 0; i < p->links.high; i++) {
         worker_link *k = (worker_link *) pool_at(&p->links, i);
@@ -244,6 +249,8 @@ static void worker_opens(uint32_t w)
     HOLDS(layers_found(), "this engine is another one");
     buffers_word = 0;                  /* the engine has another heap: its buffers stay as they are */
     memset(p, 0, sizeof *p);
+    memcpy(workers[w].identity.id, router_text(0), ROUTER_OCTETS);
+    workers[w].identity.length = ROUTER_OCTETS;
     p->index = index;
     p->workers = shared.workers;
     p->identity = &workers[w].identity;

@@ -65,11 +65,13 @@ static void openings_step(uint32_t w)
     for (uint32_t i = 0; i < n; i++) far_link_opens(&workers[w].p, &waiting[i]);
 }
 
-static void tell_broker(pump *p, const worker_connection *c, uint32_t kind)
+/* The core hears of connections to brokers and to routers. */
+static void tell_connection(pump *p, const worker_connection *c, uint32_t kind)
 {
     const char *container = pn_connection_remote_container(c->engine);
-    if (!container || strcmp(container, BROKER)) return;
-    worker_says(p, kind, &(told) { .connection = pool_index(&p->conns, c),
+    const uint8_t router = router_at(c);
+    if (!container || (!router && strcmp(container, BROKER))) return;
+    worker_says(p, kind, &(told) { .connection = pool_index(&p->conns, c), .router = router,
                                    .connection_generation = c->slot.generation });
 }
 

@@ -13,6 +13,7 @@
 
 #include "shm/memory/layout.h"
 #include "tests/simulation/depth/simulation.h"
+#include "tests/simulation/depth/network.h"
 
 enum {
     ARENA_MOST = 4 << 20, CORE_ARENA = 128 << 10,
@@ -299,6 +300,7 @@ static void all_rest(bool empty)
         worker_rests(w, empty);
     }
     people_check();
+    network_rests();
     for (int i = 0; i < PROCESSES; i++)
         HOLDS(processes[i].heap_most < MEMORY_MOST, "process %d has used %zu octets", i, processes[i].heap_most);
 }
@@ -332,6 +334,8 @@ static void life_begin(uint64_t seed)
     life.all_die = one_in(4);
     life.stride = strides[below(5)];
     life.clients = 2 + below(CLIENTS - 1);
+    network_begin(seed);
+    if (life.clients <= network.neighbours) life.clients = network.neighbours + 1;
     life_terms();
     memory_begin();
     people_begin();
@@ -408,5 +412,7 @@ int main(int argc, char **argv)
                  total.links,
            (unsigned long long) total.worker_deaths, (unsigned long long) total.core_deaths,
            (unsigned long long) total.supervisor_deaths);
+    printf("messages to routers %llu, from routers %llu\n", (unsigned long long) total.to_routers,
+           (unsigned long long) total.from_routers);
     return 0;
 }
