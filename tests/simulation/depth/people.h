@@ -187,9 +187,9 @@ static void link_leaves(client *k, peer_link *l)
 static bool client_ends(client *k)
 {
     if (!quarrels && !leaving) return false;
-    if (!leaving && !k->router && !one_in(3)) {
+    if (!leaving && !one_in(3)) {
         peer_link *l = &k->links[below(k->places)];
-        if (l->state != ATTACHED || one_in(2)) return false;
+        if (l->state != ATTACHED || l->kind == CONTROL_KIND || one_in(2)) return false;
         link_leaves(k, l);
         return true;
     }
@@ -251,8 +251,9 @@ bool client_step(uint32_t number)
         network_changes();
         ledger.moved = ledger.count + 1;
     }
-    if (l->state == DETACHED && !k->broker && !k->router && !one_in(4)) {
-        say_attach(k, (uint32_t) (l - k->links));
+    if (l->state == DETACHED && !k->broker && !one_in(4)) {
+        if (k->router) neighbour_attach(k, (uint32_t) (l - k->links));
+        else say_attach(k, (uint32_t) (l - k->links));
         return true;
     }
     if (l->state != ATTACHED) return client_hears(k);
