@@ -56,6 +56,7 @@ MUTANTS = [
         "choose_one(a), priority, state, provenance) && ++a->deliveries % 50 == 0)\n"
         "        deliver_here(c, in, a, choose_one(a), priority, state, provenance);",
         "comes 2 times",
+        seed=8,
     ),
     Mutant(
         "core",
