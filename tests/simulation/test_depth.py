@@ -143,13 +143,13 @@ MUTANTS = [
         "comes behind",
         seed=115,
     ),
-    # checks of what goes to routers: the trace, who has had a message, what is outstanding, where it goes, its origin
+    # checks of what goes to routers: where it came in and goes, who has had it, what is outstanding
     Mutant(
         "worker",
         "workers/amqp/annotations_out.c",
-        "    else if (plan->old_trace) put_range(w, w->content.trace, w->content.trace_length);\n",
-        "    else if (plan->old_trace) put_trace(w, want, &(annotations_plan) { .to = false });\n",
-        "another trace",
+        "if (plan->ingress) put_range(w, w->content.ingress, plan->ingress_length);",
+        "if (plan->ingress) put_bytes(w, want->self->id, plan->ingress_length);",
+        "came in at router",
     ),
     Mutant(
         "core",
