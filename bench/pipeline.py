@@ -41,10 +41,12 @@ BESIDE: Final = {  # what DuckDB does of the same
 @click.option("--hot", is_flag=True, help="All messages have one address and path, within a quarter of an hour.")
 @click.option("--memory", default="3g", show_default=True, help="Java's memory.")
 @click.option("--logs", type=click.Path(path_type=Path), help="Directory that keeps generated logs for the next time.")
+@click.option("--steps", is_flag=True, help="Show the CPU seconds of each step of a run, too.")
 @click.option("--child", hidden=True)
 def main(
-    records: tuple[float, ...], jobs: tuple[str, ...], hot: bool, memory: str, logs: Path | None, child: str | None
-) -> None:
+    records: tuple[float, ...], jobs: tuple[str, ...], hot: bool, memory: str, logs: Path | None, steps: bool,
+    child: str | None,
+) -> None:  # fmt: skip
     """Generate logs of these sizes and measure the jobs on them."""
     if child is not None:
         job, log, output = child.split(" ")
@@ -67,6 +69,8 @@ def main(
                     f"{said['cpu'] / beside['cpu']:.2f}" if beside else "",
                     f"{said['peak'] / 1e6:.0f}", f"{said['rows']:,}",
                 )  # fmt: skip
+                for step, cpu in said.get("steps", ()) if steps else ():
+                    click.echo(f"{int(size):,} {job}: {cpu:6.1f} CPU s, {step}")
     Console(width=140).print(shown)
 
 
@@ -118,15 +122,18 @@ def _memory(pid: int) -> int:
         return 0
 
 
-def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
-    """Run the job in this process; return seconds, those before the first record and table, CPU seconds, and rows."""
+def _measured(job: str, log: str, output: str, memory: str) -> dict[str, Any]:
+    """Run the job in this process; return seconds, those before the first record and table, CPU seconds, and rows.
+
+    Of a run also the CPU seconds of each step.
+    """
     began = time.perf_counter()
     if job.startswith("duckdb"):
         return _duckdb(job, log, output, memory, began)
     return _spark(job, log, output, memory, began)
 
 
-def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
+def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[str, Any]:
     from pyspark.sql import functions as f  # noqa: PLC0415  only where Spark is measured
 
     from pipeline import batch, session  # noqa: PLC0415  the same
@@ -148,12 +155,15 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
         ready = time.perf_counter()
         results = Results(spark, begin(place))
         records = read_log(spark, found)
-        rows, first = 1, 0.0
+        rows, first, spent = 1, 0.0, _cpu()
+        steps = [("start", spent)]
 
         def tell(step: str) -> None:
-            nonlocal first
+            nonlocal first, spent
             if not first and step.endswith(" rows"):
                 first = time.perf_counter() - began
+            before, spent = spent, _cpu()
+            steps.append((step, spent - before))
 
         if job == "scan":
             records.agg(f.sum("size_bytes")).collect()
@@ -172,7 +182,10 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
         ended = time.perf_counter()
         if job in ("traffic", "again", "run", "next", "before"):
             rows = results.read("traffic").count()
-        return {"seconds": ended - began, "start": ready - began, "first": first, "cpu": _cpu(), "rows": rows}
+        return {
+            "seconds": ended - began, "start": ready - began, "first": first, "cpu": _cpu(), "rows": rows,
+            "steps": steps,
+        }  # fmt: skip
 
 
 def _duckdb(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
