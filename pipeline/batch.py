@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pipeline.daily import SUMS, Daily
 from pipeline.errors import PipelineError
 from pipeline.flow_log.hours import EVER, Period
 from pipeline.flow_log.survey import Survey
-from pipeline.hourly import ROLLUPS, Hourly
+from pipeline.hourly import LITTLE, ROLLUPS, Hourly
 from pipeline.output.directory import Output
 from pipeline.output.generations import PLAN, Generation, begun
 from pipeline.output.results import Results
@@ -32,18 +33,23 @@ from pipeline.tables.flows import flows
 TOTALS: Final = "minutes"  # the rollup that has the totals of the log
 AT_ONCE: Final = 1 << 14  # rows of a table in memory for a plan
 FEW: Final = 200_000  # rows that one task takes sooner than Spark shuffles them
-LITTLE: Final = 30_000  # rows of tables that Spark takes sooner without code of its own
-LITTLE_BYTES: Final = 1 << 19  # the same of rollups
+FEW_ROWS: Final = 30_000  # of tables that Spark takes sooner without code of its own
 
 
 class Recipe(NamedTuple):
-    """How a table is made from others, in the order of the arguments, from rollups, which follow, and from what
-    ``earlier`` days have in tables, or None."""
+    """How a table is made from others, in the order of the arguments, from rollups, which follow, from sums of days,
+    and from what ``earlier`` days have in tables, or None."""
 
     make: Callable[..., DataFrame]
     tables: tuple[str, ...] = ()
     rollups: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The rollups from which it is made, also by way of sums."""
+        return (*self.rollups, *(SUMS[one].rollup for one in self.sums))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +92,27 @@ def make(
     ``earlier`` returns what earlier days have in a table, if these are not among the hours.
     """
     results = Results(hours.spark, hours.made)
+    daily = Daily(hours)
     lacking = hours.lacking(rollups_of(recipes))
     step = _numbered(tell, len(lacking) + len(recipes))
     if hours.once:
         hours.compute(lacking, step)
         lacking = {}
     for name, recipe in recipes.items():
-        if due := [one for one in lacking if one in (TOTALS, *recipe.rollups)]:
+        if due := [one for one in lacking if one in (TOTALS, *recipe.needs)]:
             hours.compute({one: lacking.pop(one) for one in due}, step)
         rows = {one: hours.made.rows(one) for one in recipe.tables}
-        given = (*(_few(results.read(one), rows[one]) for one in rows), *map(hours.read, recipe.rollups))
+        given = (
+            *(_few(results.read(one), rows[one]) for one in rows),
+            *map(hours.read, recipe.rollups),
+            *map(daily.read, recipe.sums),
+        )
         before = [earlier(one) for one in recipe.earlier]
-        little = sum(rows.values()) <= LITTLE and hours.bytes(recipe.rollups) <= LITTLE_BYTES
+        read = hours.bytes(recipe.rollups) + daily.bytes(recipe.sums)
+        little = sum(rows.values()) <= FEW_ROWS and read <= LITTLE
         with uncompiled(hours.spark, little and not any(one is not None for one in before)):
-            results.write(name, recipe.make(*given, *before))
+            alike = hours.kept.by_hour(name, hours.wanted) if recipe.make is _alike else None
+            results.write(name, recipe.make(*given, *before), alike)
         step(f"{name}, {hours.made.rows(name):,} rows")
     hours.made.publish(summary(hours) | dict(said or {}), hours.manifest())
     return results
@@ -107,7 +120,7 @@ def make(
 
 def rollups_of(recipes: Mapping[str, Recipe]) -> list[str]:
     """Return the rollups that tables are made from, in order, and that of the totals."""
-    wanted = {name for recipe in recipes.values() for name in recipe.rollups} | {TOTALS}
+    wanted = {name for recipe in recipes.values() for name in recipe.needs} | {TOTALS}
     return [name for name in ROLLUPS if name in wanted]
 
 
@@ -125,18 +138,18 @@ def recipes_of(costs: Costs) -> dict[str, Recipe]:
     """
     return {
         "load": Recipe(partial(capacity.load, costs=costs), rollups=("minutes",)),
-        "flows": Recipe(flows, rollups=("flows",)),
+        "flows": Recipe(flows, sums=("flows",)),
         "traffic": Recipe(_alike, rollups=("traffic",)),
         "latencies": Recipe(_alike, rollups=("latencies",)),
         "quarters": Recipe(_alike, rollups=("quarters",)),
-        "endpoints": Recipe(endpoints, rollups=("endpoints",)),
-        "links": Recipe(paths.links, ("flows",), ("passages",)),
+        "endpoints": Recipe(endpoints, sums=("endpoints",)),
+        "links": Recipe(paths.links, ("flows",), sums=("transits",)),
         "hops": Recipe(paths.hops, ("links",)),
-        "journeys": Recipe(paths.journeys, ("hops",), ("trips",)),
+        "journeys": Recipe(paths.journeys, ("hops",), sums=("times",)),
         "taken": Recipe(paths.taken, ("flows",)),
         "ways": Recipe(paths.ways, ("taken",)),
         "talkers": Recipe(talkers.talkers, ("flows",)),
-        "conversations": Recipe(conversations, ("flows",), ("trips",)),
+        "conversations": Recipe(conversations, ("flows",), sums=("followed",)),
         "unheard": Recipe(talkers.unheard, ("flows",)),
         "entities": Recipe(entity_loads, ("flows",)),
         "findings": Recipe(findings, ("quarters", "ways", "unheard"), earlier=("quarters",)),
@@ -151,7 +164,7 @@ def _few(table: DataFrame, rows: int) -> DataFrame:
 
 
 def _alike(rows: DataFrame) -> DataFrame:
-    """Return a rollup as a table: none of its rows is of two hours."""
+    """Return the rollup of the same name as a table: none of its rows is of two hours."""
     return rows
 
 

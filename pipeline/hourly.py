@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from pipeline.errors import PipelineError, UnusableError
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
@@ -29,8 +29,9 @@ from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, pa
 from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
-VERSION: Final = "routerd.rollups.v4"
+VERSION: Final = "routerd.rollups.v5"
 SMALL: Final = 4 << 20  # bytes of a rollup that one task reads sooner than Spark shuffles them
+LITTLE: Final = 1 << 19  # bytes of rollups that Spark takes sooner without code of its own
 
 Tell = Callable[[str], None]
 
@@ -144,7 +145,7 @@ class Hourly:
                 fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
                 self.kept.forget(hour, self.rollups)
                 for name in self.rollups:
-                    before = self._files(name, self.kept.files(name, [hour]))
+                    before = self.rows(name, self.kept.files(name, [hour]))
                     self._write(name, [hour], ADDED[name](before.unionByName(ROLLUPS[name].make(fresh))))
 
     def _steps(self, hours: list[str]) -> list[list[str]]:
@@ -198,17 +199,18 @@ class Hourly:
 
     def read(self, name: str) -> DataFrame:
         """Return a rollup of all hours that are wanted."""
-        rows = self._files(name, self.kept.files(name, self.wanted))
+        rows = self.rows(name, self.kept.files(name, self.wanted))
         return rows.coalesce(1) if self.bytes([name]) <= SMALL else rows
 
     def bytes(self, names: Iterable[str]) -> int:
         """Return how large these rollups are in the hours that are wanted."""
         return sum(self.kept.size(name, self.wanted) for name in names)
 
-    def _files(self, name: str, files: list[str]) -> DataFrame:
+    def rows(self, name: str, files: list[str], more: Iterable[StructField] = ()) -> DataFrame:
+        """Return the rows of a rollup in these files, as Spark calls them, with ``more`` columns if they have these."""
         if name not in self._schemas:
             self._schemas[name] = ROLLUPS[name].make(self.spark.createDataFrame([], FLOW)).schema
-        schema = self._schemas[name]
+        schema = StructType([*self._schemas[name], *more])
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
 
     def lost(self) -> int:

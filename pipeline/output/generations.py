@@ -13,10 +13,11 @@ output gave. A run into which somebody put something stays. A reader has the res
 it begins.
 """
 
+import errno
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from pyarrow import fs
 from pipeline.errors import PipelineError
 from pipeline.output import rollups
 from pipeline.output.columns import TABLES, VERSION
-from pipeline.output.directory import DAY, ID, RESULTS, TABLE, Output
+from pipeline.output.directory import DAY, FILE, ID, RESULTS, TABLE, Output
 from pipeline.output.rollups import MANIFEST, ROLLUP, named
 
 SUMMARY: Final = "summary.json"
@@ -63,6 +64,27 @@ class Generation:
     def files(self, name: str) -> list[str]:
         """Return the paths of a table's files, as pyarrow wants them."""
         return [f"{self.root}/{name}/{part}" for part in self._parts(name)]
+
+    def link(self, name: str, files: Mapping[str, list[str]]) -> bool:
+        """Make a table of files of rollups by hour, as links to the same content; return whether that is possible.
+
+        Files of several hours may have the same name.
+        """
+        if not self.output.local or not any(files.values()):
+            return False
+        folder = Path(self.root, name)
+        folder.mkdir()
+        try:
+            for hour, paths in files.items():
+                for path in paths:
+                    stem = path.rpartition("/")[2].removesuffix(".parquet")
+                    os.link(self.output.path(path), folder / f"{stem}.{hour}.parquet")
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP):
+                raise
+            self.output.remove(str(folder), FILE)  # this file system has no such links
+            return False
+        return True
 
     def rows(self, name: str) -> int:
         """Return how many rows a table has, by the footers of its files."""

@@ -1,5 +1,7 @@
 """The tables of a run, as Spark writes and reads them."""
 
+from collections.abc import Mapping
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -17,11 +19,16 @@ class Results:
         self._schemas: dict[str, StructType] = {}  # of the tables written, so that Spark need not read them
         self.generation = generation
 
-    def write(self, name: str, table: DataFrame) -> None:
-        """Write a table that does not exist yet. Raises ``ValueError`` if its columns are not those declared."""
+    def write(self, name: str, table: DataFrame, hours: Mapping[str, list[str]] | None = None) -> None:
+        """Write a table that does not exist yet. Raises ``ValueError`` if its columns are not those declared.
+
+        ``hours`` are the files of the table by hour, if a rollup has the same rows: then it has links to these, where
+        there are links.
+        """
         if why := differs(name, types_of(table)):
             raise ValueError(f"the table {name} is not as declared: {why}")
-        table.write.parquet(self.generation.table(name))
+        if hours is None or not self.generation.link(name, hours):
+            table.write.parquet(self.generation.table(name))
         self._schemas[name] = table.schema
 
     def read(self, name: str) -> DataFrame:

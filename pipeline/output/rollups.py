@@ -1,17 +1,20 @@
 """What runs computed of each hour of the log, and keep for the next run.
 
     rollup-ID/NAME/date=YYYY-MM-DD/hour=HH/   the rollup NAME of an hour
+    rollup-ID/sum_NAME/date=YYYY-MM-DD/       what hours of a day add up to (`pipeline.daily`)
+    rollup-ID/ranks_NAME/                     the ranges by which a sum was condensed
     run-ID/hours.json                         the manifest of a run: of each hour the numbers of its records, and the
-                                              files of its rollups
+                                              files of its rollups; of each sum its days with their hours, and files
 
 A file of a rollup never changes. Its hour is computed again, into another rollup-ID, once it has other records.
 The manifest becomes valid with its run, by the same rename. What no valid manifest names is what a killed run left, or
 what a later one replaced: the next run removes such directories.
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pyarrow import fs
@@ -34,6 +37,34 @@ class Kept:
     files: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Day:
+    """What is kept of a day in a sum: its hours, with a digest of the files of each, and the files of the sum."""
+
+    hours: dict[str, str]
+    files: list[str]
+
+
+@dataclass(slots=True)
+class Sum:
+    """What is kept of a sum: its days, and if it is condensed, the files with the ranges, of how many hours these were
+    made, and how many hours came since."""
+
+    days: dict[str, Day] = field(default_factory=dict)
+    ranges: list[str] = field(default_factory=list)
+    made_of: int = 0
+    since: int = 0
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> "Sum":
+        """Return what a manifest says of a sum."""
+        return cls(**{**said, "days": {day: Day(**one) for day, one in said["days"].items()}})
+
+    def paths(self) -> Iterable[list[str]]:
+        """Return the files of each day, and those of the ranges."""
+        return [self.ranges, *(one.files for one in self.days.values())]
+
+
 class Rollups:
     """The rollups in an output, as the manifest ``valid`` of a run names them; ``version`` is what they must have."""
 
@@ -41,10 +72,12 @@ class Rollups:
         self._output = output
         self._version = version
         self.hours: dict[str, Kept] = {}
+        self.sums: dict[str, Sum] = {}
         self.known: Mapping[str, Any] = {}
         read = manifest(output, valid)
         if read.get("schema") == version:
             self.known = read["log"]
+            self.sums = {name: Sum.read(one) for name, one in read["sums"].items()}
         for hour, one in read.get("hours", {}).items():
             files = one["files"] if read["schema"] == version else {}
             self.hours[hour] = Kept([tuple(row) for row in one.get("records", ())], files)
@@ -61,6 +94,9 @@ class Rollups:
         there = {name for one in self._directories() for name in below(self._output, one)}
         for one in self.hours.values():
             one.files = {name: files for name, files in one.files.items() if there.issuperset(files)}
+        self.sums = {name: one for name, one in self.sums.items() if there.issuperset(one.ranges)}
+        for summed in self.sums.values():
+            summed.days = {day: one for day, one in summed.days.items() if there.issuperset(one.files)}
 
     def take(self, records: Mapping[str, Records]) -> dict[str, Records]:
         """Have hours computed again of which a log has more records than before; what it has no longer stays.
@@ -100,22 +136,32 @@ class Rollups:
         for hour, files in found.items():
             self.hours[hour].files[name] = sorted(files)
 
+    def digests(self, name: str, hours: Iterable[str]) -> dict[str, str]:
+        """Return what is equal for each hour as long as its rollup is in the same files."""
+        return {hour: _digest(self.hours[hour].files[name]) for hour in hours}
+
     def files(self, name: str, hours: Iterable[str]) -> list[str]:
         """Return the files of a rollup, as Spark wants them."""
         return [self._output.url(self._output.path(one)) for hour in hours for one in self.hours[hour].files[name]]
 
+    def by_hour(self, name: str, hours: Iterable[str]) -> dict[str, list[str]]:
+        """Return the files of a rollup by hour, relative to the output."""
+        return {hour: self.hours[hour].files[name] for hour in hours}
+
     def size(self, name: str, hours: Iterable[str]) -> int:
         """Return the bytes of a rollup's files."""
-        paths = [self._output.path(one) for hour in hours for one in self.hours[hour].files[name]]
-        return sum(info.size or 0 for info in self._output.files.get_file_info(paths))
+        return size(self._output, [one for hour in hours for one in self.hours[hour].files[name]])
 
     def text(self, known: Mapping[str, Any]) -> str:
         """Return the manifest; ``known`` is what the next run need not read of the log."""
         hours = {hour: {"records": one.records, "files": one.files} for hour, one in sorted(self.hours.items())}
-        return json.dumps({"schema": self._version, "hours": hours, "log": known}, separators=(",", ":")) + "\n"
+        sums = {name: asdict(one) for name, one in sorted(self.sums.items())}
+        said = {"schema": self._version, "hours": hours, "sums": sums, "log": known}
+        return json.dumps(said, separators=(",", ":")) + "\n"
 
     def _directories(self) -> set[str]:
-        return _directories(files for one in self.hours.values() for files in one.files.values())
+        hourly = (files for one in self.hours.values() for files in one.files.values())
+        return _directories([*hourly, *(files for one in self.sums.values() for files in one.paths())])
 
 
 def below(output: Output, directory: str) -> list[str]:
@@ -138,8 +184,7 @@ def manifest(output: Output, run: str) -> dict[str, Any]:
 
 def named(output: Output, run: str) -> set[str]:
     """Return the directories in which the rollups are that the manifest of a run names."""
-    hours = manifest(output, run).get("hours", {})
-    return _directories(files for one in hours.values() for files in one["files"].values())
+    return _directories(_named(manifest(output, run)))
 
 
 def trim(output: Output, run: str) -> None:
@@ -147,13 +192,27 @@ def trim(output: Output, run: str) -> None:
 
     So an output has as many files after a thousand runs as after one.
     """
-    hours = manifest(output, run).get("hours", {})
-    wanted = {path for one in hours.values() for files in one["files"].values() for path in files}
+    wanted = {path for files in _named(manifest(output, run)) for path in files}
     for directory in {path.partition("/")[0] for path in wanted}:
         partitions = {path.rpartition("/")[0] for path in below(output, directory)}
         for partition in sorted(partitions - {path.rpartition("/")[0] for path in wanted}):
             if output.gave(directory):
                 output.remove(output.path(partition), FILE)
+
+
+def _named(said: Mapping[str, Any]) -> list[list[str]]:
+    """Return the lists of files that a manifest names."""
+    hourly = [files for one in said.get("hours", {}).values() for files in one["files"].values()]
+    return hourly + [files for one in said.get("sums", {}).values() for files in Sum.read(one).paths()]
+
+
+def size(output: Output, paths: Iterable[str]) -> int:
+    """Return the bytes of files, whose paths are relative to the output."""
+    return sum(info.size or 0 for info in output.files.get_file_info([output.path(one) for one in paths]))
+
+
+def _digest(files: Iterable[str]) -> str:
+    return hashlib.blake2b("\n".join(files).encode(), digest_size=8).hexdigest()
 
 
 def _directories(lists: Iterable[Iterable[str]]) -> set[str]:

@@ -21,15 +21,15 @@ ENDS: Final = ("origin", "router_id", "receiver", "subject")
 SUMS: Final = ("messages", "bytes")
 
 
-def conversations(flows: DataFrame, hours: DataFrame) -> DataFrame:
-    """Return one row for each sender, address, and receiver, from flows and `trips`; each copy of a message counts."""
+def conversations(flows: DataFrame, days: DataFrame) -> DataFrame:
+    """Return one row for each sender, address, and receiver, from flows and `daily`; each copy of a message counts."""
     left = _left(flows)
     here, far = left.where("near"), left.where("not near").drop("near", *SENT_BY)
     names = flows.where(client("ingress_kind")).select(
         identity(*SENDER).alias("sender"), *(f.col(one).alias(name) for one, name in zip(SENDER, SENT_BY, strict=True))
     )
     sent = (
-        _split(far, _followed(hours))
+        _split(far, _followed(days))
         .join(_only_senders(flows), ["origin", "subject"], "left")
         .withColumn("sender", f.coalesce("sender", "only"))
         .join(names.distinct(), ["sender"], "left")
@@ -54,10 +54,20 @@ def _left(flows: DataFrame) -> DataFrame:
     )
 
 
-def _followed(hours: DataFrame) -> DataFrame:
+def daily(trips: DataFrame) -> DataFrame:
+    """Return how many messages of other routers' clients were followed from their senders each day: `whole_trips`
+    added up."""
+    return (
+        trips.where("sender is not null and receiver is not null")
+        .groupBy(f.date_trunc("day", "began").alias("began"), "path", "sender", "receiver", "subject")
+        .agg(f.sum("weight").alias("weight"), f.sum("bytes").alias("bytes"))
+    )
+
+
+def _followed(days: DataFrame) -> DataFrame:
     """Return by both ends how many messages of other routers' clients were followed from their senders."""
     return (
-        whole_trips(hours)
+        whole_trips(days)
         .where("sender is not null and receiver is not null")
         .select(
             f.substring_index("path", ">", 1).alias("origin"), f.substring_index("path", ">", -1).alias("router_id"),

@@ -119,8 +119,22 @@ def _copies(log: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def endpoints(hours: DataFrame) -> DataFrame:
-    """Return the sets of endpoints of hours, added up over all time, also those of messages over the end of an hour."""
+def endpoints(days: DataFrame) -> DataFrame:
+    """Return the sets of endpoints of hours or days, added up over all time, also of messages over the end of one."""
+    return _added_up(whole_sets(days))
+
+
+def daily(sets: DataFrame) -> DataFrame:
+    """Return `whole_sets` added up by day."""
+    return _added_up(sets, f.date_trunc("day", "began").alias("began"))
+
+
+def _added_up(sets: DataFrame, *by: Column) -> DataFrame:
+    return sets.groupBy(*by, "mtype", "sub_id", "endpoints", "whole").agg(f.sum("messages").alias("messages"))
+
+
+def whole_sets(hours: DataFrame) -> DataFrame:
+    """Return the sets of endpoints of hours, also those of messages over the end of an hour."""
     same = Window.partitionBy("edge", "msg_id_hash", "sent_to")
     several = f.count(f.when(f.col("decided"), 1)).over(same) > 1  # messages with this id
     apart = f.when(several, f.col("began")).alias("one_of_several")
@@ -142,7 +156,8 @@ def endpoints(hours: DataFrame) -> DataFrame:
         )
         .where(KNOWN)
     )
-    columns = ("mtype", "sub_id", "endpoints", "whole", "messages")
-    joined = over.select("mtype", "sub_id", f.expr(SET).alias("endpoints"), f.expr(WHOLE).alias("whole"), "messages")
-    found = hours.where("edge is null").select(*columns).unionByName(joined)
-    return found.groupBy("mtype", "sub_id", "endpoints", "whole").agg(f.sum("messages").alias("messages"))
+    joined = over.select(
+        f.col("edge").alias("began"), "mtype", "sub_id", f.expr(SET).alias("endpoints"), f.expr(WHOLE).alias("whole"),
+        "messages",
+    )  # fmt: skip
+    return hours.where("edge is null").select(*joined.columns).unionByName(joined)

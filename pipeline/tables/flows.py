@@ -55,9 +55,18 @@ def hourly(log: DataFrame) -> DataFrame:
     )
 
 
-def flows(hours: DataFrame) -> DataFrame:
-    """Return the flows of hours, added up over all time."""
-    return hours.groupBy(*KEY).agg(
+def daily(hours: DataFrame) -> DataFrame:
+    """Return the flows of hours, or of days, added up by day."""
+    return _added_up(hours, f.date_trunc("day", "began").alias("began"), *map(f.col, KEY))
+
+
+def flows(days: DataFrame) -> DataFrame:
+    """Return the flows of days, added up over all time."""
+    return _added_up(days, *map(f.col, KEY))
+
+
+def _added_up(rows: DataFrame, *key: Column) -> DataFrame:
+    return rows.groupBy(*key).agg(
         *(f.sum(name).alias(name) for name in ("messages", "bytes", "sent", "sent_bytes", "passed", "passed_bytes")),
         f.min("first").alias("first"),
         f.max("last").alias("last"),

@@ -89,17 +89,22 @@ def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
 
     A percentile is the least value that so many messages do not exceed, null without any message.
     """
-    upto = f.col(f"{name}_upto")
-    found = (
-        f.min(f.when((upto > 0) & (upto >= _rank(f.col(f"{name}_all"), one)), f.col(name))).alias(f"{name}_{one}")
-        for one in percentiles
-    )
+    found = (nearest(name, PERCENTILES[one]).alias(f"{name}_{one}") for one in percentiles)
     return [f.coalesce(f.max(f"{name}_all"), f.lit(0)).alias(f"{name}_n"), *found]
 
 
-def _rank(count: Column, percentile: str) -> Column:
-    """Return the percentile's rank among so many, from 1. It is exact, as the sum is far from 2**53."""
-    return f.floor((count * PERCENTILES[percentile] + 999) / 1000)
+def nearest(name: str, per_mille: int) -> Column:
+    """Return the aggregate of placed rows that is the least value which so many of a thousand do not exceed."""
+    return f.min(f.when(reached(name, per_mille), f.col(name)))
+
+
+def reached(name: str, per_mille: int) -> Column:
+    """Return whether so many of a thousand messages do not exceed the value of a placed row.
+
+    The rank from 1 is exact, as the sum is far from 2**53.
+    """
+    upto = f.col(f"{name}_upto")
+    return (upto > 0) & (upto >= f.floor((f.col(f"{name}_all") * per_mille + 999) / 1000))
 
 
 def bucket(column: str) -> Column:

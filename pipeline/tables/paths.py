@@ -16,7 +16,8 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.flows import INNER, RECEIVER, ROUTE, SENDER, SUBJECT, added, client, outer
-from pipeline.tables.measures import HOUR_S, gathered, hour, identity, origin, placed, ranked, weight
+from pipeline.tables.measures import HOUR_S, gathered, hour, identity, origin, weight
+from pipeline.tables.ranges import Values
 
 NEEDS: Final = (
     "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number", "address_class",
@@ -25,6 +26,8 @@ NEEDS: Final = (
 EDGE_S: Final = 600
 # Treatments by which a message has one receiver; by `uc`, a route table, it may have one in each group.
 SINGLE: Final = ("anycast", "balanced", "link")
+TRANSITS: Final = Values("pair", "transit", ("p50", "p99"))
+TIMES: Final = Values("path", "took", ("p50", "p90", "p99"))
 WHOLE: Final = ("sender", "receiver", "subject", "weight", "bytes")  # of a trip, besides path and time
 
 
@@ -65,8 +68,8 @@ def passages(log: DataFrame) -> DataFrame:
     """Return by hour how long messages took from a router to the next.
 
     A row is a message. It has the ``pair`` of routers, the time between the two by both clocks (``transit``) and its
-    ``weight``, or else the message is near the end of an hour (``edge``) at one of the two, and `links` looks for it at
-    the other one.
+    ``weight``, or else the message is near the end of an hour (``edge``) at one of the two, and `transits` looks for it
+    at the other one.
     The records of both ends of a link share the message, and the path of the second end. A record in the middle of a
     path is of both ends. Copies of one message to several receivers came over the link once.
     """
@@ -128,19 +131,24 @@ def _hourly(
     ).where(f.col(name).isNotNull() | f.col("edge").isNotNull())
 
 
-def links(flows: DataFrame, hours: DataFrame) -> DataFrame:
+def links(flows: DataFrame, times: DataFrame) -> DataFrame:
     """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
 
-    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, from `passages`.
-    Records without path or ``msg_id_hash``, or with one of several messages, count in the messages, not in the times.
-    What was not given to the other router as a whole counts in neither.
+    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, the `ranks` of
+    `transits`. Records without path or ``msg_id_hash``, or with one of several messages, count in the messages, not in
+    the times. What was not given to the other router as a whole counts in neither.
     """
     counts = (
         flows.where("egress_kind = 'inter_router' and passed > 0")
         .groupBy("router_id", f.col("peer_container").alias("onward"))
         .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
     )
-    return counts.join(_transit(hours), ["router_id", "onward"], "left")
+    found = times.select(
+        f.substring_index("pair", ">", 1).alias("router_id"),
+        f.substring_index("pair", ">", -1).alias("onward"),
+        f.col("least").alias("least_ns"), "transit_n", "transit_p50", "transit_p99",
+    )  # fmt: skip
+    return counts.join(found, ["router_id", "onward"], "left")
 
 
 def transits(hours: DataFrame) -> DataFrame:
@@ -151,23 +159,19 @@ def transits(hours: DataFrame) -> DataFrame:
         .groupBy("edge", "msg_id_hash", "way")
         .agg(*(f.min(name).alias(name) for name in ("sent_ns", "came_ns", "weight")))
         .where("sent_ns is not null and came_ns is not null")
-        .select(pair, transit.alias("transit"), "weight")
+        .select(f.col("edge").alias("began"), pair, transit.alias("transit"), "weight", _single())
     )
-    return hours.where("edge is null").select("pair", "transit", "weight").unionByName(over)
+    whole = hours.where("edge is null").select("began", "pair", "transit", "weight", _many(hours))
+    return whole.unionByName(over)
 
 
-def _transit(hours: DataFrame) -> DataFrame:
-    """Return the least time and percentiles of each pair of neighbours, by both clocks."""
-    found = (
-        placed(transits(hours), ["pair"], "transit")
-        .groupBy("pair")
-        .agg(f.min("transit").alias("least_ns"), *ranked("transit", ("p50", "p99")))
-    )
-    return found.select(
-        f.substring_index("pair", ">", 1).alias("router_id"),
-        f.substring_index("pair", ">", -1).alias("onward"),
-        "least_ns", "transit_n", "transit_p50", "transit_p99",
-    )  # fmt: skip
+def _single() -> Column:
+    return f.lit(False).alias("many")
+
+
+def _many(hours: DataFrame) -> Column:
+    """Return whether a row stands for several, as those of a day may (`condensed`)."""
+    return f.coalesce("many", f.lit(False)).alias("many") if "many" in hours.columns else _single()
 
 
 def _alike(number: str) -> Column:
@@ -261,7 +265,7 @@ def trips(log: DataFrame) -> DataFrame:
 
     A row is a message. It has the ``path``, the time (``took``) by the clocks of its ends, numbers of ``sender``,
     ``receiver`` and ``subject`` (`identity`), ``weight`` and ``bytes``, or else the message is near the end of an hour
-    (``edge``) and entered or left, and `journeys` looks for it in the other one. Where a message may have several
+    (``edge``) and entered or left, and `whole_trips` looks for it in the other one. Where a message may have several
     copies, others of them may have left in the other hour.
     """
     left = ~f.coalesce("inner", f.lit(False))
@@ -299,28 +303,27 @@ def trips(log: DataFrame) -> DataFrame:
     return _hourly(joined, both, told, "took", "at_ns", half, more=more, sums=("weight", "bytes"))
 
 
-def journeys(pairs: DataFrame, hours: DataFrame) -> DataFrame:
+def journeys(pairs: DataFrame, times: DataFrame) -> DataFrame:
     """Return one row for each path: the corrected time of messages from entering the network to leaving it.
 
-    ``pairs`` is the result of `hops`, ``hours`` that of `trips`. The times of a path with a link over which nothing
-    came back are not corrected, and its ``clock_ns`` is null.
+    ``pairs`` is the result of `hops`, ``times`` are the `ranks` of `whole_trips`. The times of a path with a link over
+    which nothing came back are not corrected, and its ``clock_ns`` is null.
     """
-    shown = ("p50", "p90", "p99")
-    found = placed(whole_trips(hours), ["path"], "took").groupBy("path").agg(*ranked("took", shown))
-    return _set_right(found, pairs, [f"took_{one}" for one in shown])
+    return _set_right(times, pairs, [f"took_{one}" for one in TIMES.percentiles])
 
 
 def whole_trips(hours: DataFrame) -> DataFrame:
     """Return the times through the network with clients and weights from `trips`, also over the end of an hour."""
     half = hours.where("edge is not null")
     entered = half.where("start_ns is not null").select("edge", "msg_id_hash", "origin", "start_ns", "sender")
+    took = (f.col("ended_ns") - f.col("start_ns")).alias("took")
     over = (
         half.where("ended_ns is not null")
         .drop("start_ns", "sender")
         .join(entered, ["edge", "msg_id_hash", "origin"])
-        .select("path", (f.col("ended_ns") - f.col("start_ns")).alias("took"), *WHOLE)
+        .select(f.col("edge").alias("began"), "path", took, *WHOLE, _single())
     )
-    return hours.where("edge is null").select("path", "took", *WHOLE).unionByName(over)
+    return hours.where("edge is null").select("began", "path", "took", *WHOLE, _many(hours)).unionByName(over)
 
 
 def _set_right(found: DataFrame, pairs: DataFrame, times: list[str]) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipeline import batch, quality
+from pipeline.daily import SUMS, summed
 from pipeline.errors import PipelineError
 from pipeline.flow_log.survey import survey
 from pipeline.generate.scenario import FAULTS
@@ -25,6 +26,7 @@ from pipeline.tables import capacity
 from pipeline.tables.anomalies import Limits, latency_shifts
 from pipeline.tables.capacity import Costs
 from pipeline.tables.measures import PERCENTILES, placed, ranked
+from pipeline.tables.ranges import ranks
 from tests.model import plainly
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
@@ -212,14 +214,16 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-# How often a rollup reads the log and a table reads rollups, and shuffles: by the key of each grouping and window, and
-# for joins.
+# How often a rollup reads the log, a sum and a table read rollups, and shuffle: by the key of each grouping and window,
+# and for joins.
 READS_AND_SHUFFLES = {
     "rollup minutes": (1, 1), "rollup flows": (1, 1), "rollup traffic": (1, 1), "rollup quarters": (1, 1),
     "rollup latencies": (1, 1), "latencies": (1, 0),
     "rollup endpoints": (1, 1), "rollup passages": (1, 1), "rollup trips": (1, 1),
     "flows": (1, 1), "traffic": (1, 0), "quarters": (1, 0), "load": (1, 1), "endpoints": (2, 2),
-    "links": (2, 3), "hops": (0, 0), "journeys": (3, 1), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
+    "sum flows": (1, 1), "sum endpoints": (3, 2), "sum transits": (3, 2), "sum times": (4, 1), "sum followed": (4, 1),
+    "ranks transits": (2, 2), "ranks times": (3, 1),
+    "links": (0, 1), "hops": (0, 0), "journeys": (0, 1), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
     "conversations": (3, 7), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
@@ -231,16 +235,35 @@ def plans(spark: SparkSession, log: DataFrame, results: Results) -> dict[str, Da
     made = results.generation
     kept = Rollups(made.output, made.name, VERSION)
 
-    rollups = {f"rollup {name}": rollup.make(log) for name, rollup in ROLLUPS.items()}
+    rollups = {f"rollup {name}": one.make(log) for name, one in ROLLUPS.items()}
 
     def rollup(name: str) -> DataFrame:
         schema = rollups[f"rollup {name}"].schema
         return spark.read.schema(schema).parquet(*kept.files(name, kept.hours))
 
-    return rollups | {
-        name: recipe.make(*map(results.read, recipe.tables), *map(rollup, recipe.rollups))
-        for name, recipe in batch.recipes_of(Costs()).items()
-    }
+    made_of = {name: rollup(of.rollup) for name, of in SUMS.items()}
+    ends = {name: ranks(of.whole(made_of[name]), of.values) for name, of in SUMS.items() if of.values}
+
+    def sum_of(name: str) -> DataFrame:
+        if name not in ends:
+            return made_of[name]
+        [there] = Path(made.output.path(made.rollup)).glob(f"ranks_{name}*")
+        return spark.read.schema(ends[name].schema).parquet(str(there))
+
+    return (
+        rollups
+        | {
+            f"sum {name}": summed(made_of[name], of, (), sum_of(name) if name in ends else None)
+            for name, of in SUMS.items()
+        }
+        | {f"ranks {name}": found for name, found in ends.items()}
+        | {
+            name: recipe.make(
+                *map(results.read, recipe.tables), *map(rollup, recipe.rollups), *map(sum_of, recipe.sums)
+            )
+            for name, recipe in batch.recipes_of(Costs()).items()
+        }
+    )
 
 
 @pytest.mark.parametrize("name", READS_AND_SHUFFLES)
@@ -259,7 +282,7 @@ def test_plans_have_no_more_than_they_need(plans: dict[str, DataFrame], name: st
         "NestedLoop",
         "RoundRobin",
         "xact_id",
-        *([] if name == "endpoints" else ["collect_list"]),
+        *([] if name.endswith("endpoints") and "rollup" not in name else ["collect_list"]),
         "ShuffledHashJoin",
     ):
         assert heavy not in plan, plan

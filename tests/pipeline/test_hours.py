@@ -15,17 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline import batch
 from pipeline.batch import Choice
 from pipeline.errors import PipelineError
-from pipeline.flow_log.hours import EVER, Period
+from pipeline.flow_log.hours import Period
 from pipeline.flow_log.records import FLOW
 from pipeline.flow_log.survey import survey
-from pipeline.hourly import ROLLUPS, Hourly
 from pipeline.output.directory import RESULTS, claimed
-from pipeline.output.generations import begin
 from pipeline.output.results import Results
 from pipeline.tables import endpoints, paths
 from pipeline.tables.capacity import Costs
 from tests.support.pipeline.logs import Written, cut, file
 from tests.support.pipeline.tables import MERGED, rows
+from tests.support.pipeline.trips import arrived, copy, record
 
 Run = Callable[..., tuple[Results, list[str]]]
 
@@ -52,16 +51,6 @@ def put(files: list[tuple[Written, Any]], log: Path) -> None:
         file(one, records, log / "raw" / f"{one.router}-all-{one.boot}-{first:06d}.parquet")
 
 
-def roll(spark: SparkSession, log: Path, output: Path) -> None:
-    """Compute the rollups of a log, as a run does."""
-    found = survey(str(log))
-    with claimed(str(output), RESULTS, str(log)) as place:
-        made = begin(place)
-        hours = Hourly.of_log(spark, found, made, {}, EVER)
-        hours.compute(hours.lacking(ROLLUPS), lambda _: None)
-        made.publish({}, hours.manifest())
-
-
 @settings(
     max_examples=1,  # it takes most of a minute; what hours hold has a test with many examples, without Spark
     deadline=None,
@@ -70,18 +59,9 @@ def roll(spark: SparkSession, log: Path, output: Path) -> None:
 )
 @given(st.lists(st.integers(0, 5000), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_any_split_of_a_log_into_runs_gives_the_tables_of_one(
-    spark: SparkSession,
-    run: Run,
-    whole: Results,
-    writers: list[Written],
-    tmp_path: Path,
-    places: list[int],
-    random: Any,
+    run: Run, whole: Results, writers: list[Written], tmp_path: Path, places: list[int], random: Any
 ) -> None:
-    """Files cut anywhere, which come in any order, before any of two runs; the last one computes no other hours.
-
-    Tables are not made from tables of a former run, so the first one makes none.
-    """
+    """Files cut anywhere, which come in any order, before any of two runs; the last one computes no other hours."""
     shutil.rmtree(tmp_path / "log", ignore_errors=True)
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
     (tmp_path / "log").mkdir()
@@ -89,7 +69,7 @@ def test_any_split_of_a_log_into_runs_gives_the_tables_of_one(
     random.shuffle(files)
     late = files[: 1 + len(files) // 4]
     put(files[len(late) :], tmp_path / "log")
-    roll(spark, tmp_path / "log", tmp_path / "out")
+    run(tmp_path / "log", tmp_path / "out", Choice(tables=MERGED))
     put(late, tmp_path / "log")
     made, _ = run(tmp_path / "log", tmp_path / "out", Choice(tables=MERGED))
     hours = {time.hour for _, records in late for time in records["ts"].to_pylist()}
@@ -125,16 +105,6 @@ def test_what_is_known_is_not_computed_again(run: Run, whole: Results, writers: 
         run(log, out, Choice(Period.of("2027-01-01", None)))
     with pytest.raises(PipelineError, match="there is no table waves; the tables are load, flows, traffic"):
         run(log, out, Choice(tables=("waves",)))
-
-
-def record(message: int, at: datetime, router: str, path: str, onward: str | None, ms: int = 1) -> dict[str, Any]:
-    """A record of a message that a router sent onward, or to a client."""
-    none = dict.fromkeys(FLOW.names)
-    return none | {
-        "ts": at, "router_id": router, "boot_id": "b", "path": path, "msg_id_hash": message, "n_deliveries": 1,
-        "sample_weight": 1, "latency_ns": ms * 1_000_000, "mtype": -1, "outcome": "accepted",
-        "egress_kind": "inter_router" if onward else "normal", "peer_container": onward or "client",
-    }  # fmt: skip
 
 
 def hourly(log: DataFrame, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
@@ -196,20 +166,6 @@ def test_messages_that_pass_the_end_of_an_hour_are_followed(spark: SparkSession)
     )  # fmt: skip
     times = paths.whole_trips(hourly(copies, paths.trips)).collect()
     assert sorted((row["path"], row["took"] / 1e9) for row in times) == [("R1>R2", 0.101), ("R1>R3", 0.301)]
-
-
-def copy(at: datetime, router: str, peer: str, number: int | None, message: int | None, **more: Any) -> dict[str, Any]:
-    """A copy that a route table of a router sent to a peer: an endpoint, or a router."""
-    onward = peer if peer.startswith("R") else None
-    made = record(message or 0, at, router, router, onward) | {"msg_id_hash": message, "message_number": number}
-    made |= {"peer_container": peer, "mtype": 3001, "sub_id": -1, "egress_conn_id": 1, "ingress_kind": "normal"}
-    return made | {"address": "ric"} | more
-
-
-def arrived(at: datetime, message: int, endpoint: str, **more: Any) -> dict[str, Any]:
-    """A copy at the second router, which has no key any more: it goes to the endpoint's own address."""
-    made = copy(at, "R2", "a client", 1000 + message, message, address=f"ric/{endpoint}", ingress_kind="inter_router")
-    return made | {"path": "R1>R2", "mtype": -1} | more
 
 
 def test_copies_at_several_routers_and_in_two_hours_are_of_one_message(spark: SparkSession) -> None:

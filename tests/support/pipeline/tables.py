@@ -8,7 +8,7 @@ from pipeline.output.results import Results
 from pipeline.tables.capacity import Costs
 
 # Tables that are made from rollups; all others are made from these alone, whatever the hours of a run are.
-MERGED = tuple(name for name, recipe in batch.recipes_of(Costs()).items() if recipe.rollups)
+MERGED = tuple(name for name, recipe in batch.recipes_of(Costs()).items() if recipe.needs)
 
 
 def plain(value: Any) -> Any:

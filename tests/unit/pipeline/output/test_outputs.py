@@ -1,5 +1,6 @@
 """Where the pipeline writes: nothing goes but what it made, and results appear as a whole or not at all."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.output import generations
 from pipeline.output.directory import RESULTS, STREAM, Kind, Output, claimed
 from pipeline.output.generations import begin, current, read
-from pipeline.output.rollups import Rollups
+from pipeline.output.rollups import Day, Rollups, Sum
 from pipeline.scratch import MARKER, scratch
 from tests.support.pipeline.mortal import Killed, Mortal, disk
 from tests.support.pipeline.output import HOUR, ID, claim, make, part, tree
@@ -212,6 +213,66 @@ def test_a_killed_run_leaves_the_former_results_whole(
     assert current(str(out)).summary()["made"] == "last"
     assert len(list(out.glob("run-*"))) == len(list(out.glob("rollup-*"))) == 2
     assert not list(out.glob(".*"))
+
+
+def test_a_table_that_is_a_rollup_has_links_to_its_files(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of two hours may have one name. Without such links nothing is left; a run with them goes as a whole."""
+    output = claim(tmp_path / "out", log)
+    made = begin(output)
+    files = {}
+    for hour in ("03", "04"):
+        path = Path(output.path(made.rollup), "traffic", "date=2026-01-05", f"hour={hour}", part("one"))
+        path.parent.mkdir(parents=True)
+        path.write_text(hour)
+        files[f"2026-01-05T{hour}"] = [str(path.relative_to(output.root))]
+    assert not made.link("traffic", {hour: [] for hour in files})
+    link = os.link
+
+    def second(source: str, target: Path) -> None:
+        if "T04" in target.name:
+            raise OSError(errno.EPERM, "no links")
+        link(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generations.os, "link", second)
+        assert not made.link("traffic", files)
+    assert not Path(made.root, "traffic").exists()
+    assert made.link("traffic", files)
+    assert sorted(Path(one).read_text() for one in made.files("traffic")) == ["03", "04"]
+    made.remove()
+    assert sorted(os.listdir(tmp_path / "out")) == ["_routerd_results"]
+
+
+def test_sums_of_days_stay_as_long_as_a_run_names_them(tmp_path: Path, log: Path) -> None:
+    """Those of another run beside its rollups, too; what was replaced goes, and a sum whose files are gone is none."""
+    output = claim(tmp_path / "out", log)
+    made = begin(output)
+    folder = Path(output.path(made.rollup))
+    names = [f"sum_times/date=2026-01-0{day}/{part('one')}" for day in (5, 6)] + [f"ranks_times/{part('one')}"]
+    for name in (*names, f"ranks_times_anew/{part('one')}"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(name)
+    fifth, sixth, ranges = (f"{made.rollup}/{name}" for name in names)
+    kept = Rollups(output, "", "rollups")
+    days = {"2026-01-05": Day({HOUR: "x"}, [fifth]), "2026-01-06": Day({}, [sixth])}
+    kept.sums["times"] = Sum(days, [ranges], made_of=7, since=1)
+    made.publish({}, kept.text({}))
+    second = begin(output)
+    assert sorted(path.name for path in folder.iterdir()) == ["ranks_times", "sum_times"]
+    again = Rollups(output, second.former, "rollups")
+    assert again.sums == kept.sums
+    assert Rollups(output, second.former, "others").sums == {}
+    (folder / names[1]).unlink()
+    again.forget_gone()
+    assert again.sums == {"times": Sum({"2026-01-05": days["2026-01-05"]}, [ranges], made_of=7, since=1)}
+    (folder / names[2]).unlink()
+    again.forget_gone()
+    assert again.sums == {}
+    second.publish({}, again.text({}))
+    begin(output)
+    assert not folder.exists()
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> None:
