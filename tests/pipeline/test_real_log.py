@@ -21,6 +21,7 @@ from pipeline.tables import paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
 from pipeline.tables.flows import flows, hourly
+from pipeline.tables.ranges import ranks
 from pipeline.tables.traffic import traffic
 from routerd.cli.client import Client, Place
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net, Peer
@@ -117,7 +118,8 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Told, tmp_pat
         assert sum(row["messages"] for row in left) == TOTAL
     ours = log.where(f"address in ('closest/orders', '{MULTICAST}')")  # and no requests to management
     all_flows = flows(hourly(ours)).cache()
-    (hop,) = paths.hops(paths.links(all_flows, paths.passages(ours))).collect()
+    times = ranks(paths.transits(paths.passages(ours)), paths.TRANSITS)
+    (hop,) = paths.hops(paths.links(all_flows, times)).collect()
     assert (hop["messages"], hop["transit_n"]) == (TOTAL + NEWS, TOTAL + NEWS)
     rows = talkers.talkers(all_flows).toArrow().to_pylist()
     near, far = told.receivers
