@@ -24,7 +24,7 @@ from tests.support.running import LONG, RunningRouter, roles, until
 
 MIB = 1024 * 1024
 IDLE_SECONDS = 0.7  # in which the idle round trip is measured
-TELLING = 20  # round trips whose median says something: a busy machine holds up a few at once
+TELLING = 8  # round trips whose median says something: a busy machine holds up a few at once
 HOPS = 8  # times that a round trip waits for a process to run; one to a process that answers at once: 2
 
 
