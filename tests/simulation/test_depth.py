@@ -123,7 +123,7 @@ MUTANTS = [
         "if (k->queue_first || k->drain_ready) work_add(p, k);",
         "if (k->queue_first) work_add(p, k);",
         "still drains",
-        seed=20,
+        seed=6012,
     ),
     # the core dies while a message comes whose credit its neighbour has back already
     Mutant(
