@@ -86,18 +86,18 @@ def test_a_lack_of_processors_is_no_fault_of_the_router(router: RunningRouter) -
 
 
 def test_slowness_is_told(router: RunningRouter) -> None:
-    """A core that works one fiftieth of the time."""
+    """A core that works one two-hundredth of the time: more than a busy machine takes from it."""
     core = roles(router.process.pid)["core"]
 
     def slowness() -> None:
-        end = time.monotonic() + 2
+        end = time.monotonic() + 3
         while time.monotonic() < end:
             os.kill(core.pid, signal.SIGSTOP)
-            time.sleep(0.1)
+            time.sleep(0.4)
             os.kill(core.pid, signal.SIGCONT)
             time.sleep(0.002)
 
-    assert re.match(r"half of \d+ round trips over \d+\.\d ms; usual: ", verdict_on(router, slowness, times=5))
+    assert re.match(r"half of \d+ round trips over \d+\.\d ms; usual: ", verdict_on(router, slowness, times=2))
 
 
 def test_what_is_left_is_told(router: RunningRouter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,4 +124,4 @@ def test_lines_are_told(router: RunningRouter) -> None:
         until(lambda: "ended before it was opened" in router.log, "the line")
 
     said = verdict_on(router, noise, lines=0, lines_a_second=0)
-    assert re.match(r"1 lines in the log, 0 allowed; .* ended before it was opened", said), said
+    assert re.search(r"1 lines in the log, 0 allowed; .* ended before it was opened", said), said
