@@ -2,7 +2,7 @@
 #ifndef ROUTERD_TESTS_GROWTH_DIALLED_H
 #define ROUTERD_TESTS_GROWTH_DIALLED_H
 
-#include "tests/native/growth_world.h"
+#include "tests/native/growth/growth_world.h"
 
 /* n sessions for link-route pairs, to a peer that has answered none of them; each is found again. */
 static void dialled(uint32_t n)

@@ -4,7 +4,7 @@
 #ifndef ROUTERD_TESTS_GROWTH_WORLD_H
 #define ROUTERD_TESTS_GROWTH_WORLD_H
 
-#include "tests/native/growth.h"
+#include "tests/native/growth/growth.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -4,9 +4,9 @@
  * Argument: n.  Output: a line for each scenario, with its name and the steps of one operation.
  */
 #define _GNU_SOURCE
-#include "tests/native/growth_dialled.h"
-#include "tests/native/growth_routes.h"
-#include "tests/native/growth_world.h"
+#include "tests/native/growth/growth_dialled.h"
+#include "tests/native/growth/growth_routes.h"
+#include "tests/native/growth/growth_world.h"
 
 static void grant(uint32_t link, uint32_t credit) { to_worker(W_FLOW, world.links[link])->credit = credit; }
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fuzz.catalogue import engine
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FEW, MANY = 1000, 4000
 GROWTH = 1.25  # of the steps of one operation: all these tables promise a constant
 SCENARIOS = {"growth": 41, "growth_worker": 56}

@@ -3,7 +3,7 @@
 #ifndef ROUTERD_TESTS_GROWTH_ROUTES_H
 #define ROUTERD_TESTS_GROWTH_ROUTES_H
 
-#include "tests/native/growth_world.h"
+#include "tests/native/growth/growth_world.h"
 
 static uint8_t *put_route_stop(uint8_t *at, uint32_t number)
 {

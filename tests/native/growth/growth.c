@@ -4,7 +4,7 @@
  * Argument: n.  Output: a line for each scenario, with its name and the steps of one operation.
  */
 #define _GNU_SOURCE
-#include "tests/native/growth.h"
+#include "tests/native/growth/growth.h"
 
 #include "core/forwarder/unity.c"
 
@@ -74,7 +74,7 @@ static void settle(core_router *c, core_out *out)
     core_action(c, RECEIVERS, &r);
 }
 
-#include "tests/native/growth_turns.h"
+#include "tests/native/growth/growth_turns.h"
 
 static void links(core_router *c, uint32_t n, enum core_treatment treatment, const char *const names[2])
 {

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_TESTS_GROWTH_TURNS_H
 #define ROUTERD_TESTS_GROWTH_TURNS_H
 
-#include "tests/native/growth.h"
+#include "tests/native/growth/growth.h"
 
 enum { RING = 64 };                    /* records of a worker that wait for the core's turn */
 
