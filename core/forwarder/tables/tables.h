@@ -123,7 +123,8 @@ enum core_in_flag {
     IN_HOLDS_NOBODY = 32,      /* arrived settled, and its receiver takes none at present: it holds up nobody */
     IN_LATE = 64,              /* only its last transfers said that it is settled: counted as one that arrived so */
     IN_SENT = 128,             /* multicast: there was a copy */
-    IN_BEHIND = 256, IN_GROWING = 512  /* a receiver is too far behind for its copy; a copy was OUT_GROWING */
+    IN_BEHIND = 256,           /* a receiver is too far behind for its copy */
+    IN_GROWING = 512           /* a copy was OUT_GROWING when it was made */
 };
 
 typedef struct core_in {
