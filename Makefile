@@ -117,7 +117,7 @@ $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/engine .ci/har
 # Compiles only sources that changed since the installation, which has compiled all of them.
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
-	    $(HARDENED) $(BIN)/python -W ignore setup.py -q build_ext --inplace --parallel 2
+	    $(HARDENED) $(BIN)/python -W ignore setup.py -q build_ext --inplace
 	@touch $@
 
 # Installs the requirements of the data pipeline by name: installing this project's extra would compile the extensions

@@ -4,6 +4,7 @@ A wheel has `routerd`, and in its folder `lib` all that other distributions coul
 names, and the AMQP engine, which is compiled for this router alone. `routerd/__init__.py` finds them there.
 """
 
+import os
 import shutil
 import sys
 from glob import glob
@@ -51,10 +52,11 @@ def extension(source: str) -> Extension:
 
 
 class BuildExt(build_ext.build_ext):
-    """Compiles in place what the checkout runs, and elsewhere what a wheel has."""
+    """Compiles in place what the checkout runs, and elsewhere what a wheel has, with all CPUs."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
         if not self.inplace:
             self.extensions = [one for one in self.extensions if not one.name.startswith(CHECKOUT)]
 
@@ -129,7 +131,7 @@ class Sdist(sdist.sdist):
 SOURCES = [source for name in (*PACKAGES, *CHECKOUT) for source in glob(f"{name}/**/*.pyx", recursive=True)]
 
 setup(
-    ext_modules=[extension(source) for source in sorted(SOURCES)],
+    ext_modules=[extension(source) for source in sorted(SOURCES, reverse=True)],  # those that take longest come first
     packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
     cmdclass={
         "build_ext": BuildExt,
