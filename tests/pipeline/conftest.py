@@ -25,7 +25,7 @@ from pipeline.session import session
 from pipeline.tables.capacity import Costs
 from tests.support.pipeline.logs import Written, written_at_noon
 from tests.support.pipeline.logs import file as write_file
-from tests.support.pipeline.small_spark import PLAIN, compiled
+from tests.support.pipeline.small_spark import PLAIN, as_for_users
 from tests.support.pipeline.tables import MERGED
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
@@ -73,7 +73,7 @@ def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathF
         for path in going:
             path.unlink(missing_ok=True)
 
-    with compiled(spark), held(log) as (found, kept), claimed(directory, RESULTS, log) as output:
+    with as_for_users(spark), held(log) as (found, kept), claimed(directory, RESULTS, log) as output:
         going = [Path(file.path) for file in found.clean[::2]]
         return batch.run(spark, found, output, Costs(), tell, places_for(spark, kept))
 

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.session import UNCOMPILED, uncompiled
-from tests.support.pipeline.small_spark import compiled
+from tests.support.pipeline.small_spark import as_for_users
 
 
 def compiles(spark: SparkSession) -> bool:
@@ -15,7 +15,7 @@ def compiles(spark: SparkSession) -> bool:
 
 def test_code_is_made_for_many_rows_and_not_for_few(spark: SparkSession) -> None:
     """The settings are afterwards as they were, also after a query that failed."""
-    with compiled(spark):
+    with as_for_users(spark):
         before = {name: spark.conf.get(name) for name in UNCOMPILED}
         with uncompiled(spark, few=True):
             assert not compiles(spark)
