@@ -10,6 +10,7 @@
 
 #include "workers/transport/accept.c"
 #include "workers/transport/layers.c"
+#include "workers/transport/orderly.c"
 #include "workers/transport/pressure.c"
 #include "workers/transport/relay.c"
 #include "workers/transport/security.c"

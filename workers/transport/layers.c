@@ -179,6 +179,7 @@ GLUE bool layers_found(void)
 {
     pn_transport_t *t = pn_transport();
     bool found = t && layers_slots(t);
+    orderly_install();
     if (found) buffers_word = layers_buffers(t);
     if (t) pn_transport_free(t);
     watched_tls = ssl_layer;

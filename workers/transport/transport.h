@@ -144,6 +144,9 @@ PRIVATE void relay_left(worker_connection *c);
 PRIVATE bool relay_ended(const worker_connection *c);
 PRIVATE void relay_forgo(worker_connection *c);
 
+/* orderly.c */
+PRIVATE void orderly_install(void);
+
 /* security.c */
 extern GLUE const char security_proxy[];
 extern GLUE const char security_order[];

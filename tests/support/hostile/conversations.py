@@ -32,7 +32,16 @@ from tests.support.clients.octets import (
     state,
 )
 
-SASL = b"AMQP\3\1\0\0" + amqp_octets.frame(0, b"\0\x53\x41" + encode([Symbol("ANONYMOUS"), b"a@b"]), kind=1)
+SASL_HEADER = b"AMQP\3\1\0\0"
+MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
+
+
+def sasl(code: int, *fields: Any) -> bytes:
+    """A frame of a login."""
+    return amqp_octets.frame(0, b"\0\x53" + bytes([code]) + encode(list(fields)), kind=1)
+
+
+SASL = SASL_HEADER + sasl(INIT, Symbol("ANONYMOUS"), b"a@b")
 NUMBERS = [0, 1, 2, 7, 250, 255, 256, 4096, 65_535, 2**31 - 1, 2**31, 2**32 - 1]
 ADDRESSES = [
     "hostile/a",
@@ -87,6 +96,35 @@ def amqp(chance: random.Random) -> list[bytes]:
         parts.append(part)
     ends = [said(DETACH, handle=0, closed=chance.random() < 0.5), said(END), said(CLOSE)]
     return parts + ends[: chance.randrange(4)]
+
+
+FIRST_WORDS = [
+    ("ANONYMOUS", b"a@b"),
+    ("PLAIN", b"\0alice\0secret"),
+    ("PLAIN", b"\0\xff\xfe\0" + b"p" * 300),
+    ("SCRAM-SHA-256", b"n,,n=alice,r=" + b"r" * 24),
+    ("SCRAM-SHA-256", b"n,a=root,n=" + b"u" * 900 + b",r=,"),
+    ("EXTERNAL", b"alice"),
+    ("X" * 200, b""),
+]
+VALUES: list[Any] = [None, b"x", b"v" * 4000, "PLAIN", Symbol("PLAIN"), [Symbol("X")], {}, True, Uint(0), Ulong(2**63)]
+
+
+def login(chance: random.Random) -> list[bytes]:
+    """A SASL exchange, with steps in any order and fields of any type, and what follows when it has succeeded."""
+    parts = [SASL_HEADER]
+    for _ in range(chance.choice([1, 1, 2, 4, 30])):
+        mechanism, first = chance.choice(FIRST_WORDS)
+        match chance.randrange(5):
+            case 0:
+                some = [chance.choice(VALUES) for _ in range(chance.randrange(4))]
+                parts.append(sasl(chance.choice([MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME]), *some))
+            case 1:
+                parts.append(sasl(RESPONSE, chance.choice([b"c=biws,r=x,p=AAAA", b"", b"r" * 700])))
+            case _:
+                parts.append(sasl(INIT, Symbol(mechanism), first, chance.choice([None, "h", "h" * 300])))
+    behind = [AMQP_HEADER, said(OPEN, container="hostile-login"), said(BEGIN, next_out=0, in_window=1, out_window=1)]
+    return [b"".join(parts), *behind] if chance.random() < 0.5 else parts + behind
 
 
 def attach(chance: random.Random, channel: int, handle: int) -> bytes:

@@ -57,7 +57,9 @@ class Way:
 
 WAYS = {
     "amqp": Way("amqp", conversations.amqp),
-    "tls": Way("tls", conversations.amqp, conversations.management, tls=True),
+    "sasl": Way("amqp", conversations.login),
+    "login": Way("login", conversations.login),
+    "tls": Way("tls", conversations.amqp, conversations.login, conversations.management, tls=True),
     "websocket": Way("http", conversations.amqp, conversations.management, say=in_web_frames),
     "management": Way("amqp", conversations.management),
     "rmr": Way("rmr", conversations.rmr),

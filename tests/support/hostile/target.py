@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.certificates import Authority
+from tests.support.programs import sasl_users
 from tests.support.running import Configuration, free_port, router_id
 
 PATIENCE = 5  # seconds that silent clients have
@@ -17,6 +18,7 @@ class Target:
     folder: Path
     router: str  # its id
     amqp: int
+    login: int
     tls: int
     http: int
     rmr: int
@@ -26,10 +28,11 @@ class Target:
 
     @classmethod
     def made(cls, folder: Path) -> "Target":
-        """One with certificates and a route table in the folder."""
+        """One with certificates, users and a route table in the folder."""
+        sasl_users.make(folder, alice="secret")
         Authority(folder).issue("server", "/CN=localhost")
         (folder / "table").write_text("newrt|start\nmse|1004|-1|127.0.0.1:1\nnewrt|end|1\n")
-        return cls(folder, router_id(folder), *(free_port() for _ in range(7)))
+        return cls(folder, router_id(folder), *(free_port() for _ in range(8)))
 
     def listener(self, port: int, more: str) -> str:
         patience = f"initialHandshakeTimeoutSeconds: {PATIENCE}\n idleTimeoutSeconds: {2 * PATIENCE}"
@@ -44,6 +47,7 @@ class Target:
         ockam = "name: today\n protocol: ockam\n framing: cbor\n routeAddress: today\n reach: today.q"
         sections = [
             f"sslProfile {{\n name: p\n {files}\n}}\n",
+            self.listener(self.login, "authenticatePeer: yes"),
             self.listener(self.tls, "sslProfile: p\n requireSsl: yes"),
             self.listener(self.http, "http: yes"),
             f"routeTable {{\n name: rt\n seed: {self.folder}/table\n connect: no\n}}\n",
@@ -56,7 +60,8 @@ class Target:
             "address {\n prefix: hostile.mc\n distribution: multicast\n}\n",
         ]
         amqp = self.listener(self.amqp, "authenticatePeer: no").partition("{")[2].rpartition("}")[0]
-        return Configuration(router="mode: interior\n workers: 2", listener=amqp, sections="".join(sections))
+        router = f"mode: interior\n workers: 2\n saslConfigDir: {self.folder}\n saslConfigName: routerd"
+        return Configuration(router=router, listener=amqp, sections="".join(sections))
 
     @property
     def trusting(self) -> ssl.SSLContext:

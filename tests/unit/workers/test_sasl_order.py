@@ -1,0 +1,100 @@
+"""SASL frames out of order, or with a mechanism that is no symbol, fail the login and nothing else.
+
+AMQP 1.0 part 5.3. Whoever answers: the AMQP engine, or this router for Cyrus SASL and authentication services.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+from proton import symbol, ubyte
+
+from tests.support.beds.door import Client, Door
+from tests.support.clients.wire import AMQP_HEADER, OPEN, described, frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SASL_HEADER = b"AMQP\3\1\0\0"
+MECHANISMS, INIT, _, RESPONSE, OUTCOME = range(0x40, 0x45)
+AUTH = 1
+OPENING = AMQP_HEADER + frame(0, described(OPEN, "peer"))
+
+
+def sasl(code: int, *fields: object) -> bytes:
+    body = described(code, *fields)
+    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
+
+
+class Silent:
+    """The handler of logins: it answers none."""
+
+    def __init__(self, door: Door) -> None:
+        from workers.loop.pump import Relayer  # noqa: PLC0415 - the engine must be loaded first
+
+        self.asked = 0
+        self.relayer = Relayer(door.pump)
+        self.relayer.serve(self)
+        self.relayer.offer(0, "ANONYMOUS PLAIN")
+
+    @property
+    def logins(self) -> Silent:
+        return self
+
+    def said(self, client: tuple[int, int], mechanism: str, said: bytes) -> None:
+        self.asked += 1
+
+    def left(self, client: tuple[int, int]) -> None:
+        """A client has left."""
+
+
+@pytest.fixture(params=["", "ANONYMOUS"], ids=["any mechanism", "one mechanism"])
+def mechanisms(request: pytest.FixtureRequest) -> str:
+    """Those that the listener allows; empty: all that there are."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["engine", "router"])
+def door(request: pytest.FixtureRequest, mechanisms: str) -> Iterator[Door]:
+    """A listener, whose logins the engine answers or this router."""
+    door = Door(f"order-{request.param}-{mechanisms}", None, mechanisms)
+    silent = Silent(door) if request.param == "router" else None
+    yield door
+    door.end()
+    assert not (silent and silent.asked)
+
+
+WRONG = {
+    "response": sasl(RESPONSE, b"x"),
+    "empty response": sasl(RESPONSE),
+    "mechanism is text": sasl(INIT, "ANONYMOUS", b""),
+    "mechanism is a list": sasl(INIT, [symbol("PLAIN")], b"\0alice\0secret"),
+    "mechanism is a number": sasl(INIT, ubyte(7), b""),
+    "mechanism is null": sasl(INIT, None, b""),
+    "nothing": sasl(INIT),
+}
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "pipelined"])
+@pytest.mark.parametrize("said", WRONG.values(), ids=WRONG)
+def test_a_client_that_has_not_begun_is_refused(door: Door, said: bytes, waits: bool) -> None:
+    """It hears so, and the next client is served."""
+    client = Client(door, door.dial())
+    if waits:
+        client.write(SASL_HEADER)
+        assert client.take(8) == SASL_HEADER
+        client.frames(MECHANISMS)
+        client.write(said)
+        outcome = client.frames(OUTCOME)[-1]
+    else:
+        client.write(SASL_HEADER + said + OPENING)
+        assert client.take(8) == SASL_HEADER
+        outcome = client.frames(MECHANISMS, OUTCOME)[-1]
+    assert outcome[0] == AUTH
+    client.over()
+    after = Client(door, door.dial())
+    after.write(SASL_HEADER)
+    assert after.take(8) == SASL_HEADER
+    after.frames(MECHANISMS)
