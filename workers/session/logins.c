@@ -21,7 +21,7 @@ static ssize_t login_read(lane_connection *l)
 {
     uint8_t *octets = l->rest;
     size_t there = l->rest_size, done = 0;
-    bool refused = pn_sasl_outcome(pn_sasl(l->transport)) > PN_SASL_OK;
+    bool refused = layers_refused(l);
     ssize_t n = 0;
     l->rest = NULL;                                            /* they keep some themselves at the next login */
     l->rest_size = l->rest_room = 0;

@@ -80,12 +80,19 @@ static void layers_wrap(lane_connection *l)
     }
 }
 
+/* Whether a login has failed: what is said behind it is forgotten, which the engine hears until its answer is out. */
+PRIVATE bool layers_refused(const lane_connection *l)
+{
+    return pn_sasl_outcome(pn_sasl(l->transport)) > PN_SASL_OK;
+}
+
 static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
 {
     lane_connection *l = layers_lane(t);
     enum watched w = layers_which(l->slots[layer]);
     bool sasl = w == SASL_THEIRS || w == SASL_BOTH;
     if (size && l->rest_size) return lane_joined(l, (const uint8_t *) octets, size);
+    if (size && sasl && layers_refused(l)) return (ssize_t) size;
     if (size && sasl && *octets == 'A' && relay_asking(l->c)) {    /* a header: no frame of SASL is that large */
         l->layer = layer;
         return lane_hold(l, (const uint8_t *) octets, size);

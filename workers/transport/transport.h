@@ -84,6 +84,7 @@ PRIVATE ssize_t layers_give(struct lane_connection *l, const uint8_t *octets, si
 PRIVATE void layers_fail(struct lane_connection *l, const char *condition, const char *description);
 PRIVATE ssize_t layers_take(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE bool layers_ended(const struct lane_connection *l);
+PRIVATE bool layers_refused(const struct lane_connection *l);
 PRIVATE bool layers_below(const struct lane_connection *l);
 PRIVATE ssize_t layers_in(struct lane_connection *l, const uint8_t *octets, size_t size);
 

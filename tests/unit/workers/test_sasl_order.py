@@ -98,3 +98,19 @@ def test_a_client_that_has_not_begun_is_refused(door: Door, said: bytes, waits: 
     after.write(SASL_HEADER)
     assert after.take(8) == SASL_HEADER
     after.frames(MECHANISMS)
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_what_a_refused_client_says_behind_its_login_is_forgotten(door: Door, pieces: int) -> None:
+    """It hears that it is refused, and the core never hears of it, in one read or in several before the answer."""
+    client = Client(door, door.dial())
+    words = sasl(INIT, symbol("X-NONE"), b"\0alice\0secret") + OPENING
+    if pieces == 1:
+        client.write(SASL_HEADER + words)
+    else:
+        client.write(SASL_HEADER)
+        client.write(words)
+    assert client.take(8) == SASL_HEADER
+    assert client.frames(MECHANISMS, OUTCOME)[-1][0] == AUTH
+    assert client.over() == b""
+    assert not door.heard
