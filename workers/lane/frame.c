@@ -78,6 +78,17 @@ PRIVATE inline enum lane_fault lane_frame_read(const uint8_t *octets, size_t siz
     return LANE_FINE;
 }
 
+/* A whole frame of a login.  It has no performative if it is empty. */
+PRIVATE enum lane_fault lane_sasl_read(const uint8_t *octets, size_t size, lane_frame *f)
+{
+    size_t head = (size_t) octets[4] * 4;
+    *f = (lane_frame) { .type = octets[5] };
+    if (head < LANE_FRAME_HEAD || head > size) return LANE_FRAMING;
+    if (head == size) return LANE_FINE;
+    if (f->type != LANE_SASL) return LANE_TYPE;
+    return performative(octets + head, octets + size, f) ? LANE_FINE : LANE_DECODE;
+}
+
 /* ---- fields ---- */
 
 static inline amqp_value field_next(lane_fields *f)

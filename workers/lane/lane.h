@@ -40,6 +40,11 @@ enum lane_performative {
     LANE_CLOSE
 };
 
+enum lane_sasl {
+    LANE_SASL = 1,                     /* the type of such frames */
+    LANE_SASL_MECHANISMS = 0x40, LANE_SASL_INIT, LANE_SASL_CHALLENGE, LANE_SASL_RESPONSE, LANE_SASL_OUTCOME
+};
+
 enum lane_state_code {
     LANE_ERROR = 0x1d,                 /* not a state: the error of rejected (AMQP 1.0 part 2.8.14) */
     LANE_RECEIVED = 0x23, LANE_ACCEPTED, LANE_REJECTED, LANE_RELEASED, LANE_MODIFIED,
@@ -125,6 +130,7 @@ typedef struct {
 PRIVATE size_t lane_frame_size(const uint8_t *octets, size_t there, uint32_t most);
 PRIVATE uint32_t lane_transfer_head(const uint8_t *octets, size_t there);
 PRIVATE enum lane_fault lane_frame_read(const uint8_t *octets, size_t size, lane_frame *f);
+PRIVATE enum lane_fault lane_sasl_read(const uint8_t *octets, size_t size, lane_frame *f);
 PRIVATE enum lane_fault lane_transfer_read(const lane_frame *f, lane_transfer *t);
 PRIVATE enum lane_fault lane_flow_read(const lane_frame *f, lane_flow *flow);
 PRIVATE enum lane_fault lane_disposition_read(const lane_frame *f, lane_disposition *d);

@@ -25,7 +25,6 @@ PRIVATE: Final = (
     "sasl_layer",
     "ssl_layer",
     "pni_passthru_layer",
-    "cyrus_sasl_impl",
     "pni_transport_grow_capacity",
     "pn_do_error",
     "pn_transport_logger",

@@ -10,7 +10,6 @@
 
 #include "workers/transport/accept.c"
 #include "workers/transport/layers.c"
-#include "workers/transport/orderly.c"
 #include "workers/transport/pressure.c"
 #include "workers/transport/relay.c"
 #include "workers/transport/security.c"
@@ -26,6 +25,7 @@
 #include "workers/session/heartbeats.c"
 #include "workers/session/held.c"
 #include "workers/session/lane.c"
+#include "workers/session/login_order.c"
 #include "workers/session/logins.c"
 #include "workers/session/names.c"
 #include "workers/session/numbers.c"

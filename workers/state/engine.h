@@ -126,8 +126,6 @@ typedef struct pnx_sasl_implementation {   /* answers for the engine in a SASL e
 } pnx_sasl_implementation;
 void pnx_sasl_set_implementation(pn_transport_t *transport, const pnx_sasl_implementation *implementation,
                                  void *context);
-void pnx_sasl_set_default_implementation(const pnx_sasl_implementation *implementation);
-const char *pnx_sasl_get_selected_mechanism(pn_transport_t *transport);  /* NULL: none yet */
 void *pnx_sasl_get_context(pn_transport_t *transport);
 void pnx_sasl_set_context(pn_transport_t *transport, void *context);
 void pnx_sasl_set_desired_state(pn_transport_t *transport, int state);

@@ -93,6 +93,7 @@ typedef struct lane_connection {
     pn_transport_t *transport;
     const struct io_layer **slots; /* the engine's layers of this transport (layers.c) */
     unsigned layer;                /* the slot of the AMQP layer, whose place the lane takes; before, of a login */
+    bool begun;                    /* the peer has said the first frame of a login */
     bool headed;                   /* our protocol header is out: OPEN may follow */
     bool opened;                   /* the peer's OPEN has come */
     bool closed_in, closed_out;    /* the CLOSE of the peer and ours have passed */

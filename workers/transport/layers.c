@@ -86,6 +86,9 @@ PRIVATE bool layers_refused(const lane_connection *l)
     return pn_sasl_outcome(pn_sasl(l->transport)) > PN_SASL_OK;
 }
 
+/* A frame that is out of order is none for the engine, which begins a login when it hears the first one. */
+static const char nothing[] = { 0, 0, 0, 8, 2, 1, 0, 0 };
+
 static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets, size_t size)
 {
     lane_connection *l = layers_lane(t);
@@ -97,13 +100,17 @@ static ssize_t watched_in(pn_transport_t *t, unsigned layer, const char *octets,
         l->layer = layer;
         return lane_hold(l, (const uint8_t *) octets, size);
     }
+    bool orderly = !size || !sasl || lane_orderly(l, (const uint8_t *) octets, size);
     bool quiet = sasl && l->c->tracer && !trace_sound(l->c, (const uint8_t *) octets, size);
     if (quiet) trace_pause(l->c);
     l->slots[layer] = own[w];
-    ssize_t done = own[w]->in(t, layer, octets, sasl || size < HEADER ? size : HEADER);
+    ssize_t done = !orderly ? own[w]->in(t, layer, nothing, sizeof nothing)
+                   : own[w]->in(t, layer, octets, sasl || size < HEADER ? size : HEADER);
     layers_wrap(l);
     if (quiet) trace_resume(l->c);
-    return done;
+    if (orderly) return done;
+    lane_disorder(l);
+    return l->c->dialled ? PN_EOS : (ssize_t) size;
 }
 
 static ssize_t watched_out(pn_transport_t *t, unsigned layer, char *to, size_t room)
@@ -186,7 +193,6 @@ GLUE bool layers_found(void)
 {
     pn_transport_t *t = pn_transport();
     bool found = t && layers_slots(t);
-    orderly_install();
     if (found) buffers_word = layers_buffers(t);
     if (t) pn_transport_free(t);
     watched_tls = ssl_layer;

@@ -173,13 +173,12 @@ static void relay_ask(relay *r)
     relay_say(r, r->down, &r->client, SASL_POSTED_INIT);
 }
 
-/* `mechanism`: NULL if the client has sent no symbol. */
 static void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     bool early = r->state == RELAY_CONNECTING && !r->early;
-    bool awaited = early || (r->state == RELAY_OFFERED && (r->down || r->local));
-    if (!awaited || !mechanism || strlen(mechanism) >= sizeof r->mechanism || !relay_keep(&r->client, bytes)) {
+    if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism
+        || !relay_keep(&r->client, bytes)) {
         relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange is malformed");
         return;
     }

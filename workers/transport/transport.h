@@ -92,6 +92,8 @@ PRIVATE ssize_t layers_in(struct lane_connection *l, const uint8_t *octets, size
 PRIVATE void lane_begin_connection(pump *p, worker_connection *c);
 PRIVATE ssize_t lane_write(struct lane_connection *l, uint8_t *to, size_t room);
 PRIVATE void lane_wake(worker_connection *c);
+PRIVATE bool lane_orderly(struct lane_connection *l, const uint8_t *octets, size_t there);
+PRIVATE void lane_disorder(struct lane_connection *l);
 PRIVATE ssize_t lane_hold(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE ssize_t lane_joined(struct lane_connection *l, const uint8_t *octets, size_t size);
 PRIVATE void lane_answered(struct lane_connection *l);
@@ -144,9 +146,6 @@ PRIVATE bool relay_accept(pump *p, const worker_listener *l, worker_connection *
 PRIVATE void relay_left(worker_connection *c);
 PRIVATE bool relay_ended(const worker_connection *c);
 PRIVATE void relay_forgo(worker_connection *c);
-
-/* orderly.c */
-PRIVATE void orderly_install(void);
 
 /* security.c */
 extern GLUE const char security_proxy[];
