@@ -107,6 +107,7 @@ TARGETS = [
     Target("rmr_records", 1200),
     Target("memory", 1200),
     Target("worker", 1500, engine=True),
+    Target("logins", 800, material=material.logins, engine=True),
     Target("core_actions", 4000),
     Target("amqp_values", 400, native=False),
     Target("configuration", 1200, native=False),

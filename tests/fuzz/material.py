@@ -20,6 +20,7 @@ from tests.model.source_routes.workers import (
     Worker,
     Wrap,
 )
+from tests.support.programs import sasl_users
 from workers.source_routes.table import Sources, compiled
 
 WORKERS: list[Worker] = [
@@ -43,3 +44,8 @@ def source_routes(folder: Path) -> None:
     """Write the table of one route worker of each kind, as a worker gets it."""
     setup = setup_of(Place("", {address: one for one in WORKERS for address in one.addresses}))
     (folder / "table").write_bytes(compiled(setup, Sources(setup.workers)))
+
+
+def logins(folder: Path) -> None:
+    """Write a database of Cyrus SASL with one user."""
+    sasl_users.make(folder, alice="secret")
