@@ -230,7 +230,7 @@ static void opened(worker_connection *c)
         CHECK(pn_sasl_outcome(pn_sasl(c->transport)) == PN_SASL_OK, "a client is in without a login");
     if (c->listener == BY_ENGINE)
         CHECK(!strncmp(pn_transport_get_user(c->transport), "alice", 5), "a client is in as nobody");
-    if (c->listener == BY_PYTHON) CHECK(i == CLIENTS || world.admitted[i], "a client is in, which Python has not admitted");
+    if (c->listener == BY_PYTHON) CHECK(i == CLIENTS || world.admitted[i], "Python has not admitted this client");
     if (c->listener == BY_SERVICE) CHECK(c->relay->user, "a client is in without the service's word");
     pn_connection_set_container(c->engine, "router");
     pn_connection_open(c->engine);
