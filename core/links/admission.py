@@ -55,7 +55,7 @@ class Vhost(msgspec.Struct):
 
 
 class Guarded:
-    """A connection under vhost policy, with the numbers of links that its peer has attached."""
+    """A connection under vhost policy, with the numbers of links that its peer has attached or that wait."""
 
     def __init__(self, admission: Admission, peer: str, vhost: Vhost, lines: Complaints) -> None:
         self._lines = lines
@@ -90,7 +90,7 @@ class Guarded:
         self._lines.tell(now, LOGGER, logging.INFO, what, link, self.peer, who.user, who.vhost, error.description)
 
     def attached(self, outgoing: bool, number: int) -> None:
-        """Count a link that was attached (1) or detached (-1)."""
+        """Count a link that was attached or waits (1), or does so no more (-1)."""
         if outgoing:
             self.receivers += number
         else:
@@ -209,6 +209,14 @@ class Admissions:
         if guarded is not None:
             rights = guarded.rights.sources if attach.outgoing else guarded.rights.targets
         return any(trespasses(text, self._me, rights, sends=not attach.outgoing) for text in texts)
+
+    def waits(self, worker: int, attach: Attach, number: int) -> None:
+        """Count a link that waits until others have answered (1), or waits no more (-1).
+
+        Without this, all links of a client would pass its limits that come before the first answer.
+        """
+        if (guarded := self._guarded.get((worker, attach.connection))) is not None:
+            guarded.attached(attach.outgoing, number)
 
     def guarded(self, key: Key) -> Guarded | None:
         """Return a connection under vhost policy, or None if no policy applies to it."""
