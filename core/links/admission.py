@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Identity
-from core.addresses.tenants import trespasses
-from core.links.rights import NOT_ALLOWED, Rights, Scopes
+from core.addresses.addresses import Identity, in_space
+from core.addresses.tenants import is_made, trespasses
+from core.links.rights import NOT_ALLOWED, AddressRights, Rights, Scopes
 from core.links.termini import named, placeable
 from shm.contract.complaints import Complaints, bursts
 from shm.contract.numbers import counted
@@ -217,6 +217,21 @@ class Admissions:
         """
         if (guarded := self._guarded.get((worker, attach.connection))) is not None:
             guarded.attached(attach.outgoing, number)
+
+    def reply_to(self, guarded: Guarded | None, tenant: str, text: str) -> str | None:
+        """Return a reply-to as the whole network spells it, or None if answers there are not for the client.
+
+        Those are for it that go to a name which a router has made up, or to an address that the client itself may
+        send to or receive from.
+        """
+        lists = (None,) if guarded is None else (guarded.rights.targets, guarded.rights.sources)
+        if is_made(text) or any(self._answerable(one, tenant, text) for one in lists):
+            return in_space(text, tenant, self._me)
+        return None
+
+    def _answerable(self, rights: AddressRights | None, tenant: str, text: str) -> bool:
+        allowed = rights is None or rights.allow(text)
+        return allowed and not (tenant and trespasses(text, self._me, rights, sends=False))
 
     def guarded(self, key: Key) -> Guarded | None:
         """Return a connection under vhost policy, or None if no policy applies to it."""
