@@ -105,7 +105,7 @@ class Admissions:
         self._me = me
         self._lines = bursts()
         self._guarded: dict[Key, Guarded] = {}
-        self._denied: dict[Key, int] = {}  # generations of denied connections that are closing
+        self._denied: dict[Key, tuple[int, str]] = {}  # generations and hosts of denied connections that are closing
         self.vhosts: dict[str, Vhost] = {}
         self.scopes = Scopes(me)
         self.processed = 0
@@ -123,7 +123,7 @@ class Admissions:
         if why:
             self._lines.tell(time.monotonic(), LOGGER, logging.INFO, "connection from %s denied: %s", opened.host, why)
             self.refused += 1
-            self._denied[key] = opened.generation
+            self._denied[key] = opened.generation, opened.host
             if vhost:
                 vhost.denied += 1
             return NO_CONNECTION
@@ -182,7 +182,12 @@ class Admissions:
 
     def was_denied(self, key: Key, generation: int) -> bool:
         """Whether this connection was denied. The answer is forgotten once given."""
-        return self._denied.get(key) == generation and bool(self._denied.pop(key))
+        denied, _ = self._denied.get(key, (None, ""))
+        return denied == generation and bool(self._denied.pop(key))
+
+    def denied_host(self, key: Key) -> str:
+        """Return the host of a connection that was denied and is closing, or an empty text."""
+        return self._denied.get(key, (0, ""))[1]
 
     def forget_worker(self, worker: int) -> None:
         """Forget all connections of a dead worker."""
