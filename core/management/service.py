@@ -39,7 +39,7 @@ from shm.contract.control import ChangeReply, ChangeRequest, FromChild
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
-from shm.contract.payloads import POLL_LINK, SEEN_LINK, ConnectionOpened, Poll, Seen
+from shm.contract.payloads import POLL_LINK, SEEN_LINK, ConnectionOpened, Poll, Seen, SeenLink
 from shm.contract.text import printable
 from shm.statistics.stats import COUNTERS
 
@@ -313,8 +313,8 @@ class Service:
                 INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
 
-    def _poll(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
-        """Return the worker's state of each receiver's link, by identity. Late answers are missing."""
+    def _poll(self, links: Sequence[Link]) -> dict[int, SeenLink]:
+        """Return the worker's state of each link, by identity. Late answers are missing."""
         asked: dict[int, list[Link]] = {}  # by number of the question
         questions: list[tuple[int, Poll]] = []  # the worker and its question
         for worker in {link.worker for link in links}:
@@ -327,7 +327,7 @@ class Service:
         answers: SimpleQueue[Seen] = SimpleQueue()
         self._polls.update(dict.fromkeys(asked, answers))
         self._command(lambda: self._ask_workers(questions))
-        found: dict[int, tuple[int, int, int]] = {}
+        found: dict[int, SeenLink] = {}
         until = time.monotonic() + POLL_SECONDS
         with suppress(Empty):
             for _ in asked:
