@@ -145,6 +145,7 @@ PROMISES: dict[str, str] = {
     "A request for `outputFile` that names": "reach.log_goes_on_behind_lines_of_a_log",
     "| `saslMechanisms` without": "open.check_warns_of_a_door_that_stands_open",
     "| `role: inter-router` or `edge` without": "open.check_warns_of_a_door_that_stands_open",
+    "| `multiTenant: yes` without": "open.check_warns_of_a_door_that_stands_open",
     "| a user group without `remoteHosts`": "open.check_warns_of_a_door_that_stands_open",
     "Passwords (`password` of an sslProfile": "check.no_mistake_tells changes.check_shows_no_secret",
     "Shared memory is readable by its own user": "segment.everything_exists_with_mode_0600",
