@@ -30,6 +30,11 @@ def trespasses(address: str, me: Identity, rights: Lists | None, *, sends: bool)
     """
     if lies_in_a_space(address_key(address, me)):
         return False
-    if sends and _MADE.fullmatch(strip_spelling(address)):
+    if sends and is_made(address):
         return False
     return rights is None or not rights.lists(address)
+
+
+def is_made(address: str) -> bool:
+    """Whether an address is a name that a router has made up for a dynamic terminus."""
+    return _MADE.fullmatch(strip_spelling(address)) is not None

@@ -98,6 +98,7 @@ class Lookup:
         waiting = self._waiting[number] = Waiting(worker, attach, connection, self._number, self._base.forwarder.now)
         self._numbers[waiting.name] = number
         self._of_one[waiting.host] += 1
+        self._base.admissions.waits(worker, attach, 1)
         return True
 
     def _answered(self, content: bytes, _: int) -> None:
@@ -125,6 +126,7 @@ class Lookup:
 
     def _waits_no_more(self, one: Waiting) -> None:
         del self._numbers[one.name]
+        self._base.admissions.waits(one.worker, one.attach, -1)
         self._of_one[one.host] -= 1
         if not self._of_one[one.host]:
             del self._of_one[one.host]

@@ -133,6 +133,7 @@ class Ends(Plane):
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
         pending = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
         self._pending[self._request] = self._waiting[pending.name] = pending
+        self._base.admissions.waits(worker, attach, 1)
         name = attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(
@@ -171,7 +172,7 @@ class Ends(Plane):
     def answered(self, worker: int, attach: Attach, enter: Enter) -> None:
         """Pair an open far end with its first end."""
         pending = self._pending.pop(attach.request)
-        self._waiting.pop(pending.name, None)
+        self._waits_no_more(pending.name)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
             self._detach(far, Detach(attach.link, attach.generation))
@@ -203,14 +204,21 @@ class Ends(Plane):
     def refused(self, refused: LinkRefused) -> None:
         """Refuse the first end whose far end was refused or lost its connection."""
         pending = self._pending.pop(refused.request, None)
-        if pending is not None and self._waiting.pop(pending.name, None) is not None:
+        if pending is not None and self._waits_no_more(pending.name) is not None:
             self._refuse(pending, refused.error or LOST)
+
+    def _waits_no_more(self, name: Name) -> Pending | None:
+        """Return what a first end has waited for, which is over, or None."""
+        pending = self._waiting.pop(name, None)
+        if pending is not None:
+            self._base.admissions.waits(pending.worker, pending.attach, -1)
+        return pending
 
     # ---- detaches ----
 
     def cancel(self, worker: int, detach: Detach) -> bool:
         """Cancel a first end that is gone before its answer. Return False if it did not wait here."""
-        pending = self._waiting.pop((worker, detach.link, detach.generation), None)
+        pending = self._waits_no_more((worker, detach.link, detach.generation))
         if pending is None:
             return False
         pending.cancelled = True
@@ -233,7 +241,7 @@ class Ends(Plane):
             if pending.worker == worker:
                 pending.cancelled = True
             if pending.cancelled or pending.far[0] == worker:
-                self._waiting.pop(pending.name, None)
+                self._waits_no_more(pending.name)
             if pending.far[0] == worker:
                 del self._pending[request]
                 if not pending.cancelled:

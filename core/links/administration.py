@@ -23,6 +23,15 @@ OWN: Final = ("L$management", "M0$management")  # keys of our agent's addresses
 NOBODY: Final = Error("amqp:unauthorized-access", "this connection may not manage the router: its right is none")
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
+MOST_DEPARTED: Final = 1000  # links whose clients stay, and whose last requests may not be read yet
+
+
+class Departed(msgspec.Struct, frozen=True):
+    """A detached link: its connection's number in the router, and the foreign agent that it was for."""
+
+    link: Link
+    connection: int
+    led: str
 
 
 class Administration(Plane):
@@ -33,6 +42,7 @@ class Administration(Plane):
         self._base = base
         self._me = base.me
         self._led: dict[Key, str] = {}  # the foreign agent that each of these links is for
+        self._departed: dict[Key, Departed] = {}  # oldest first
         self._next: tuple[Key, str] | None = None  # the link being attached, if it is for a foreign agent
 
     def serve(self) -> None:
@@ -57,7 +67,9 @@ class Administration(Plane):
         """Return the foreign agent that a message with ``to`` is for, or "" for this router's agent."""
         if opened.management == ALL:
             return ""
-        text = self._led.get((link.worker, link.link, link.generation), "")
+        key = link.worker, link.link, link.generation
+        departed = self._departed.get(key)
+        text = self._led.get(key, "") if departed is None else departed.led
         if not text and (link.address is None or link.address.key not in OWN):
             text = in_space(to.decode("utf-8", "surrogateescape"), opened.tenant, self._me)
         return text if is_agent(text) and is_foreign(text, self._me.area, self._me.router_id) else ""
@@ -73,4 +85,20 @@ class Administration(Plane):
             self._agents.bound(*key)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        self._led.pop((link.worker, link.link, link.generation), None)
+        key = link.worker, link.link, link.generation
+        led = self._led.pop(key, "")
+        opened = self._base.connections.find(link.worker, link.connection)
+        if opened is None or link.outgoing or not (link.address is None or link.address.key in OWN):
+            return
+        self._departed[key] = Departed(link, opened.number, led)
+        if len(self._departed) > MOST_DEPARTED:
+            del self._departed[next(iter(self._departed))]
+
+    def departed(self, worker: int, link: int, generation: int) -> Link | None:
+        """Return a link to the agent that is detached, of a client that is still connected, or None.
+
+        A client may close its link as soon as it has sent a request.
+        """
+        found = self._departed.get((worker, link, generation))
+        opened = None if found is None else self._base.connections.find(worker, found.link.connection)
+        return found.link if found and opened and opened.number == found.connection else None

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Identity
-from core.addresses.tenants import trespasses
-from core.links.rights import NOT_ALLOWED, Rights, Scopes
+from core.addresses.addresses import Identity, in_space
+from core.addresses.tenants import is_made, trespasses
+from core.links.rights import NOT_ALLOWED, AddressRights, Rights, Scopes
 from core.links.termini import named, placeable
 from shm.contract.complaints import Complaints, bursts
 from shm.contract.numbers import counted
@@ -55,7 +55,7 @@ class Vhost(msgspec.Struct):
 
 
 class Guarded:
-    """A connection under vhost policy, with the numbers of links that its peer has attached."""
+    """A connection under vhost policy, with the numbers of links that its peer has attached or that wait."""
 
     def __init__(self, admission: Admission, peer: str, vhost: Vhost, lines: Complaints) -> None:
         self._lines = lines
@@ -90,7 +90,7 @@ class Guarded:
         self._lines.tell(now, LOGGER, logging.INFO, what, link, self.peer, who.user, who.vhost, error.description)
 
     def attached(self, outgoing: bool, number: int) -> None:
-        """Count a link that was attached (1) or detached (-1)."""
+        """Count a link that was attached or waits (1), or does so no more (-1)."""
         if outgoing:
             self.receivers += number
         else:
@@ -105,7 +105,7 @@ class Admissions:
         self._me = me
         self._lines = bursts()
         self._guarded: dict[Key, Guarded] = {}
-        self._denied: dict[Key, int] = {}  # generations of denied connections that are closing
+        self._denied: dict[Key, tuple[int, str]] = {}  # generations and hosts of denied connections that are closing
         self.vhosts: dict[str, Vhost] = {}
         self.scopes = Scopes(me)
         self.processed = 0
@@ -123,7 +123,7 @@ class Admissions:
         if why:
             self._lines.tell(time.monotonic(), LOGGER, logging.INFO, "connection from %s denied: %s", opened.host, why)
             self.refused += 1
-            self._denied[key] = opened.generation
+            self._denied[key] = opened.generation, opened.host
             if vhost:
                 vhost.denied += 1
             return NO_CONNECTION
@@ -182,7 +182,12 @@ class Admissions:
 
     def was_denied(self, key: Key, generation: int) -> bool:
         """Whether this connection was denied. The answer is forgotten once given."""
-        return self._denied.get(key) == generation and bool(self._denied.pop(key))
+        denied, _ = self._denied.get(key, (None, ""))
+        return denied == generation and bool(self._denied.pop(key))
+
+    def denied_host(self, key: Key) -> str:
+        """Return the host of a connection that was denied and is closing, or an empty text."""
+        return self._denied.get(key, (0, ""))[1]
 
     def forget_worker(self, worker: int) -> None:
         """Forget all connections of a dead worker."""
@@ -209,6 +214,29 @@ class Admissions:
         if guarded is not None:
             rights = guarded.rights.sources if attach.outgoing else guarded.rights.targets
         return any(trespasses(text, self._me, rights, sends=not attach.outgoing) for text in texts)
+
+    def waits(self, worker: int, attach: Attach, number: int) -> None:
+        """Count a link that waits until others have answered (1), or waits no more (-1).
+
+        Without this, all links of a client would pass its limits that come before the first answer.
+        """
+        if (guarded := self._guarded.get((worker, attach.connection))) is not None:
+            guarded.attached(attach.outgoing, number)
+
+    def reply_to(self, guarded: Guarded | None, tenant: str, text: str) -> str | None:
+        """Return a reply-to as the whole network spells it, or None if answers there are not for the client.
+
+        Those are for it that go to a name which a router has made up, or to an address that the client itself may
+        send to or receive from.
+        """
+        lists = (None,) if guarded is None else (guarded.rights.targets, guarded.rights.sources)
+        if is_made(text) or any(self._answerable(one, tenant, text) for one in lists):
+            return in_space(text, tenant, self._me)
+        return None
+
+    def _answerable(self, rights: AddressRights | None, tenant: str, text: str) -> bool:
+        allowed = rights is None or rights.allow(text)
+        return allowed and not (tenant and trespasses(text, self._me, rights, sends=False))
 
     def guarded(self, key: Key) -> Guarded | None:
         """Return a connection under vhost policy, or None if no policy applies to it."""

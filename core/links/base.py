@@ -61,7 +61,7 @@ class Base:
         self.addresses = Addresses(self.forwarder, self.me, Rules(setup.addresses, setup.default_distribution))
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.connections = Connections(self.forwarder, self.admissions)
-        self.refusals = Refusals(self.forwarder, self.connections.find)
+        self.refusals = Refusals(self.forwarder, self.connections.host)
         self._complaints = Complaints()
         self.planes: list[Plane] = []
         self.links = Links(self.forwarder, self.addresses, self.admissions, self.planes)

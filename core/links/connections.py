@@ -101,6 +101,13 @@ class Connections:
         """Return what a worker reported of a connection, or None."""
         return self._connections.get((worker, connection))
 
+    def host(self, worker: int, connection: int) -> str:
+        """Return the peer's host of a connection, also of one that was denied and is closing."""
+        key = worker, connection
+        known = self._connections.get(key)
+        host = self._admissions.denied_host(key) if known is None else known.host
+        return host or f"worker {worker} connection {connection}"
+
     def cost(self, worker: int, cost: Cost) -> None:
         """Change the cost of an inter-router connection."""
         known = self._connections.get((worker, cost.connection))

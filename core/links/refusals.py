@@ -11,7 +11,7 @@ from typing import Final
 
 from core.forwarder.forward import Forwarder
 from shm.contract.complaints import bursts
-from shm.contract.payloads import Attach, ConnectionOpened, Error
+from shm.contract.payloads import Attach, Error
 from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -27,23 +27,20 @@ REASONS: Final = {
 OTHERWISE: Final = "refused_termini"
 BEYOND: Final = "refused_beyond"
 
-Find = Callable[[int, int], ConnectionOpened | None]
-
 
 class Refusals:
-    """Counts and logs refusals. ``find`` returns the connection of a worker and index."""
+    """Counts and logs refusals. ``host`` returns the peer of a worker's connection, by its index."""
 
-    def __init__(self, forwarder: Forwarder, find: Find) -> None:
+    def __init__(self, forwarder: Forwarder, host: Callable[[int, int], str]) -> None:
         self._forwarder = forwarder
         self._lines = bursts()
-        self.find = find
+        self._host = host
 
     def tell(self, worker: int, attach: Attach, error: Error, beyond: bool = False) -> None:
         """Count and log a link that this router refuses, or that was sent on and then refused or lost ``beyond``."""
         counter = BEYOND if beyond else REASONS.get(error.condition, OTHERWISE)
         self._forwarder.count(COUNTERS[counter].place)
-        opened = self.find(worker, attach.connection)
-        peer = f"worker {worker} connection {attach.connection}" if opened is None else opened.host
+        peer = self._host(worker, attach.connection)
         what = "refused beyond this router" if beyond else "refused"
         now, text = time.monotonic(), "link %r of %s %s: %s: %s"
         self._lines.tell(now, LOGGER, logging.INFO, text, attach.name, peer, what, error.condition, error.description)

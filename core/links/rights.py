@@ -1,6 +1,7 @@
 """Rights of vhost policy to addresses: names, beginnings of names, and patterns (docs/security.md)."""
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -10,6 +11,7 @@ from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
 from core.addresses.phases import FALLBACK, WAYPOINT
 from core.addresses.tenants import FIRST, HEADS, trespasses
 from core.links.termini import COORDINATOR, named
+from shm.contract.complaints import bursts
 from shm.contract.control import AddressSetup
 from shm.contract.patterns import WILD, covers
 from shm.contract.payloads import Attach, Error
@@ -18,7 +20,6 @@ from shm.contract.text import printable
 
 LOGGER = logging.getLogger("POLICY")
 
-MOST_LOGGED: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
 LONGEST_TOLD: Final = 100  # characters of an address that a refusal names
 ANY: Final = "*"
@@ -119,6 +120,7 @@ class Scopes:
 
     def __init__(self, me: Identity) -> None:
         self._me = me
+        self._lines = bursts()  # of all scopes: one of its own would come anew with each link
         self._last = 0
         self._by_key: dict[Key, Scope] = {}
         self._by_number: dict[int, Scope] = {}
@@ -157,10 +159,8 @@ class Scopes:
         stranger = bool(tenant) and trespasses(address, self._me, rights, sends=True)
         if not stranger and (rights is None or rights.allow(address)):
             return True
-        scope.denied += 1
-        if scope.denied <= MOST_LOGGED:
-            more = "; further ones are not logged" if scope.denied == MOST_LOGGED else ""
-            LOGGER.info("messages of anonymous senders to %r denied by the policy%s", address, more)
+        what = "messages of anonymous senders to '%s' denied by the policy"
+        self._lines.tell(time.monotonic(), LOGGER, logging.INFO, what, printable(address, LONGEST_TOLD))
         return False
 
     def tenant(self, number: int) -> str:
@@ -176,4 +176,3 @@ class Scope(msgspec.Struct):
     key: Key
     rights: AddressRights | None
     links: int = 0
-    denied: int = 0  # addresses

@@ -84,8 +84,8 @@ def _check(properties: Any, body: Any) -> None:
             raise ManagementError(BAD_REQUEST, f"the request has a number larger than {_LARGEST}")
 
 
-def led(content: bytes, to: str) -> bytes:
-    """Return a request for another router's agent: unchanged, but with a new `to` and without annotations.
+def led(content: bytes, to: str, reply_to: str) -> bytes:
+    """Return a request for another router's agent, with a new `to` and reply-to and without annotations.
 
     It raises WireError only for content that `decode` rejects.
     """
@@ -93,7 +93,7 @@ def led(content: bytes, to: str) -> bytes:
     parts = []
     for code, _, encoded in sections(content, MOST_VALUES, fields):
         if code == message.PROPERTIES:
-            fields[message.TO] = wire.string(to)
+            fields[message.TO], fields[message.REPLY_TO] = wire.string(to), wire.string(reply_to)
             parts.append(wire.section(code, wire.sequence(fields)))
         elif code not in (message.DELIVERY_ANNOTATIONS, message.MESSAGE_ANNOTATIONS):
             parts.append(wire.section(code, encoded))

@@ -1,6 +1,7 @@
 """The entity type `router.link`."""
 
 import logging
+from typing import Final
 
 import msgspec
 
@@ -10,13 +11,14 @@ from core.management.entity_type import Column, Table, constant, counted, type_c
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
 from shm.contract.numbers import whole
-from shm.contract.payloads import Detach, Error
+from shm.contract.payloads import Detach, Error, SeenLink
 
 LOGGER = logging.getLogger("AGENT")
 
 DETACHED = Error("amqp:link:detach-forced", "Link detached by management request")
 DEFAULT_PRIORITY = 4
 _GONE = {"outgoing": 0}
+WINDOW_SHUT: Final = "windowShut"
 _WORKERS_KNOW = frozenset({
     "undeliveredCount", "unsettledCount", "deliveryCount", "ingressHistogram", "creditAvailable",
     "zeroCreditSeconds",
@@ -35,6 +37,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     undelivered: int = 0
     credit: int = 0
     dry: int = 0  # seconds without credit
+    shut: bool = False  # its session's window holds it up
     waits_for: int | None = None  # the number of the link that holds up its first stuck delivery
     origins: dict[int, int] = {}  # deliveries by index of the ingress router, without those from here
 
@@ -115,12 +118,15 @@ class Links(Table):
         Column("zeroCreditSeconds", "integer", "Seconds since the sender has had no credit.", lambda r: r.dry),
         Column("waitsFor", "string", "Link that holds up the first stuck delivery of this one; only if asked for.",
                _waits_for),
+        Column(WINDOW_SHUT, "boolean", "Whether the window of its session holds the link up; only if asked for.",
+               lambda r: r.shut),
     )  # fmt: skip
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
-        self.standard.remove("waitsFor")  # qdrouterd's tools count on its columns
-        self._seen: dict[int, tuple[int, int, int]] = {}  # reports of workers, by identity
+        for ours in ("waitsFor", WINDOW_SHUT):
+            self.standard.remove(ours)  # qdrouterd's tools count on its columns
+        self._seen: dict[int, SeenLink] = {}  # reports of workers, by identity
 
     def rows(self) -> list[Link]:
         return self._view.core.links.entries()
@@ -134,9 +140,10 @@ class Links(Table):
         return [] if link is None else [link]
 
     def prepare(self, page: list[Link], names: list[str]) -> None:
-        """Ask the workers about receivers if the columns need it."""
+        """Ask the workers about receivers if the columns need it, and about senders if their windows are asked for."""
         self._seen = {}
-        if _WORKERS_KNOW.intersection(names) and (asked := [link for link in page if link.outgoing]):
+        every = WINDOW_SHUT in names
+        if (every or _WORKERS_KNOW.intersection(names)) and (asked := [one for one in page if every or one.outgoing]):
             self._seen = self._view.poll(asked)
 
     def row(self, link: Link) -> LinkRow:
@@ -144,11 +151,12 @@ class Links(Table):
         view = self._view
         info = view.core.forwarder.link_info(link.worker, link.link, link.generation) or _GONE
         queued, credit, since = 0, max(0, info.get("granted", 0)), info.get("dry_since", 0)
+        seen = self._seen.get(link.identity, (0, 0, 0, 0))
         if link.outgoing:
-            queued, credit, since = self._seen.get(link.identity, (0, 0, 0))
+            queued, credit, since, _ = seen
         number = view.connection_number(link.worker, link.connection)
         dry = view.seconds_since(since) if since else 0
-        return LinkRow(link, info, number, queued, credit, dry, self._holder(link), self._origins(link))
+        return LinkRow(link, info, number, queued, credit, dry, bool(seen[3]), self._holder(link), self._origins(link))
 
     def _holder(self, link: Link) -> int | None:
         core = self._view.core

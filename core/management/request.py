@@ -39,12 +39,14 @@ class Requester(msgspec.Struct, frozen=True):
     may_route_links: bool = True
     host: tuple[int, int] | None = None  # worker, index of the connection in it
     container: str = ""
-    peer: str = "somebody who is gone"  # address:port, for the log
+    peer: str = "a client whose link is gone"  # address:port, for the log
     management: str = ALL
     neighbour: bool = False  # another router, acting for a client or itself
     router: str = ""  # this router's id
     edge: bool = False  # an edge router
     led: str = ""  # the address of another router's agent that the request is for
+    # Returns the address for answers to a reply-to, or None if it may get none there. Without it all are allowed.
+    reply_to: Callable[[str], str | None] | None = None
     routable: Callable[[str, bool], bool] = lambda pattern, outgoing: True  # by the lists of its user group
 
     @property

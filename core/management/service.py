@@ -15,14 +15,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import msgspec
 
+from core.addresses.tenants import is_made
 from core.links.administration import Administration
 from core.links.link import Link
 from core.links.local import MESSAGE_LIMIT
+from core.links.rights import LONGEST_TOLD
 from core.links.terminus import EDGE
 from core.management import codec
 from core.management.agent import Agent
@@ -30,20 +33,28 @@ from core.management.connection import ROLES_OF_ROUTERS
 from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response
 from core.management.view import View
 from core.process.router import Core
-from shm.contract.administering import READ
+from shm.contract.administering import READ, RIGHTS
 from shm.contract.complaints import bursts
 from shm.contract.control import ChangeReply, ChangeRequest, FromChild
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
 from shm.contract.garbage import still
 from shm.contract.management import Delta, Management
-from shm.contract.payloads import POLL_LINK, SEEN_LINK, Poll, Seen
+from shm.contract.payloads import POLL_LINK, SEEN_LINK, ConnectionOpened, Poll, Seen, SeenLink
+from shm.contract.text import printable
 from shm.statistics.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
 
 REFUSED: Final = COUNTERS["refused_requests"].place
 
-GONE: Final = Requester(None, may_update_status=False, may_route_links=False, management=READ)
+# Whose rights are unknown: it may ask, and gets answers only at names that nobody guesses.
+GONE: Final = Requester(
+    None,
+    may_update_status=False,
+    may_route_links=False,
+    management=READ,
+    reply_to=lambda text: text if is_made(text) else None,
+)
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management leads to the second
 POLL_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
 POLL_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
@@ -97,11 +108,15 @@ class Service:
             self._thread = start_thread("management", self._serve, again=AGAIN_SECONDS)
 
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
-        """Return the requester behind a link. One that is gone may only read."""
-        link = None if source is None else self._core.links.find(*source)
+        """Return the requester behind a link. One that is gone, or whose link is, may only read."""
+        administration = self._core.plane(Administration)
+        here = None if source is None else self._core.links.find(*source)
+        link = here or (None if source is None else administration.departed(*source))
         connection = None if link is None else self._core.connections.find(link.worker, link.connection)
         if link is None or connection is None:
             return GONE
+        if here is None:
+            return self._left(link, connection)
         granted = link.guarded is None or link.guarded.admission.allow_admin_status_update
         may_route = link.guarded is None or link.guarded.admission.allow_dynamic_link_routes
         return Requester(
@@ -115,9 +130,31 @@ class Service:
             connection.role in ROLES_OF_ROUTERS,
             self._router_id,
             connection.role == EDGE,
-            self._core.plane(Administration).led(link, self._core.local.text, connection),
+            administration.led(link, self._core.local.text, connection),
+            self._bound(link, connection),
             (lambda pattern, outgoing: True) if link.guarded is None else link.guarded.rights.routable,
         )
+
+    def _left(self, link: Link, connection: ConnectionOpened) -> Requester:
+        """Return a requester that has closed its link and stays connected."""
+        return msgspec.structs.replace(
+            GONE,
+            connection=connection.number,
+            container=connection.container,
+            peer=connection.host,
+            management=min(connection.management, READ, key=RIGHTS.index),
+            neighbour=connection.role in ROLES_OF_ROUTERS,
+            router=self._router_id,
+            edge=connection.role == EDGE,
+            led=self._core.plane(Administration).led(link, self._core.local.text, connection),
+            reply_to=self._bound(link, connection),
+        )
+
+    def _bound(self, link: Link, connection: ConnectionOpened) -> Callable[[str], str | None] | None:
+        """Return what bounds a requester's reply-to, for the core's thread; None if nothing does."""
+        if link.guarded is None and not connection.tenant:
+            return None
+        return partial(self._core.admissions.reply_to, link.guarded, connection.tenant)
 
     def set_management(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""
@@ -170,12 +207,18 @@ class Service:
             self._say(logging.INFO, "dropped a management request of %s: %s", requester.peer, error)
             self._post(self._refused)
             return
+        reply_to = self._reply_to(requester, envelope)
+        if reply_to is None:
+            text = "dropped a management request of %s: it may neither send to its reply-to '%s' nor receive there"
+            self._say(logging.INFO, text, requester.peer, printable(envelope.reply_to, LONGEST_TOLD))
+            self._post(self._refused)
+            return
         if isinstance(request, ManagementError):
             self._say(logging.ERROR, "a management request of %s refused: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
         elif requester.led and requester.may_read(request.operation):
             try:
-                if self._passed_on(requester.led, codec.led(content, requester.led)):
+                if self._passed_on(requester.led, codec.led(content, requester.led, reply_to)):
                     return
                 response = Response(NOT_FOUND, {}, f"no known router has the agent {requester.led}")
             except ManagementError as error:
@@ -187,7 +230,13 @@ class Service:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
         if response.status >= BAD_REQUEST:
             self._post(self._refused)
-        self._reply(envelope, response)
+        encoded = self._encoded(envelope, response)
+        self._post(lambda: self._send(reply_to, encoded))
+
+    def _reply_to(self, requester: Requester, envelope: codec.Envelope) -> str | None:
+        """Return the address for the answer, or None if the requester may get none there."""
+        bound = requester.reply_to
+        return envelope.reply_to if bound is None else self._command(lambda: bound(envelope.reply_to))
 
     def _passed_on(self, text: str, content: bytes) -> bool:
         """Send a request to another router's agent. Return False if no router receives it.
@@ -213,10 +262,6 @@ class Service:
 
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)
-
-    def _reply(self, envelope: codec.Envelope, response: Response) -> None:
-        content = self._encoded(envelope, response)
-        self._post(lambda: self._send(envelope.reply_to, content))
 
     def _encoded(self, envelope: codec.Envelope, response: Response) -> bytes:
         try:
@@ -268,8 +313,8 @@ class Service:
                 INTERNAL, f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made"
             ) from None
 
-    def _poll(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
-        """Return the worker's state of each receiver's link, by identity. Late answers are missing."""
+    def _poll(self, links: Sequence[Link]) -> dict[int, SeenLink]:
+        """Return the worker's state of each link, by identity. Late answers are missing."""
         asked: dict[int, list[Link]] = {}  # by number of the question
         questions: list[tuple[int, Poll]] = []  # the worker and its question
         for worker in {link.worker for link in links}:
@@ -282,7 +327,7 @@ class Service:
         answers: SimpleQueue[Seen] = SimpleQueue()
         self._polls.update(dict.fromkeys(asked, answers))
         self._command(lambda: self._ask_workers(questions))
-        found: dict[int, tuple[int, int, int]] = {}
+        found: dict[int, SeenLink] = {}
         until = time.monotonic() + POLL_SECONDS
         with suppress(Empty):
             for _ in asked:

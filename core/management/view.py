@@ -17,6 +17,7 @@ from core.management.request import Requester
 from core.process.router import Core
 from shm.contract.control import ChangeReply
 from shm.contract.management import Management
+from shm.contract.payloads import SeenLink
 
 SECOND = 1_000_000_000
 
@@ -25,7 +26,7 @@ Command = Callable[[Callable[[], Any]], Any]  # runs a function in the core's ow
 # Asks the supervisor for a change: operation, type, identity and attributes of an entity.
 Change = Callable[[str, str, str, dict[str, Any]], ChangeReply]
 # Asks the workers for the states of receivers' links, by identity. Late answers are missing.
-PollLinks = Callable[[Sequence[Link]], dict[int, tuple[int, int, int]]]
+PollLinks = Callable[[Sequence[Link]], dict[int, SeenLink]]
 
 
 class View:

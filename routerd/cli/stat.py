@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from routerd.cli.blame import blamed
+from routerd.cli.blame import explain
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.printed import print_json
 from routerd.cli.views import ROUTER, VIEWS, Cell, View, router_rows, text_of
@@ -164,9 +164,10 @@ def _look(network: Network, view: View, options: Options) -> Rows:
     limit = None if ordered else options.limit
     rows = []
     for router, client in network.clients():
-        found = [row for row in _rows(client, view, limit) if chosen(view, row, options)]
+        found = list(_rows(client, view, limit))
         if options.stuck and view.entity == LINK:
             explain(client, found)
+        found = [row for row in found if chosen(view, row, options)]
         rows += [{"router": router, **row} if router else row for row in found]
     if options.sort is not None:
         cell = view.cell(options.sort)
@@ -195,18 +196,6 @@ def missing_connection(network: Network, options: Options) -> str:
         if any(str(row["identity"]) == wanted for row in client.query("connection", ["identity"])):
             return ""
     return f"there is no connection {wanted}; `routerd stat --connections` shows them all"
-
-
-def explain(client: Client, rows: Rows) -> None:
-    """Add to each link why it is stuck: ``why`` in words, ``waitsFor`` as the number of another link of its router."""
-    holders: dict[str, str] = {}
-    with suppress(RefusedError):  # a router of another kind has no such attribute
-        found = client.query(LINK, ["identity", "waitsFor"])
-        holders = {row["identity"]: row["waitsFor"] for row in found if "waitsFor" in row}
-    for row in rows:
-        row["why"] = blamed(row, holder := holders.get(row["identity"]))
-        if holder is not None:
-            row["waitsFor"] = holder
 
 
 def _look_below(network: Network, view: View, options: Options) -> Rows:

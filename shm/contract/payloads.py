@@ -213,12 +213,14 @@ class Close(msgspec.Struct, array_like=True, frozen=True):
 
 # A link's index and generation; native code writes and reads thousands of them at once.
 POLL_LINK: Final = Struct("=II")
-# Unsent deliveries; credit, or -1 for a lost link; ns of CLOCK_MONOTONIC since when it has no credit, or 0.
-SEEN_LINK: Final = Struct("=IiQ")
+# Unsent deliveries; credit, or -1 for a lost link; ns of CLOCK_MONOTONIC since when it has no credit, or 0; 1 if its
+# session's window holds it up. A sender's link has the last one only.
+SEEN_LINK: Final = Struct("=IiQQ")
+SeenLink = tuple[int, int, int, int]
 
 
 class Poll(msgspec.Struct, array_like=True, frozen=True):
-    """C_POLL, core -> worker: a poll of receivers' links, a POLL_LINK each; ``Seen`` answers it."""
+    """C_POLL, core -> worker: a poll of links, a POLL_LINK each; ``Seen`` answers it."""
 
     number: int
     links: bytes

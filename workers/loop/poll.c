@@ -1,5 +1,5 @@
-/* Polls of receivers' links: waiting deliveries, credit, and the time without credit.  They run between turns, so no
- * message pays for them. */
+/* Polls of links: a receiver's waiting deliveries, credit, and the time without credit; windows that are shut.  They
+ * run between turns, so no message pays for them. */
 #include <string.h>
 
 #include "workers/loop/loop.h"
@@ -10,8 +10,9 @@
 
 typedef struct {               /* shm.contract.payloads.SEEN_LINK */
     uint32_t queued;           /* deliveries not sent yet */
-    int32_t credit;            /* POLL_GONE: there is no such receiver */
+    int32_t credit;            /* POLL_GONE: there is no such link */
     uint64_t dry_since;        /* nanoseconds; 0: it has credit */
+    uint64_t shut;             /* poll_shut() */
 } link_poll;
 
 static void poll_credit(worker_link *k, uint64_t now)
@@ -44,16 +45,26 @@ GLUE void poll_all_links(pump *p, uint64_t now)
     publish_actions(p);
 }
 
+/* Whether a session's window holds the link up: the peer's a receiver's deliveries, ours a sender. */
+static bool poll_shut(const worker_link *k)
+{
+    const worker_session *s = k->session;
+    return s && (k->outgoing ? k->waiting && !s->lane.out_window : !s->lane.in_window);
+}
+
 static link_poll poll_link(pump *p, uint32_t link, uint32_t generation, uint64_t now)
 {
     worker_link *k = (worker_link *) pool_find2(&p->links, link, generation);
-    if (!k || !k->outgoing || !k->engine) return (link_poll) { .credit = POLL_GONE };
+    if (!k || !k->engine) return (link_poll) { .credit = POLL_GONE };
+    bool shut = poll_shut(k);
+    if (!k->outgoing) return (link_poll) { .shut = shut };
     poll_credit(k, now);
     int credit = link_credit(k);
-    return (link_poll) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
+    return (link_poll) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since,
+                         .shut = shut };
 }
 
-/* Receivers as they are now: of each its index and generation, and a link_poll. */
+/* Links as they are now: of each its index and generation, and a link_poll. */
 GLUE void poll_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
 {
     for (size_t i = 0; i < count; i++) {

@@ -302,7 +302,7 @@ cdef class Pump(AnnotatingPump):
 
     def links_seen(self, bytes links not None, uint64_t now):
         """Return the ``links`` of shm.contract.payloads.Seen for those of a Poll."""
-        cdef bytes seen = bytes(len(links) // 8 * 16)
+        cdef bytes seen = bytes(len(links) // 8 * 24)
         poll_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
         return seen
 

@@ -7,7 +7,7 @@ the set of workers, so it keeps its worker while others come and go, and a new c
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -16,11 +16,10 @@ import msgspec
 from core.forwarder.forward import Forwarder
 from core.links.link import Link
 from core.links.plane import Plane
-from core.links.refusals import Find
 from core.links.terminus import RMR
 from core.rmr.active.route_tables import ActiveTable, RouteTables
 from core.rmr.tables.fields import is_endpoint
-from shm.contract.payloads import Detach, Endpoint, record
+from shm.contract.payloads import ConnectionOpened, Detach, Endpoint, record
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -30,6 +29,7 @@ MOST: Final = 1024  # connections per table, one for each endpoint
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
 Place = tuple[str, str]  # table and endpoint
+Find = Callable[[int, int], ConnectionOpened | None]
 
 
 class Dialling(Plane):

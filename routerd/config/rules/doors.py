@@ -25,6 +25,8 @@ def check_doors(checked: list[Checked]) -> Iterator[Mistake]:
                     yield from _administering(at, listener)
                 if policed and not http:
                     yield from _routers(at, listener)
+                if not policed:
+                    yield from _tenants(at, listener)
             case Connector(protocol="amqp") as connector:
                 yield from _sent(at, connector)
             case Vhost() as vhost if policed:
@@ -63,6 +65,13 @@ def _routers(at: Checked, listener: Listener) -> Iterator[Mistake]:
     what = "is a router, whom no vhost policy bounds" if inner else "is an edge router"
     text = f"{listener.role} without authenticatePeer: whoever reaches {_place(listener)} {what}"
     yield at.mistake("role", f"{text}; set authenticatePeer: yes", warning=True)
+
+
+def _tenants(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    if not listener.multi_tenant or listener.policy_vhost is not None or is_loopback(listener.host):
+        return
+    text = f"whoever reaches {_place(listener)} names the vhost it likes, or none, and keeps to no tenant's addresses"
+    yield at.mistake("multiTenant", f"{text}; set enableVhostPolicy: yes, or policyVhost", warning=True)
 
 
 def _sent(at: Checked, connector: Connector) -> Iterator[Mistake]:

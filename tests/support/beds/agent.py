@@ -18,7 +18,7 @@ from routerd.translate.routing import routing
 from routerd.translate.setup import link_route_setup
 from routerd.translate.tables import tables
 from shm.contract.control import AddressSetup, Setup
-from shm.contract.payloads import Attach, ConnectionOpened
+from shm.contract.payloads import Attach, ConnectionOpened, SeenLink
 from shm.memory import segment
 from tests.support.beds.keeper import Keeper
 
@@ -61,7 +61,7 @@ class Bed:
         self.core_arena = contract.Arena(segments.arenas[1])
         self.actions = contract.Producer(segments.rings, contract.action_ring_offset(0))
         self.work = contract.Consumer(segments.rings, contract.work_ring_offset(0))
-        self.seen: dict[int, tuple[int, int, int]] = {}
+        self.seen: dict[int, SeenLink] = {}
         self.asked: list[list[int]] = []
         view = View(self.core, lambda action: action(), self.keeper.change, self.look)
         self.keeper.agent = self.agent = Agent(view)
@@ -78,7 +78,7 @@ class Bed:
         assert self.actions.push(record)
         self.actions.publish()
 
-    def look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
+    def look(self, links: Sequence[Link]) -> dict[int, SeenLink]:
         self.asked.append([link.identity for link in links])
         return self.seen
 

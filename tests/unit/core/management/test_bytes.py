@@ -101,7 +101,7 @@ def test_what_is_passed_on_is_as_it_came(spelling: int) -> None:
     message.annotations, message.instructions = {symbol("x-opt-a"): 1}, {symbol("x-opt-b"): 1}
     content = spelled(bytes(message.encode()), [spelling])
     message.address, message.annotations, message.instructions = FAR, None, None
-    led = codec.led(content, FAR)
+    led = codec.led(content, FAR, "back")
     got = Message()
     got.decode(led)
     assert (got.address, got.reply_to, got.subject, got.durable) == (FAR, "back", "s", True)
@@ -116,7 +116,7 @@ def test_a_key_of_octets_is_passed_on() -> None:
     """Whether such a body means anything is for the other agent to say."""
     message = Message(reply_to="back", properties={"operation": "QUERY"}, body={b"key": ["value"]})
     content = bytes(message.encode())
-    envelope, request = codec.decode(codec.led(content, FAR))
+    envelope, request = codec.decode(codec.led(content, FAR, "back"))
     assert (envelope, request) == codec.decode(content)
     assert isinstance(request, Request)
     assert request.body == {b"key": ["value"]}

@@ -65,14 +65,17 @@ def test_the_policy_may_forbid_it(bed: Bed, kind: str, number: int | None, why: 
 def test_what_a_worker_knows_of_receivers(bed: Bed) -> None:
     """What waits for them and their credit are asked of it, for those links and columns only."""
     names = ("undeliveredCount", "unsettledCount", "creditAvailable", "zeroCreditSeconds")
-    bed.seen = {2: (3, 17, 0)}
+    bed.seen = {2: (3, 17, 0, 0)}
     assert bed.query("router.link", *names)[1] == dict(zip(names, (3, 0, 17, 0), strict=True))
     assert bed.asked == [[2]]
     bed.query("router.link", "name")
     assert bed.asked == [[2]]
     assert bed.crud("READ", type="router.link", identity="2")[1]["creditAvailable"] == 17
-    bed.seen = {2: (0, 0, 1)}
+    bed.seen = {2: (0, 0, 1, 0)}
     assert bed.query("router.link", *names)[1]["zeroCreditSeconds"] > 10
+    bed.seen = {1: (0, 0, 0, 1), 2: (0, 5, 0, 0)}
+    assert [row["windowShut"] for row in bed.query("router.link", "windowShut")] == [True, False]
+    assert bed.asked[-1] == [1, 2]
 
 
 def test_stuck_and_blocked(bed: Bed) -> None:

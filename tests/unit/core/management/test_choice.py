@@ -27,7 +27,7 @@ def test_by_value(bed: Bed) -> None:
 
 def test_by_least_value(bed: Bed) -> None:
     """What only workers know is asked of them for all links; without it a text is no number."""
-    bed.seen = {2: (0, 7, 0)}
+    bed.seen = {2: (0, 7, 0, 0)}
     assert asked(bed, ["name"], atLeast={"creditAvailable": 8}) == ([["to"]], 1)
     assert asked(bed, ["name"], atLeast={"name": 1}) == ([], 0)
     assert bed.asked == [[2]]

@@ -11,10 +11,11 @@ from click import UsageError
 from rich.console import Console
 
 from core.management.worker import _pinned_by
+from routerd.cli.blame import explain
 from routerd.cli.client import ClientError, Place, RefusedError
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.processes import remark
-from routerd.cli.stat import Options, check, chosen, explain, frames, show, with_rates, with_traffic
+from routerd.cli.stat import Options, check, chosen, frames, show, with_rates, with_traffic
 from routerd.cli.views import VIEWS, router_rows
 
 BIG = 123_456_789

@@ -41,6 +41,7 @@ def group(*lines: str, name: str = "staff") -> str:
         (INTERIOR + POLICY + listener("role: edge", "host: 127.0.0.1"), 8, "amqp is an edge router"),
         (connector("host: broker", "saslUsername: u", "saslPassword: p"), 8, "is sent to whoever answers at"),
         (connector("host: broker", "saslPassword: p", "saslMechanisms: SCRAM-SHA-256 PLAIN"), 7, "in clear text"),
+        (listener("host: 10.0.0.1", "multiTenant: yes"), 3, "names the vhost it likes, or none"),
         (group("users: alice", "sources: a"), 10, "staff lets nobody in without remoteHosts"),
     ],
 )
@@ -67,6 +68,9 @@ def test_check_warns_of_a_door_that_stands_open(text: str, line: int, what: str)
         INTERIOR + POLICY + listener("role: edge", "authenticatePeer: yes", "saslMechanisms: SCRAM-SHA-256"),
         connector("host: 127.0.0.1", "saslUsername: u", "saslPassword: p"),
         connector("host: broker", "saslPassword: p", "saslMechanisms: SCRAM-SHA-256"),
+        listener("host: 127.0.0.1", "multiTenant: yes"),
+        listener("host: 10.0.0.1", "multiTenant: yes", "policyVhost: red"),
+        POLICY + listener("host: 10.0.0.1", "multiTenant: yes"),
         group("users: alice", "remoteHosts: *"),
         group("sources: a", name="$connector"),
     ],
