@@ -26,14 +26,16 @@ FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-g", "-pthread", *WARNINGS, f"-I{ROOT}"
 SANITIZERS = "address,undefined"
 
 
-def engine() -> list[str]:
-    """How to link the AMQP engine, a module of Python's: with Python."""
-    module = importlib.util.find_spec("cproton_ffi")
-    assert module is not None
-    assert module.origin is not None
+def engine(file: Path | None = None) -> list[str]:
+    """How to link the AMQP engine, a module of Python's: with Python. Without a file it is the installed one."""
+    if file is None:
+        module = importlib.util.find_spec("cproton_ffi")
+        assert module is not None
+        assert module.origin is not None
+        file = Path(module.origin)
     folder = sysconfig.get_config_var("LIBDIR")
-    folders = [f"-Wl,-rpath,{path}" for path in (folder, Path(module.origin).parent)]
-    return [module.origin, f"-L{folder}", *folders, f"-lpython{sysconfig.get_config_var('LDVERSION')}"]
+    folders = [f"-Wl,-rpath,{path}" for path in (folder, file.parent)]
+    return [str(file), f"-L{folder}", *folders, f"-lpython{sysconfig.get_config_var('LDVERSION')}"]
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,10 @@ class Target:
         self.material(folder)
         return {"FUZZ_MATERIAL": str(folder)}
 
-    def build(self, compiler: str, sanitizers: str, program: Path, *more: str) -> None:
+    def build(self, compiler: str, sanitizers: str, program: Path, *more: str, with_engine: Path | None = None) -> None:
         """Compile a native target; a failure says what the compiler said."""
         flags = [*FLAGS, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
-        linked = engine() if self.engine else []
+        linked = engine(with_engine) if self.engine else []
         command = [compiler, *flags, str(SOURCES / f"{self.name}.c"), *more, *linked, "-o", str(program)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

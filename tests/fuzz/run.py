@@ -1,7 +1,8 @@
 """``python -m tests.fuzz.run MINUTES [TARGET...]``: fuzz each target by coverage for so many minutes (make fuzz).
 
-Native targets are built with clang's libFuzzer, Python targets run under Atheris; both with a seed from the clock. The
-exit status is 1 if an input made a target fail. ``--keep`` adds what was found to the corpora, minimised.
+Native targets are built with clang's libFuzzer, and so is the AMQP engine for them; Python targets run under Atheris.
+The seed is from the clock. The exit status is 1 if an input made a target fail. ``--keep`` adds what was found to the
+corpora, minimised.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from tests.fuzz.catalogue import ROOT, SANITIZERS, TARGETS, Target
@@ -34,13 +36,26 @@ class Outcome:
     finds: list[Path]
 
 
+def instrumented() -> Path:
+    """The AMQP engine, compiled so that libFuzzer sees where its code goes; once."""
+    folder = BUILD / f"engine-{version('python-qpid-proton')}"
+    if not folder.exists():
+        made = folder.with_suffix(".new")
+        shutil.rmtree(made, ignore_errors=True)
+        subprocess.run([ROOT / ".ci" / "engine", "fuzz", sys.executable, made], check=True)
+        made.rename(folder)
+    (file,) = folder.glob("cproton_ffi*.so")
+    return file
+
+
 def command(target: Target) -> list[str]:
     """The program that fuzzes a target, built anew."""
     if not target.native:
         return [sys.executable, "-m", "tests.fuzz.guided", target.name]
     program = BUILD / target.name / "program"
     program.parent.mkdir(parents=True, exist_ok=True)
-    target.build("clang", f"fuzzer,{SANITIZERS}", program, "-O1")
+    with_engine = instrumented() if target.engine else None
+    target.build("clang", f"fuzzer,{SANITIZERS}", program, "-O1", "-rdynamic", with_engine=with_engine)
     return [str(program)]
 
 
