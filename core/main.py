@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from core.addresses.addresses import Identity
 from core.interior.network_adapter import NetworkAdapter
 from core.management.service import Service
+from core.process import interpreter
 from core.process.display import Display
 from core.process.memory import Memory
 from core.process.router import Core
@@ -56,6 +57,7 @@ def run(setup: Setup, channel: Channel) -> None:
         core.errands.append(service.step)
     if (network_adapter := core.find(NetworkAdapter)) is not None:
         network_adapter.start(lambda port: _network(setup, port))
+    interpreter.prepare()
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
     core.close()
@@ -85,12 +87,22 @@ def serve(
         for _ in range(CONTROLS):
             if not core.run(0 if core.restless else min(pause, IDLE_NS), busy) or core.restless:
                 break
+        # Messages pass between any two of these.
         for errand in core.errands:
             errand()
+            core.run(0)
         now = clock()
         core.tick(now)
-        wait = core.pause(now)
-        pause = min(display.step(now), stalls.step(now), memory.step(now), IDLE_NS if wait is None else wait)
+        core.run(0)
+        while not (pause := display.step(now)):
+            core.run(0)
+        core.run(0)
+        pause = min(pause, stalls.step(now), IDLE_NS)
+        core.run(0)
+        pause = min(pause, memory.step(now))
+        core.run(0)
+        if (wait := core.pause(now)) is not None:
+            pause = min(pause, wait)
         # A process that is told of a new configuration may rely on it, so changes apply one after the other.
         while not core.addresses.unsettled and (message := channel.receive()) is not None:
             if isinstance(message, Exit):

@@ -14,6 +14,7 @@ import msgspec
 
 from core.addresses.agent_address import is_agent
 from core.forwarder.forward import PHASES, Forwarder
+from shm.contract.chunked import Chunked, Rows
 from shm.contract.control import AddressSetup
 from shm.contract.patterns import WILD, Patterns, SearchTooLongError
 from shm.contract.sparse import thinned
@@ -234,7 +235,7 @@ class Addresses:
         self._me = me
         self._rules = rules
         self._by_key: dict[str, Address] = {}
-        self._by_handle: dict[int, Address] = {}
+        self._by_handle = Chunked[Address]()
         self._fixed: dict[str, Rule] = {}
         self._kept: set[str] = set()
         self._unsure: list[Address] = []  # addresses whose rule may have changed
@@ -279,7 +280,7 @@ class Addresses:
 
     def _doubt(self, heads: tuple[str, ...]) -> None:
         self._heads = (*self._heads, *heads) if self._unsure else heads
-        self._unsure = self.entries()
+        self._unsure = list(self.entries())
 
     @property
     def unsettled(self) -> bool:
@@ -347,7 +348,8 @@ class Addresses:
         priority = -1 if rule.priority is None else rule.priority
         phase = int(key[1]) if key[0] == "M" and key[1:2].isdecimal() else 0
         handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY), phase)
-        address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
+        address = self._by_key[key] = Address(key, handle, rule)
+        self._by_handle[handle] = address
         if rule.fallback:
             self._link_fallback(key)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
@@ -367,15 +369,15 @@ class Addresses:
         """Return the address of a key if it is in use, or None."""
         return self._by_key.get(key)
 
-    def entries(self) -> list[Address]:
-        """Return all addresses in use, oldest first."""
-        return list(self._by_key.values())
+    def entries(self) -> Rows[Address]:
+        """Return all addresses in use, in a stable order. Those that go meanwhile are left out."""
+        return self._by_handle.rows()
 
     def learn(self, spelling: bytes, scope: int = 0, scopes: Scopes | None = None) -> None:
         """Give the forwarder the address of an anonymous message's spelling, or a refusal."""
         while (idle := self._forwarder.evict_alias()) is not None:
-            if idle:
-                self.forget_idle(self._by_handle[idle])
+            if (address := self.of_handle(idle)) is not None:
+                self.forget_idle(address)
         text = spelling.decode("utf-8", "surrogateescape")
         handle = 0
         if scope > PHASES:
@@ -401,8 +403,9 @@ class Addresses:
         if address.key in self._kept:
             return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
-            del self._by_key[address.key], self._by_handle[address.handle]
-            self._by_key, self._by_handle = thinned(self._by_key), thinned(self._by_handle)
+            del self._by_key[address.key]
+            self._by_handle.remove(address.handle)
+            self._by_key = thinned(self._by_key)
             LOGGER.debug("address %s removed", address.key)
             for watch in self.watchers:
                 watch(address, False)

@@ -28,7 +28,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 SILENCE_NS: Final = 8_000_000_000
 POLL_NS: Final = 1_000_000_000
-PORTION: Final = 64  # reports, and heartbeats, that are looked at before others have their turn: about a millisecond
+PORTION: Final = 8  # reports, and heartbeats, that are looked at before others have their turn: some 0.1 ms
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
 ONE_WAY: Final = Error("amqp:not-allowed", "The services for edge routers have no receivers")

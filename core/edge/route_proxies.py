@@ -29,7 +29,7 @@ REPLIES: Final = "_$qd.edge_management_replies"
 CREATED: Final = 201
 GONE: Final = (204, 404)
 PATIENCE_NS: Final = 10_000_000_000
-PORTION: Final = 16  # routes that are requested, or looked at, before others have their turn: about a millisecond
+PORTION: Final = 2  # routes that are requested, or looked at, before others have their turn: some 0.1 ms
 
 
 class Proxy(msgspec.Struct):

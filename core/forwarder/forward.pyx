@@ -404,7 +404,6 @@ cdef class Part:
     """What the control plane sees of a part of a forwarder's tables."""
 
     cdef Forwarder forwarder
-
     def __cinit__(self, Forwarder forwarder not None):
         self.forwarder = forwarder
 
@@ -417,4 +416,5 @@ include "delivery/link_route_pairs.pxi"
 include "../rmr/forwarding/tables.pxi"
 include "inspection/pools.pxi"
 include "turns/flight.pxi"
+include "turns/way.pxi"
 include "../flow_log/flow_log.pxi"

@@ -30,7 +30,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 CLASSES: Final = "CDEF"
 OUTWARD: Final = "DF"
-PORTION: Final = 8  # routes that are forgotten before others have their turn: 2 ms of patterns as long as can be
+PORTION: Final = 1  # routes that are forgotten before others have their turn: 0.25 ms of a pattern as long as can be
 LINK_BALANCED: Final = 4  # as the router protocol numbers treatments
 
 Host = tuple[int, int]  # worker, index of the connection in it

@@ -29,7 +29,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 FIRST_RETRY_NS: Final = 2_000_000_000
 RETRY_NS: Final = 5_000_000_000
-PORTION: Final = 32  # links that are requested before others have their turn: about a millisecond
+PORTION: Final = 16  # links that are requested before others have their turn: about half a millisecond
 STATES: Final = ("active", "attaching", "failed")  # the best first
 
 Key = tuple[int, int]  # worker, index of the link or connection in it

@@ -9,6 +9,7 @@ from core.links.admission import Admissions, Guarded
 from core.links.link import TYPES, Link
 from core.links.named import Named
 from core.links.plane import Plane, each
+from shm.contract.chunked import Chunked, Rows
 from shm.contract.payloads import Attach, Detach
 from shm.contract.sparse import thinned
 
@@ -26,7 +27,7 @@ class Links:
         self._admissions = admissions
         self._planes = planes
         self._links: dict[tuple[int, int], Link] = {}  # by worker and index
-        self._by_identity: dict[int, Link] = {}
+        self._by_identity = Chunked[Link]()
         self._named = Named[int]()  # identities
         self._by_connection: dict[tuple[int, int], dict[int, Link]] = {}  # by index, of each connection that has some
         self._identity = 0
@@ -34,9 +35,9 @@ class Links:
     def __len__(self) -> int:
         return len(self._links)
 
-    def entries(self) -> list[Link]:
-        """Return all present links, oldest first."""
-        return list(self._links.values())
+    def entries(self) -> Rows[Link]:
+        """Return all present links, oldest first. Those that go meanwhile are left out."""
+        return self._by_identity.rows()
 
     def find(self, worker: int, link: int, generation: int) -> Link | None:
         """Return a worker's link of this index and generation, or None."""
@@ -92,7 +93,8 @@ class Links:
             router_initiated=attach.router_initiated,
             routed=routed,
         )
-        self._links[worker, link.link] = self._by_identity[link.identity] = link
+        self._links[worker, link.link] = link
+        self._by_identity[link.identity] = link
         self._named.add(link.name, link.identity)
         self._by_connection.setdefault((worker, link.connection), {})[link.link] = link
         how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
@@ -119,9 +121,10 @@ class Links:
         return len(gone)
 
     def _remove(self, link: Link) -> None:
-        del self._links[link.worker, link.link], self._by_identity[link.identity]
+        del self._links[link.worker, link.link]
+        self._by_identity.remove(link.identity)
         self._named.remove(link.name, link.identity)
-        self._links, self._by_identity = thinned(self._links), thinned(self._by_identity)
+        self._links = thinned(self._links)
         of_connection = self._by_connection[link.worker, link.connection]
         del of_connection[link.link]
         if not of_connection:

@@ -77,7 +77,9 @@ class Addresses(Table):
         core = self._view.core
         routes = core.find(Routes)
         entries = [] if routes is None else routes.entries()
-        return [*Uses(core.forwarder).among(core.addresses.entries()), *entries]
+        uses = Uses(core.forwarder)
+        portions = self._view.portions(core.addresses.entries().portions())
+        return [*(one for portion in portions for one in uses.among(portion)), *entries]
 
     def among(self, name: str | None, identity: str | None) -> Iterable[Address | Route]:
         """Return the address or link route of this key."""

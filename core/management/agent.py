@@ -89,7 +89,7 @@ class Agent:
         for schema in view.types:
             kind = kinds.get(schema.name, Routing if schema.name in ROUTING else Configured)
             types.insert(0 if kind is Router else len(types), kind(view, schema))
-        types.append(dummy := Dummy())
+        types.append(dummy := Dummy(view))
         self._entity_types = {entity_type.schema.name: entity_type for entity_type in types}
         self._calls: dict[tuple[str, str | None], Callable[[Request], Response]] = {("CALLME", "dummy"): dummy.call}
         if isinstance(table := self._entity_types.get("routeTable"), RouteTables):

@@ -1,5 +1,6 @@
 """Decodes management requests from AMQP messages and encodes the responses."""
 
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from core.management.request import BAD_REQUEST, ManagementError, Request, Respo
 MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
 REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 _LARGEST: Final = 2**63 - 1
+_PORTIONED: Final = 2  # containers around the rows of a page
+_CONTAINERS: Final = (dict, list, tuple)
 # Constructors of null, binary, string, ulong and uuid.
 _CORRELATIONS: Final = frozenset((0x40, 0xA0, 0xB0, 0xA1, 0xB1, 0x44, 0x53, 0x80, 0x98))
 
@@ -100,22 +103,50 @@ def led(content: bytes, to: str, reply_to: str) -> bytes:
     return b"".join(parts)
 
 
-def encode(envelope: Envelope, response: Response) -> bytes:
-    """Encode a response. Raises TooLongError."""
-    body = {} if response.body is None else response.body
-    if _values(body) > MOST_VALUES:
-        raise TooLongError
+def encode(envelope: Envelope, response: Response, give_way: Callable[[], None] = lambda: None) -> bytes:
+    """Encode a response, and call ``give_way`` before each row of a page. Raises TooLongError."""
+    body = _Body(give_way).encoded({} if response.body is None else response.body, _PORTIONED)
     properties = {message.TO: wire.string(envelope.reply_to), message.CORRELATION_ID: envelope.correlation_id}
     text = response.text or HTTPStatus(response.status).phrase
     status = {"statusCode": wire.Encoded(wire.integer(response.status)), "statusDescription": text}
-    content = composed(properties, status, body)
+    content = composed(properties, status, wire.Encoded(body))
     if len(content) > REPLY_LIMIT:
         raise TooLongError
     return content
 
 
+class _Body:
+    """Encodes a body in portions: the rows of a page, which are lists in a list in a map, one after the other."""
+
+    def __init__(self, give_way: Callable[[], None]) -> None:
+        self._give_way = give_way
+        self._left = MOST_VALUES
+
+    def encoded(self, thing: Any, portioned: int) -> bytes:
+        """Encode a value whose outer containers, ``portioned`` deep, are encoded in portions. Raises TooLongError."""
+        if portioned and isinstance(thing, dict):
+            self._count(1 + len(thing))
+            pairs = ((wire.value(key), self.encoded(one, portioned - 1)) for key, one in thing.items())
+            return wire.mapping(pairs)
+        if portioned and isinstance(thing, list | tuple):
+            self._count(1)
+            return wire.sequence(self.encoded(one, portioned - 1) for one in thing)
+        self._give_way()
+        self._count(_values(thing))
+        return wire.value(thing)
+
+    def _count(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise TooLongError
+
+
 def _values(thing: Any) -> int:
     """Return the number of values in a value."""
     if isinstance(thing, dict):
-        return 1 + len(thing) + sum(map(_values, thing.values()))
-    return 1 + sum(map(_values, thing)) if isinstance(thing, list | tuple) else 1
+        return 1 + len(thing) + _inside(thing.values())
+    return 1 + _inside(thing) if isinstance(thing, list | tuple) else 1
+
+
+def _inside(things: Collection[Any]) -> int:
+    return len(things) + sum(_values(one) - 1 for one in things if isinstance(one, _CONTAINERS))

@@ -27,8 +27,7 @@ class Configured(EntityType):
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         columns = {a.name: column(a.name, None if a.create else a.default) for a in schema.attributes}
-        super().__init__(schema, columns | {"type": lambda row: schema.long_name})
-        self._view = view
+        super().__init__(view, schema, columns | {"type": lambda row: schema.long_name})
 
     @property
     def _entities(self) -> Entities:

@@ -14,6 +14,7 @@ from core.management.request import (
     Response,
     whole_number,
 )
+from core.management.view import View
 from shm.contract.management import AttributeSchema, TypeSchema
 
 MOST: Final = 1000  # entities, which are kept in memory
@@ -25,7 +26,7 @@ _NAMES: Final = ("name", "identity", "type", *_KINDS)
 class Dummy(EntityType):
     """Entities that requests create, read, change, delete and call, without effect on the router."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: View) -> None:
         attributes = [
             AttributeSchema("name", "string", "Name of the entity.", create=True),
             AttributeSchema("identity", "string", "dummy/ and a number."),
@@ -35,7 +36,7 @@ class Dummy(EntityType):
         operations = ["CREATE", "READ", "UPDATE", "DELETE", "CALLME"]
         description = "An entity without effect, for trying a management client."
         schema = TypeSchema("dummy", description, attributes, operations)
-        super().__init__(schema, {name: column(name) for name in _NAMES})
+        super().__init__(view, schema, {name: column(name) for name in _NAMES})
         self._entities: dict[str, dict[str, Any]] = {}
         self._made = 0
 

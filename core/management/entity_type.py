@@ -4,7 +4,7 @@ An entity type is a table whose columns read their values from a row. The agent'
 core goes on forwarding, so an entity may be gone when its columns are read; its values are then None.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +35,8 @@ class EntityType:
     lenient = False
     listed = True
 
-    def __init__(self, schema: TypeSchema, columns: dict[str, Callable[[Any], Any]]) -> None:
+    def __init__(self, view: View, schema: TypeSchema, columns: dict[str, Callable[[Any], Any]]) -> None:
+        self._view = view
         self.schema = schema
         self.columns = columns
         self.standard = list(columns)  # returned to a QUERY that names no attributes
@@ -46,6 +47,10 @@ class EntityType:
 
     def prepare(self, page: list[Any], names: list[str]) -> None:
         """Fetch what the rows of a page need from other processes for these columns."""
+
+    def portions(self, entities: Iterable[Any]) -> Iterator[Any]:
+        """Yield what the entities' columns are read from, and give way to the core's thread before each."""
+        return map(self.row, self._view.portions(entities))
 
     def row(self, entity: Any) -> Any:
         """Return what an entity's columns are read from.
@@ -78,7 +83,7 @@ class EntityType:
             rows = self._chosen(rows, choice, names)
         page = list(rows[offset:last])
         self.prepare(page, names)
-        return names, [[read(row) for read in reads] for row in map(self.row, page)], len(rows)
+        return names, [[read(row) for read in reads] for row in self.portions(page)], len(rows)
 
     def _chosen(self, rows: Sequence[Any], choice: Choice, names: list[str]) -> list[Any]:
         """Return the entities that a choice takes, in its order. Raises ManagementError."""
@@ -89,7 +94,7 @@ class EntityType:
             raise ManagementError(BAD_REQUEST, f"{text}; ask for pages with offset and count")
         entities = list(rows)
         self.prepare(entities, sorted(choice.attributes))
-        return choice.chosen(entities, self.row, self.columns, names)
+        return choice.chosen(entities, self.portions, self.columns, names)
 
     def values(self, row: Any) -> dict[str, Any]:
         """Return the type and all attributes of a row that have a value."""
@@ -154,8 +159,7 @@ class Table(EntityType):
     def __init__(self, view: View) -> None:
         attributes = [AttributeSchema(one.name, one.kind, one.description, update=one.update) for one in self.COLUMNS]
         schema = TypeSchema(self.NAME, self.DESCRIPTION, attributes, list(self.OPERATIONS))
-        super().__init__(schema, {column.name: column.read for column in self.COLUMNS})
-        self._view = view
+        super().__init__(view, schema, {column.name: column.read for column in self.COLUMNS})
 
 
 def constant(value: Any) -> Callable[[Any], Any]:

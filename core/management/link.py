@@ -1,6 +1,7 @@
 """The entity type `router.link`."""
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -128,7 +129,7 @@ class Links(Table):
             self.standard.remove(ours)  # qdrouterd's tools count on its columns
         self._seen: dict[int, SeenLink] = {}  # reports of workers, by identity
 
-    def rows(self) -> list[Link]:
+    def rows(self) -> Sequence[Link]:
         return self._view.core.links.entries()
 
     def among(self, name: str | None, identity: str | None) -> list[Link]:

@@ -103,7 +103,7 @@ class SelfNode:
             reads = [_named(entity_type) if name == "name" else entity_type.columns.get(name) for name in names]
             entities = list(entity_type.rows())
             entity_type.prepare(entities, names)
-            for row in map(entity_type.row, entities):
+            for row in entity_type.portions(entities):
                 values = [None if read is None else read(row) for read in reads]
                 if any(value is not None for value in values):
                     results.append(values)

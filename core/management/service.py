@@ -8,7 +8,6 @@ thread starts with the first request.
 import gc
 import logging
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from core.addresses.tenants import is_made
+from core.forwarder.forward import Way
 from core.links.administration import Administration
 from core.links.link import Link
 from core.links.local import MESSAGE_LIMIT
@@ -61,7 +61,7 @@ POLL_LINKS: Final = 500  # per question, because a worker does nothing else whil
 WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
 COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
-SWITCH_SECONDS: Final = 0.0005  # for which the agent may hold the interpreter lock that the core awaits
+FREED: Final = 50  # rows of a page at a time
 NICE: Final = 5  # of the agent's thread, so that messages go first when both share a CPU
 
 _TOO_LONG = Response(
@@ -86,7 +86,8 @@ class Service:
         self._mailbox: deque[Callable[[], None]] = deque()
         self._drops, self._lines = bursts(), bursts()  # of log lines of the core's thread and of the agent's
         self._thread: threading.Thread | None = None
-        view = View(core, self._command, self._change, self._poll)
+        self._give_way = Way(core.forwarder).give
+        view = View(core, self._command, self._change, self._poll, self._give_way)
         core.seen = self._seen
         self._agent = Agent(view)
         for address in ADDRESSES:
@@ -104,7 +105,6 @@ class Service:
             return
         self._requests.put((content, requester))
         if self._thread is None:
-            sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = start_thread("management", self._serve, again=AGAIN_SECONDS)
 
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
@@ -232,6 +232,7 @@ class Service:
             self._post(self._refused)
         encoded = self._encoded(envelope, response)
         self._post(lambda: self._send(reply_to, encoded))
+        self._free(response)
 
     def _reply_to(self, requester: Requester, envelope: codec.Envelope) -> str | None:
         """Return the address for the answer, or None if the requester may get none there."""
@@ -263,9 +264,16 @@ class Service:
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)
 
+    def _free(self, response: Response) -> None:
+        """Free the rows of a page some at a time: all of them at once would take too long."""
+        rows = response.body.get("results") if isinstance(response.body, dict) else None
+        while rows:
+            del rows[-FREED:]
+            self._give_way()
+
     def _encoded(self, envelope: codec.Envelope, response: Response) -> bytes:
         try:
-            return codec.encode(envelope, response)
+            return codec.encode(envelope, response, self._give_way)
         except codec.TooLongError:
             return codec.encode(envelope, _TOO_LONG)
         except Exception as error:  # entities may hold values of others; an error beats silence

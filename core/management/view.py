@@ -5,8 +5,8 @@ reading needs no other lock and costs messages nothing.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from shm.contract.payloads import SeenLink
 
 SECOND = 1_000_000_000
 
+T = TypeVar("T")
 
 Command = Callable[[Callable[[], Any]], Any]  # runs a function in the core's own thread and returns its result
 # Asks the supervisor for a change: operation, type, identity and attributes of an entity.
@@ -32,12 +33,20 @@ PollLinks = Callable[[Sequence[Link]], dict[int, SeenLink]]
 class View:
     """The agent's access to everything that it shows or changes."""
 
-    def __init__(self, core: Core, command: Command, change: Change, poll: PollLinks = lambda _: {}) -> None:
+    def __init__(
+        self,
+        core: Core,
+        command: Command,
+        change: Change,
+        poll: PollLinks = lambda _: {},
+        give_way: Callable[[], None] = lambda: None,
+    ) -> None:
         self.core = core
         self.segments = core.memory
         self.command = command
         self.change = change
         self.poll = poll
+        self.give_way = give_way  # lets the core's thread have the interpreter lock, between two portions of work
         self.recent = Recent(core.memory)
         management = core.setup.management or Management([], {})
         self.types = management.types
@@ -53,6 +62,12 @@ class View:
     def entities(self, kind: str) -> Entities:
         """Return the configured entities of a type."""
         return self._entities.setdefault(kind, Entities())
+
+    def portions(self, things: Iterable[T]) -> Iterator[T]:
+        """Yield things, and give way to the core's thread before each."""
+        for thing in things:
+            self.give_way()
+            yield thing
 
     def post(self, worker: int, message: msgspec.Struct) -> None:
         """Send a control record to a worker."""

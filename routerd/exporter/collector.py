@@ -30,7 +30,7 @@ UNNAMED: Final = "(unnamed)"  # listeners
 # Upper bounds of classic buckets: powers of two, which are floors of log-linear buckets.
 LATENCY_SIZES: Final = range(13, 36)  # bits: 8 us to 34 s
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in LATENCY_SIZES)
-PYTHON_ENDS: Final = LATENCY_ENDS[:18]  # up to 1.07 s
+PYTHON_ENDS: Final = tuple(sorted((BUCKET_FLOORS.index(3 << 16), *LATENCY_ENDS[:18])))  # up to 1.07 s, and 0.197 ms
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
 
 

@@ -3,7 +3,7 @@
 #include "core/forwarder/inspection/inspection.h"
 
 #define STALL_NS 10000000000ull        /* on a link for longer: stuck; without credit for longer: blocked */
-#define STALL_LINKS 2048u              /* looked at in a step */
+#define STALL_LINKS 1024u              /* looked at in a step */
 #define STALL_MOST 1000u               /* deliveries of one link that are counted */
 
 /* What is still arriving is no older than its last part: an endless stream is not stuck. */

@@ -360,6 +360,7 @@ typedef struct core_router {
     /* bits per worker: records written, not published; its records wait, for Python takes its last one in portions */
     uint64_t dirty, held;
     uint64_t now, left;        /* nanoseconds: given from outside; since when Python has its turn, 0: never had */
+    uint32_t python;           /* atomic: whether Python of the core's own thread has its turn, or waits for the lock */
     struct core_flow *flow; core_flight *flight;   /* NULL: no flow log is written; nothing is recorded */
     /* number `workers` is the core itself: local.c; the one behind is nobody */
     core_worker worker[ROUTERD_MAX_WORKERS + 2];

@@ -11,6 +11,7 @@
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
 /* under load the core polls the semaphore this often: somebody may want Python */
 #define CORE_SLICE_NS 10000000ull
+#define CORE_BRIEF_NS 1000000ull       /* the same, while Python has more to do and waits only to let messages pass */
 /* and runs Python at least this often: a turn of Python costs as much as hundreds of messages */
 #define CORE_LONGEST_NS 50000000ull
 #define CORE_RETRY_NS 1000000ull       /* the longest sleep while work waits for room in a ring */
@@ -18,6 +19,8 @@
 #define CORE_AHEAD 4u                  /* records between two steps of prefetching */
 /* with fewer deliveries and links, what records are about is in a near cache: 1 MB at most */
 #define CORE_NEAR 2048u
+#define WAY_PAUSE_NS 20000             /* between two looks of a thread that lets the core's Python go first */
+#define WAY_PAUSES 10                  /* about a millisecond: the system may stretch each pause by 50 us */
 #define CORE_CROWD 16u                 /* with so many records since the last sleep, more are expected at once */
 
 /* Prefetches two cache lines: what each message needs of a link, and most of an address.  Nothing happens for NULL. */
@@ -291,15 +294,18 @@ static bool core_asked(core_router *c)
 
 /* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until
  * `deadline`.  Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it
- * (`deadline`), but not more often than that, nor less often than it ever has to. */
+ * (`deadline`), but not more often than that, nor less often than it ever has to.  A deadline that is over lets what
+ * waits pass, for CORE_BRIEF_NS. */
 GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
     uint64_t longest = stats_get(c->stats, N_LONGEST_TURN_NS);
+    __atomic_store_n(&c->python, 0, __ATOMIC_RELEASE);
     bool slept = false;
     uint64_t since = 0;                /* records since the last sleep */
     c->now = clock_now();
     if (c->left) stats_observe(c->stats, HIST_PYTHON_NS, c->now - c->left);
-    uint64_t slice = c->now + CORE_SLICE_NS, latest = c->now + CORE_LONGEST_NS;
+    const uint64_t piece = deadline > c->now ? CORE_SLICE_NS : CORE_BRIEF_NS;
+    uint64_t slice = c->now + piece, latest = c->now + CORE_LONGEST_NS;
     if (deadline < latest) latest = deadline;
     for (;;) {
         uint32_t handled = 0;
@@ -310,12 +316,13 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         if (c->now - began > longest) stats_set(c->stats, N_LONGEST_TURN_NS, longest = c->now - began);
         bool over = c->now >= (handled ? slice : deadline);
         if (over && handled && c->now < latest && !core_asked(c)) {
-            slice = c->now + CORE_SLICE_NS;
+            slice = c->now + piece;
             over = false;
         }
         if (stop != STOP_NOTHING || over || (slept && !handled)) {
             core_gauges(c);
             c->left = c->now;
+            __atomic_store_n(&c->python, 1, __ATOMIC_RELEASE);
             return stop;
         }
         slept = false;
@@ -328,4 +335,16 @@ GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         c->now = clock_now();
         slept = !waiting;
     }
+}
+
+/* Whether the core's own thread has the interpreter lock, or waits for it. */
+GLUE bool core_in_python(const core_router *c) { return __atomic_load_n(&c->python, __ATOMIC_ACQUIRE); }
+
+/* Lets the core's own thread have the interpreter lock, which the caller has given up.  Nobody has to wake the caller,
+ * so that no turn of the core makes a system call for it; the limit keeps a core that is busy with Python from holding
+ * it up for ever. */
+GLUE void core_give_way(const core_router *c)
+{
+    const struct timespec pause = {.tv_nsec = WAY_PAUSE_NS};
+    for (int i = 0; i < WAY_PAUSES && core_in_python(c); i++) clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }

@@ -20,6 +20,8 @@ GLUE uint64_t clock_now(void);
 GLUE enum core_stop park_finish(core_router *c, core_link *l);
 GLUE void core_portion(core_router *c, bool parked, uint32_t count);
 GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy);
+GLUE bool core_in_python(const core_router *c);
+GLUE void core_give_way(const core_router *c);
 
 /* ---- a recording, once more: replay.c ---- */
 

@@ -7,7 +7,6 @@ use as a whole, so a table and its map change together.
 
 import gc
 import logging
-import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -40,7 +39,6 @@ from shm.contract.garbage import still
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 PIECE: Final = 1 << 14  # characters parsed before the core can have the interpreter lock
-SWITCH_SECONDS: Final = 0.0005  # how long the core waits for the interpreter lock at most
 
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
 CLOSE_SECONDS: Final = 5.0  # for the last snapshots when the core stops
@@ -196,7 +194,6 @@ class Intake:
         self._wake = wake
         if wake is not None:
             self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-            sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:

@@ -63,7 +63,8 @@ class Bed:
         self.work = contract.Consumer(segments.rings, contract.work_ring_offset(0))
         self.seen: dict[int, SeenLink] = {}
         self.asked: list[list[int]] = []
-        view = View(self.core, lambda action: action(), self.keeper.change, self.look)
+        self.ways_given = 0
+        view = View(self.core, lambda action: action(), self.keeper.change, self.look, self.give_way)
         self.keeper.agent = self.agent = Agent(view)
         self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
         self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
@@ -81,6 +82,9 @@ class Bed:
     def look(self, links: Sequence[Link]) -> dict[int, SeenLink]:
         self.asked.append([link.identity for link in links])
         return self.seen
+
+    def give_way(self) -> None:
+        self.ways_given += 1
 
     def heard(self) -> list[dict[str, int]]:
         return [contract.unpack(record) for record in iter(self.work.pop, None)]

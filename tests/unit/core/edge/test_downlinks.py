@@ -64,7 +64,7 @@ def test_each_key_is_polled_while_a_receiver_comes_and_goes(flapping: Flapping) 
     flapping.flap(1)
     for i in range(EDGES):
         flapping.core.local.listen(f"beyond.{i}", lambda *_: None)
-    flapping.flap(3 * EDGES)
+    flapping.flap(6 * EDGES)
     edges = flapping.downlinks._edges
     reports = [edges[0, i].reported.get(f"M0beyond.{i}") for i in range(EDGES)]
     assert [i for i, one in enumerate(reports) if one is None or not one.reached] == []

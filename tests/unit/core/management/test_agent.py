@@ -10,6 +10,7 @@ from bench.contract import C_CONNECTION_OPENED
 from core.addresses.addresses import Address
 from core.management import codec
 from core.management.request import ManagementError, Request, Requester, request_of
+from shm.contract.chunked import Rows
 from shm.contract.management import PREFIX
 from shm.contract.payloads import ConnectionOpened
 from tests.support.beds.agent import Bed
@@ -42,8 +43,26 @@ def test_an_address_that_goes_while_all_are_listed(bed: Bed, monkeypatch: pytest
     addresses = bed.core.addresses
     (known,) = [one for one in addresses.entries() if one.key == "M0news.uk"]
     gone = Address("M0gone", 0x700000023, known.rule)
-    monkeypatch.setattr(addresses, "entries", lambda: [gone, known])
+    monkeypatch.setattr(addresses, "entries", lambda: Rows([{1: gone, 2: known}]))
     assert [row["key"] for row in bed.query(PREFIX + "router.address")] == ["M0news.uk"]
+
+
+def test_the_core_may_have_the_lock_before_each_row(bed: Bed) -> None:
+    """A page of any length holds it up for a row; of addresses, some hundreds are looked at together."""
+    for i in range(600):
+        bed.core.local.listen(f"own.{i}", lambda *_: None)
+    bed.query(PREFIX + "router.link")
+    assert bed.ways_given == 2
+    bed.query(PREFIX + "router.address", "name")
+    assert 600 < bed.ways_given - 2 < 620
+    before = bed.ways_given
+    bed.query("dummy")
+    bed.crud("CREATE", {"name": "one"}, type="dummy")
+    bed.query("dummy")
+    assert bed.ways_given == before + 1
+    before = bed.ways_given
+    bed.ask("QUERY", {"attributeNames": [], "where": {"linkDir": "in"}}, entityType=PREFIX + "router.link")
+    assert bed.ways_given == before + 2 + 1
 
 
 @pytest.mark.parametrize("name", COLUMNS)

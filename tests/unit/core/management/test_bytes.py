@@ -136,3 +136,32 @@ def test_a_text_that_utf8_cannot_say_is_answered() -> None:
     message.decode(answer)
     assert message.body == {"a\ufffd": ["\ufffdb"]}
     assert message.properties == {"statusCode": 200, "statusDescription": "c\ufffd"}
+
+
+def test_a_page_is_encoded_row_by_row() -> None:
+    """The core may have the interpreter lock before each; the message is that of the whole page at once."""
+    rows = [[f"name {i}", i, None, True, {"k": [i]}] for i in range(700)]
+    body = {"attributeNames": ["name", "identity"], "results": rows}
+    given: list[int] = []
+    page = codec.encode(codec.Envelope("x"), Response(200, body), lambda: given.append(1))
+    assert len(given) == len(rows) + 2
+    assert page.endswith(wire.value(body))
+    message = Message()
+    message.decode(page)
+    assert message.body == body
+
+
+@pytest.mark.parametrize("body", [[0] * 65_534, {"results": [[None] * 9] * 6553, "x": 1}, {"a": {"b": {"c": [1]}}}])
+def test_values_of_a_body_are_counted_wherever_they_are(body: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the engine counts them that decodes it: one more than may be is too many."""
+
+    def count(thing: object) -> int:
+        if isinstance(thing, dict):
+            return 1 + sum(map(count, thing)) + sum(map(count, thing.values()))
+        return 1 + sum(map(count, thing)) if isinstance(thing, list) else 1
+
+    monkeypatch.setattr(codec, "MOST_VALUES", count(body))
+    codec.encode(codec.Envelope("x"), Response(200, body))
+    monkeypatch.setattr(codec, "MOST_VALUES", count(body) - 1)
+    with pytest.raises(codec.TooLongError):
+        codec.encode(codec.Envelope("x"), Response(200, body))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.management import entity_type
+from core.management import choice, entity_type
 from core.management.choice import Choice
 from shm.contract.management import PREFIX
 from tests.support.beds.agent import Bed
@@ -52,6 +52,23 @@ def test_without_beginnings(bed: Bed) -> None:
     """An attribute that begins with one of them, or has no value, is left out or kept."""
     assert asked(bed, ["name"], without={"name": ["x", "t"]}) == ([["from"]], 1)
     assert asked(bed, ["name"], without={"peer": ["x"]})[1] == 2
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_many_are_sorted_some_hundreds_at_a_time(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of all at once, also among equals; the core's thread may have the interpreter lock in between."""
+    sizes: list[int] = []
+
+    def counted(things: list[Any], **order: Any) -> list[Any]:
+        sizes.append(len(things))
+        return sorted(things, **order)
+
+    rows = [(i * 7919 % 1234 // 3, i) for i in range(1234)]
+    monkeypatch.setattr(choice, "sorted", counted, raising=False)
+    asked = Choice(order_by="value", descending=descending)
+    found = asked.chosen(rows, lambda rows: rows, {"value": lambda row: row[0]}, [])
+    assert found == sorted(rows, key=lambda row: row[0], reverse=descending)
+    assert (sum(sizes), max(sizes)) == (1234, 500)
 
 
 def test_in_order(bed: Bed) -> None:

@@ -7,11 +7,11 @@ import pytest
 from bench import contract as n
 from core.forwarder.link_terms import LinkTerms
 from core.links.base import Base
-from core.process.display import PERIOD_NS, Display, spelling
+from core.process.display import PERIOD_NS, ROWS, Display, spelling
 from shm.contract.control import Setup
 from shm.contract.payloads import ConnectionOpened
 from shm.statistics import board
-from shm.statistics.board import Outcomes
+from shm.statistics.board import AddressRow, Outcomes
 from tests.model.memory import Memory
 
 SENDER = 0
@@ -114,6 +114,22 @@ def test_the_busiest_are_shown_and_the_rest_is_one_number() -> None:
     shown = bed.shown()
     assert {row.address for row in shown.addresses} == {f"queue.{i}" for i in range(2900, 2950)}
     assert (sum(row.deliveries for row in shown.addresses), shown.other) == (100, 10)
+
+
+def test_a_step_makes_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages wait for a step; planes and the writing have steps of their own."""
+    bed = Bed(60)
+    made: list[int] = [0]
+    row = bed.display._row
+
+    def counted(handle: int) -> AddressRow | None:
+        made[-1] += 1
+        return row(handle)
+
+    monkeypatch.setattr(bed.display, "_row", counted)
+    while bed.display.step(5 * PERIOD_NS) != PERIOD_NS:
+        made.append(0)
+    assert (sum(made), max(made)) == (board.ADDRESSES, ROWS)
 
 
 def test_the_rest_never_shrinks_and_old_fame_fades() -> None:

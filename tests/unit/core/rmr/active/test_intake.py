@@ -1,13 +1,12 @@
 """Tables built in a thread while the core routes: nobody waits for them, and none is half in use."""
 
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from core.rmr.active.intake import SWITCH_SECONDS, Intake, Outcome
+from core.rmr.active.intake import Intake, Outcome
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
 from tests.model.table_site import TableSite, got
@@ -44,7 +43,6 @@ def test_a_table_is_swapped_under_load() -> None:
     assert got(a) + got(b) == list(range(number + 1))
     assert got(b)[-1] == number
     assert all(site.outcomes[one] == [n.S_ACCEPTED] for one in range(number + 1))
-    assert sys.getswitchinterval() <= SWITCH_SECONDS  # nor does the thread keep the interpreter for long
     assert longest < 50_000_000  # a portion is a fraction of a millisecond; machines that run tests are busy
     taken = site.active.native.counts()[0]
     assert taken == number + 1
