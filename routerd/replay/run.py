@@ -15,6 +15,7 @@ import msgspec
 from core.forwarder.forward import Replay as Native
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import CALLS, PARTS, Forwarder
+from routerd.replay import tables
 from routerd.replay.recording import Read, Recording, Step
 from shm import native
 from shm.contract.text import reason
@@ -77,8 +78,8 @@ class Replay:
             about.places, memory.control, memory.rings, memory.arenas, [-1] * about.places, active=about.workers
         )
         self._native = Native(self._forwarder)
-        self._parts = {name: part(self._forwarder) for name, part in PARTS.items()}
-        self._kept: set[int] = set()  # addresses that the core itself names
+        self._tables = tables.Tables(self._forwarder)
+        self._parts = {name: part(self._forwarder) for name, part in PARTS.items()} | {"routes": self._tables}
         self._own: dict[int, int] = {}  # blocks of the core's arena: as recorded, as replayed
         self._first, self._entries = True, False
         self.steps = 0
@@ -116,8 +117,10 @@ class Replay:
             case "checkpoint":
                 self._entries = self._first
             case "entry" if self._entries:
-                self._checked(step, self._native.restore(step.what, step.octets))
+                of = self._tables if tables.ROUTES <= step.what <= tables.OWNERS else self._native
+                self._checked(step, of.restore(step.what, step.octets))
             case "checkpoint end" if self._entries:
+                self._checked(step, self._tables.restored())
                 self._checked(step, self._native.restored())
                 self._entries = False
         self._first = False
@@ -132,6 +135,8 @@ class Replay:
             known = self._native.text(read.worker, read.block, read.length, bool(read.number), read.hashed)
         elif read.kind == flight.ROUTED:
             known = self._native.routed(read.worker, read.block, read.detail)
+        elif read.kind == flight.KEY:
+            known = self._native.keyed(read.worker, read.block, read.number, read.length, read.hashed, read.detail)
         else:
             known = self._native.state(read.worker, read.block, read.number)
         if not known:
@@ -193,10 +198,10 @@ class Replay:
         forwarder = self._forwarder
         part, _, method = name.rpartition(".")
         if name == "agents.serve":
-            self._kept.add(arguments[0])
+            self._tables.keep(arguments[0])
         match name:
             case "set_exit" | "nodes.set_border":
-                self._kept.add(arguments[0])
+                self._tables.keep(arguments[0])
             case "nodes.add_router":
                 arguments = arguments[:2]
             case "nodes.add_link":
@@ -204,8 +209,8 @@ class Replay:
             case "nodes.tell":
                 link, place, length = arguments
                 arguments = [link, place, _nothing(length)]
-            case "remove_address" if arguments[0] in self._kept:
-                raise ValueError("the core itself names this address")
+            case "remove_address":
+                part, method = "routes", "remove_address"
             case "set_text":
                 return _with(forwarder.set_text, [arguments[0], b""])
             case "add_alias":

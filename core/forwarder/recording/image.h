@@ -8,6 +8,7 @@
 #define ROUTERD_CORE_IMAGE_H
 
 #include "core/forwarder/changes/changes.h"
+#include "core/forwarder/tables/planes.h"
 #include "shm/memory/flight.h"
 
 #define IMAGE_CHUNKS_MOST 1024u        /* of a pool: half a million entries */
@@ -32,7 +33,8 @@ typedef struct {
 } image_address;
 
 enum image_link_flag { IMAGE_OUTGOING = 1, IMAGE_SETTLES = 2, IMAGE_DRAINING = 4, IMAGE_ANNOTATED = 8,
-    IMAGE_CONTAINER = 16, IMAGE_FALLBACK = 32, IMAGE_BOUNDED = 64, IMAGE_FAR = 128, IMAGE_BY_PEER = 256 };
+    IMAGE_CONTAINER = 16, IMAGE_FALLBACK = 32, IMAGE_BOUNDED = 64, IMAGE_FAR = 128, IMAGE_BY_PEER = 256,
+    IMAGE_TO_TABLE = 512 };
 
 typedef struct {
     image_node node;
@@ -178,7 +180,8 @@ static inline uint64_t image_mark(void)
 {
     const uint64_t sizes[] = {sizeof(image_core), sizeof(image_pool), sizeof(image_address), sizeof(image_link),
         sizeof(image_in), sizeof(image_out), sizeof(image_alias), sizeof(image_far), sizeof(image_between),
-        sizeof(image_router), sizeof(image_neighbour), sizeof(image_transit), ROUTERD_MAX_WORKERS};
+        sizeof(image_router), sizeof(image_neighbour), sizeof(image_transit), routes_mark(),
+        ROUTERD_MAX_WORKERS};
     uint64_t mark = FLIGHT_VERSION;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) mark = mark * 0x100000001b3ull + sizes[i];
     return mark;

@@ -121,6 +121,7 @@ static void link_numbers(core_link *l, const image_link *image)
     l->bounded = image->flags & IMAGE_BOUNDED;
     l->far = image->flags & IMAGE_FAR;
     l->by_peer = image->flags & IMAGE_BY_PEER ? UINT8_MAX : 0;
+    l->to_table = image->flags & IMAGE_TO_TABLE;
     if (l->outgoing) return;
     l->withheld = image->withheld;
     l->scope = image->scope;
@@ -133,7 +134,8 @@ static const char *take_link(core_router *c, const image_link *image)
     const bool routed = image->kind == LINK_ROUTED, outgoing = image->flags & IMAGE_OUTGOING;
     const bool bare = routed || image->kind - 1u < 3u;      /* it has no address */
     REFUSE(image->worker > c->workers || image->growth > CREDIT_EBBS || image->kind > LINK_ROUTED
-           || (image->address && !a) || (bare && a) || (!bare && outgoing && !a), "a link makes no sense");
+           || (image->address && !a) || (bare && a) || (!bare && outgoing && !a)
+           || (image->flags & IMAGE_TO_TABLE && (outgoing || !a)), "a link makes no sense");
     REFUSE(image->growth != CREDIT_FIXED && image->capacity < ROUTERD_LINK_CREDIT, "a link has no such credit");
     core_worker *k = &c->worker[image->worker];
     REFUSE(image->link >= CORE_MAX_LINKS || link_find(c, image->worker, image->link, image->link_gen)

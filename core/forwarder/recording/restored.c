@@ -14,9 +14,9 @@ static const char *finish_addresses(core_router *c)
         for (uint32_t i = 0; i < a->out_count; i++)
             REFUSE(a->ranks && !a->out[i]->rank, "a receiver has no rank");
     }
-    at = 0;                            /* only fallbacks redirect in what a checkpoint describes */
+    at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));)
-        REFUSE(a->redirects && !a->fallback, "an address leads nowhere");
+        REFUSE(a->redirects && !a->fallback && !a->routes, "an address leads nowhere");
     return NULL;
 }
 

@@ -8,6 +8,9 @@ cdef extern from "shm/memory/flight.h" nogil:
     bint flight_open(core_flight *, void *, size_t, const flight_header *)
     void flight_octets(core_flight *, uint8_t, uint16_t, uint64_t, const void *, uint32_t)
 
+cdef extern from "core/forwarder/recording/recording.h" nogil:
+    uint64_t checkpoint_room(const core_flight *)
+
 cdef extern from "core/forwarder/recording/image.h" nogil:
     uint64_t image_mark()
     const char *checkpoint_restore(core_router *, uint32_t, const uint8_t *, uint32_t)
@@ -15,7 +18,12 @@ cdef extern from "core/forwarder/recording/image.h" nogil:
 
 cdef extern from "core/forwarder/turns/turns.h" nogil:
     void core_portion(core_router *, bint, uint32_t)
-    int replay_action(core_router *, uint32_t, const routerd_record *, uint64_t)
+    ctypedef struct replay_key:
+        uint32_t worker, block, what, owner
+        uint64_t source
+        int32_t type, subscription
+    int replay_action(core_router *, uint32_t, const routerd_record *, uint64_t, const replay_key *)
+    bint replay_keyed(core_router *, replay_key *, const replay_key *)
     bint replay_work(core_router *, uint32_t, routerd_record *)
     bint replay_text(core_router *, uint32_t, uint32_t, uint32_t, bint, uint64_t)
     bint replay_routed(core_router *, uint32_t, uint32_t, const uint8_t *)
@@ -63,6 +71,11 @@ cdef class Flight:
         """Record a call of the control plane, before it is made."""
         flight_octets(&self.ring, FLIGHT_CALL, kind, self.forwarder.core.now, PyBytes_AS_STRING(octets), <uint32_t> PyBytes_GET_SIZE(octets))
 
+    @property
+    def room(self) -> int:
+        """Lines that a checkpoint may take."""
+        return checkpoint_room(&self.ring)
+
     def blind(self) -> None:
         """Record that what follows cannot be replayed."""
         self.ring.header.blind = 1
@@ -76,6 +89,8 @@ cdef class Flight:
 cdef class Replay(Part):
     """A forwarder that is given again what a recording says, on segments of its own."""
 
+    cdef replay_key given          # of the next action's message
+
     def restore(self, uint32_t kind, bytes octets not None) -> str | None:
         """Take an entry of a checkpoint. Return what is wrong with it."""
         cdef const char *wrong = checkpoint_restore(self.forwarder.core, kind, <const uint8_t *> PyBytes_AS_STRING(octets),
@@ -83,7 +98,7 @@ cdef class Replay(Part):
         return None if wrong is NULL else wrong.decode()
 
     def restored(self) -> str | None:
-        """End a checkpoint. Return what is wrong with it as a whole."""
+        """End a checkpoint, whose route tables are in use. Return what is wrong with it as a whole."""
         cdef const char *wrong = checkpoint_restored(self.forwarder.core)
         return None if wrong is NULL else wrong.decode()
 
@@ -98,7 +113,9 @@ cdef class Replay(Part):
             raise ValueError("an action has 64 octets")
         cdef routerd_record r
         memcpy(&r, PyBytes_AS_STRING(record), sizeof(r))
-        return replay_action(self.forwarder.core, worker, &r, now)
+        stop = replay_action(self.forwarder.core, worker, &r, now, &self.given)
+        self.given.what = 0
+        return stop
 
     def work(self, uint32_t worker) -> bytes | None:
         """Return the next work that was made for a worker, or None."""
@@ -118,6 +135,15 @@ cdef class Replay(Part):
     def routed(self, uint32_t worker, uint32_t block, bytes detail not None) -> bool:
         """Write what a message's header says of routers. Return False without such a block."""
         return PyBytes_GET_SIZE(detail) >= 28 and replay_routed(self.forwarder.core, worker, block, <const uint8_t *> PyBytes_AS_STRING(detail))
+
+    def keyed(self, uint32_t worker, uint32_t block, uint32_t what, uint32_t owner, uint64_t source, bytes detail not None) -> bool:
+        """Write what a route table asks for of a message. Return False without such a block."""
+        cdef replay_key more = replay_key(worker=worker, block=block, what=what, owner=owner, source=source, type=0, subscription=0)
+        if PyBytes_GET_SIZE(detail) < 8:
+            return False
+        memcpy(&more.type, PyBytes_AS_STRING(detail), 4)
+        memcpy(&more.subscription, PyBytes_AS_STRING(detail) + 4, 4)
+        return replay_keyed(self.forwarder.core, &self.given, &more)
 
     def state(self, uint32_t worker, uint32_t block, uint32_t state) -> bool:
         """Write the state of a message. Return False without such a block."""
