@@ -56,7 +56,10 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void text_disown(core_router *, core_text *)
     ctypedef struct core_binding:
         uint64_t matched
+    const uint32_t EXCHANGE_NONE
+    const int EXCHANGE_GIVEN
     ctypedef struct core_exchange:
+        uint8_t state
         uint32_t binding_count, alternate
         core_binding *binding
         uint64_t received, forwarded, diverted, dropped

@@ -4,13 +4,13 @@ A call is a line of the ring before it is made (shm/memory/flight.h): its number
 Bodies and control payloads are recorded as their lengths. A text that senders name is recorded as its hash, which the
 core's lines about messages have, too. The texts themselves stand in it only if the configuration allows that.
 
-Exchanges and neighbours of the other dialect cannot be replayed: what they do depends on more than a recording has. Nor
-can a route table that no checkpoint has room for.
+Neighbours of the other dialect cannot be replayed: what they do depends on more than a recording has. Nor can a route
+table that no checkpoint has room for.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -31,7 +31,7 @@ CALLS: Final = (
     "nodes.give_neighbour", "nodes.set_border", "nodes.add_link", "nodes.tell", "stream_links.open",
     "stream_links.close", "stream_links.use", "stream_links.add_link", "stream_links.surplus",
     "routes.add", "routes.open", "routes.close", "routes.set_skip_dead", "routes.part", "routes.use_table",
-    "routes.use_owners", "routes.settle", "routes.bind",
+    "routes.use_owners", "routes.settle", "routes.bind", "exchanges.put", "exchanges.remove",
 )  # fmt: skip
 NUMBERS: Final = {name: number for number, name in enumerate(CALLS)}
 
@@ -163,11 +163,20 @@ class StreamLinks(_Part, forward.StreamLinks):
 
 
 class Exchanges(_Part, forward.Exchanges):
-    """As in ``forward``; what it does is not replayed."""
+    """As in ``forward``, recorded. A recording has hops alone: which of them a message matches is in its lines."""
 
-    def put(self, *arguments: Any, **named: Any) -> None:
-        self.blind()
-        super().put(*arguments, **named)
+    def put(
+        self,
+        address: int,
+        separator: bytes,
+        nodes: Sequence[tuple[int, int, bytes]],
+        bindings: Sequence[tuple[int, int, int]],
+        hops: Sequence[tuple[int, bytes]],
+        alternate: int | None = None,
+    ) -> None:
+        if self.recorder is not None:
+            self.recorder.note("exchanges.put", (address, [(hop, len(text)) for hop, text in hops], alternate))
+        super().put(address, separator, nodes, bindings, hops, alternate)
 
 
 class Routes(forward.Routes):
@@ -227,6 +236,7 @@ class Routes(forward.Routes):
 
 PARTS: Final[dict[str, Any]] = {
     "agents": Agents, "link_route_pairs": LinkRoutePairs, "pools": Pools, "nodes": Nodes, "stream_links": StreamLinks,
+    "exchanges": Exchanges,
 }  # fmt: skip
 
 

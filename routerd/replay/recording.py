@@ -25,7 +25,7 @@ ARENA_LEAST, ARENA_MOST = 65536, MAX_ARENA_MIB * MIB
 _ABOUT: Final = struct.Struct("=BBHIQ")
 _OCTETS: Final = struct.Struct("=II")
 _READS: Final = struct.Struct("=IIQ")
-_READ_KINDS: Final = (flight.TEXT, flight.ROUTED, flight.STATE, flight.KEY)
+_READ_KINDS: Final = (flight.TEXT, flight.ROUTED, flight.STATE, flight.KEY, flight.HOPS)
 NAMES: Final = {
     flight.WORK: "work", flight.FANS: "fans", flight.PARKED: "parked", flight.CALL: "call",
     flight.FORGOTTEN: "forgotten", flight.CHECKPOINT: "checkpoint", flight.ENTRY: "entry",
@@ -113,7 +113,7 @@ class Recording:
             made_by = printable(about.version)
             return f"it was made by routerd {made_by}, whose records differ from this build's; use that version"
         if about.blind:
-            return "replay does not know exchanges, neighbours of another dialect and huge route tables, and it has one"
+            return "replay does not know neighbours of another dialect and huge route tables, and it has one"
         if not about.whole and not self.lines.startswith(bytes([flight.CHECKPOINT])):
             return "it begins in the middle: the ring held neither the core's begin nor a checkpoint"
         return None

@@ -16,6 +16,7 @@ from core.forwarder.forward import Replay as Native
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import CALLS, PARTS, Forwarder
 from routerd.replay import tables
+from routerd.replay.exchanges import Exchanges
 from routerd.replay.recording import Read, Recording, Step
 from shm import native
 from shm.contract.text import reason
@@ -79,7 +80,9 @@ class Replay:
         )
         self._native = Native(self._forwarder)
         self._tables = tables.Tables(self._forwarder)
-        self._parts = {name: part(self._forwarder) for name, part in PARTS.items()} | {"routes": self._tables}
+        self._exchanges = Exchanges(self._forwarder, self._native)
+        self._parts = {name: part(self._forwarder) for name, part in PARTS.items()}
+        self._parts |= {"routes": self._tables, "exchanges": self._exchanges}
         self._own: dict[int, int] = {}  # blocks of the core's arena: as recorded, as replayed
         self._first, self._entries = True, False
         self.steps = 0
@@ -103,6 +106,12 @@ class Replay:
         self.steps += 1
         for read in step.reads:
             self._read(step, read)
+        difference = self._done(step)
+        self._exchanges.over(step.reads)
+        self._first = False
+        return difference
+
+    def _done(self, step: Step) -> Difference | None:
         match step.kind:
             case "action":
                 self._native.action(step.worker, self._renamed(step.octets), step.now)
@@ -123,7 +132,6 @@ class Replay:
                 self._checked(step, self._tables.restored())
                 self._checked(step, self._native.restored())
                 self._entries = False
-        self._first = False
         return None
 
     def _checked(self, step: Step, wrong: str | None) -> None:
@@ -137,6 +145,9 @@ class Replay:
             known = self._native.routed(read.worker, read.block, read.detail)
         elif read.kind == flight.KEY:
             known = self._native.keyed(read.worker, read.block, read.number, read.length, read.hashed, read.detail)
+        elif read.kind == flight.HOPS:
+            self._exchanges.give(read)
+            known = True
         else:
             known = self._native.state(read.worker, read.block, read.number)
         if not known:

@@ -55,6 +55,8 @@ enum flight_type {
     FLIGHT_FORGOTTEN = 136,    /* `hash`, `block` (a scope): an address as a sender spells it is forgotten */
     FLIGHT_KEY = 137,          /* `worker`, `block`, `count`: it reads of a message what a route table asks for (enum
                                   flight_key); type and subscription in `detail` */
+    FLIGHT_HOPS = 138,         /* `block` and `length`: the handle of an exchange's address, which a message passes.  In
+                                  `detail` bits for hops from `hash` on that it matches; `count` 1: its first line */
     FLIGHT_CHECKPOINT = 144,   /* `now` */
     FLIGHT_ENTRY = 145,        /* `kind`: enum flight_entry, `length` octets */
     FLIGHT_CHECKPOINT_END = 146,
@@ -76,7 +78,8 @@ enum flight_entry {            /* what stands in a checkpoint; octets are those 
     ENTRY_TRANSIT = 17,        /* behind the copy that it is of */
     /* a route table: those from ENTRY_TABLE to ENTRY_ENDPOINTS in this order, also as calls when it comes into use */
     ENTRY_ROUTES = 18, ENTRY_TABLE = 19, ENTRY_SLOTS = 20, ENTRY_SPECIALS = 21, ENTRY_SENDERS = 22, ENTRY_WORDS = 23,
-    ENTRY_ENDPOINTS = 24, ENTRY_OWNERS = 25
+    ENTRY_ENDPOINTS = 24, ENTRY_OWNERS = 25,
+    ENTRY_EXCHANGE = 26, ENTRY_HOPS = 27
 };
 
 typedef struct {

@@ -4,6 +4,7 @@ as do endpoints, and messages name the table, whose workers report their keys or
 import mmap
 import random
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from bench import contract as n
@@ -20,6 +21,7 @@ SUBSCRIPTIONS: Final = (-1, -1, 0, 1)
 MEIDS: Final = ("m1", "m2", "m3", "")
 ANSWERS: Final = [n.S_ACCEPTED] * 4 + [n.S_REJECTED, n.S_RELEASED, n.S_MODIFIED, 0]
 APPLICATION_PROPERTIES: Final = b"\0\x53\x74"
+Move = tuple[Callable[[], None], float]
 BODY: Final = 36  # offset of `body` in a content header behind its front
 
 
@@ -151,9 +153,14 @@ class TableLife(TableSite):
                 while link.unsettled and self.chance.random() < 0.7:
                     self.settle(link.unsettled.pop(0)[1], self.chance.choice(ANSWERS[:7]))
 
+    def moves(self) -> list[Move]:
+        """What may happen, and how often."""
+        acts: list[Move] = [(self.message, 100), (self.settle_all, 40), (self.settle_some, 10), (self.arrive, 4)]
+        acts += [(self.leave, 3), (self.begin, 2), (self.end, 1), (self.renew, 0.4), (self.update, 1), (self.own, 0.6)]
+        return [*acts, (self.skip, 0.4)]
+
     def run(self, moves: int) -> None:
-        acts = [(self.message, 100), (self.settle_all, 40), (self.settle_some, 10), (self.arrive, 4), (self.leave, 3)]
-        acts += [(self.begin, 2), (self.end, 1), (self.renew, 0.4), (self.update, 1), (self.own, 0.6), (self.skip, 0.4)]
+        acts = self.moves()
         for act in self.chance.choices([one for one, _ in acts], [often for _, often in acts], k=moves):
             self.now += self.chance.randrange(1, 1_000_000)
             act()

@@ -26,7 +26,7 @@ static bool tables_rest(const core_router *c)
 
 static bool address_known(const core_address *a)
 {
-    return !a->exchange && (!a->routes || routes_fit(a->routes)) && a->out_room < 1u << 16;
+    return (!a->routes || routes_fit(a->routes)) && a->out_room < 1u << 16;
 }
 
 static bool link_known(const core_link *l)
@@ -74,7 +74,7 @@ static uint64_t lines_wanted(const core_router *c)
         if (c->payloads.reader[arena]) lines += 1 + c->payloads.count / 5;
     uint32_t at = 0;
     for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));)
-        if (a->routes) lines += routes_lines(a->routes);
+        lines += (a->routes ? routes_lines(a->routes) : 0) + (a->exchange ? exchange_lines(a->exchange) : 0);
     return lines + network_lines(c) + arena_blocks(&c->own.view) / 7;
 }
 

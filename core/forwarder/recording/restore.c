@@ -335,6 +335,7 @@ GLUE const char *checkpoint_restore(core_router *c, uint32_t kind, const uint8_t
     case ENTRY_OUT: TAKE(image_out, take_out);
     case ENTRY_ALIAS: TAKE(image_alias, take_alias);
     case ENTRY_STREAMS: case ENTRY_FAR: case ENTRY_BETWEEN: case ENTRY_ROUTER: case ENTRY_NEIGHBOUR: case ENTRY_TRANSIT:
+    case ENTRY_EXCHANGE: case ENTRY_HOPS:
         return network_restore(c, kind, octets, length);
     default: break;
     }

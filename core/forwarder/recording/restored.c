@@ -16,7 +16,7 @@ static const char *finish_addresses(core_router *c)
     }
     at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));)
-        REFUSE(a->redirects && !a->fallback && !a->routes, "an address leads nowhere");
+        REFUSE(a->redirects && !a->fallback && !a->routes && !a->exchange, "an address leads nowhere");
     return NULL;
 }
 
@@ -81,6 +81,7 @@ GLUE const char *checkpoint_restored(core_router *c)
     if (!wrong) wrong = finish_links(c);
     if (!wrong) wrong = finish_deliveries(c);
     if (!wrong) wrong = network_restored(c);
+    if (!wrong) wrong = exchanges_restored(c);
     REFUSE(wrong, wrong);
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) turn_free(restored_pool(c, i));
     REFUSE((c->text_length && !restored_entry(&c->addresses, c->text_length))

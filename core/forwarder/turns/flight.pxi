@@ -28,6 +28,8 @@ cdef extern from "core/forwarder/turns/turns.h" nogil:
     bint replay_text(core_router *, uint32_t, uint32_t, uint32_t, bint, uint64_t)
     bint replay_routed(core_router *, uint32_t, uint32_t, const uint8_t *)
     bint replay_state(core_router *, uint32_t, uint32_t, uint32_t)
+    bint exchange_give(core_exchange *, uint32_t)
+    void exchange_given_over(core_exchange *)
     void alias_forgotten(core_router *, uint32_t, const uint8_t *, uint32_t)
 
 IMAGE_MARK = image_mark()
@@ -144,6 +146,28 @@ cdef class Replay(Part):
         memcpy(&more.type, PyBytes_AS_STRING(detail), 4)
         memcpy(&more.subscription, PyBytes_AS_STRING(detail) + 4, 4)
         return replay_keyed(self.forwarder.core, &self.given, &more)
+
+    def give_exchange(self, uint64_t address) -> None:
+        """Let a recording say which hops of an exchange messages match. Raises KeyError."""
+        self.forwarder.address(address).exchange.state = EXCHANGE_GIVEN
+
+    def hops(self, uint64_t address, bint first, uint64_t base, bytes bits not None) -> None:
+        """Say which hops the next message through an exchange matches, in one call or several. Raises MemoryError."""
+        cdef core_address *a = <core_address *> pool_find(&self.forwarder.core.addresses, address)
+        cdef uint64_t i
+        if a is NULL or a.exchange is NULL:
+            return
+        if first and not exchange_give(a.exchange, EXCHANGE_NONE):
+            raise MemoryError()
+        for i in range(8 * <uint64_t> len(bits)):
+            if bits[i // 8] >> i % 8 & 1 and base + i < EXCHANGE_NONE and not exchange_give(a.exchange, <uint32_t> (base + i)):
+                raise MemoryError()
+
+    def hops_over(self, uint64_t address) -> None:
+        """Forget what no message of this step has used."""
+        cdef core_address *a = <core_address *> pool_find(&self.forwarder.core.addresses, address)
+        if a is not NULL and a.exchange is not NULL:
+            exchange_given_over(a.exchange)
 
     def state(self, uint32_t worker, uint32_t block, uint32_t state) -> bool:
         """Write the state of a message. Return False without such a block."""
