@@ -4,8 +4,7 @@ A call is a line of the ring before it is made (shm/memory/flight.h): its number
 Bodies and control payloads are recorded as their lengths. A text that senders name is recorded as its hash, which the
 core's lines about messages have, too. The texts themselves stand in it only if the configuration allows that.
 
-Neighbours of the other dialect cannot be replayed: what they do depends on more than a recording has. Nor can a route
-table that no checkpoint has room for.
+A route table that no checkpoint has room for cannot be replayed.
 """
 
 import os
@@ -110,11 +109,6 @@ class _Part:
         """The recorder of its forwarder, if that is recorded."""
         return getattr(self.of, "recorder", None)
 
-    def blind(self) -> None:
-        """Record that what follows cannot be replayed."""
-        if self.recorder is not None:
-            self.recorder.blind()
-
 
 class Agents(_Part, forward.Agents):
     """As in ``forward``, recorded."""
@@ -135,13 +129,6 @@ class Nodes(_Part, forward.Nodes):
         if self.recorder is not None:
             self.recorder.note("nodes.add_router", (bit, bytes((bit + 1,))), text)
         super().add_router(bit, text)
-
-    def take_neighbour(self, streams: int, abroad: bool = False) -> int:
-        if self.recorder is not None:
-            self.recorder.note("nodes.take_neighbour", (streams, abroad))
-        if abroad:  # what crosses the border is decided by texts, which are not recorded
-            self.blind()
-        return super().take_neighbour(streams, abroad)
 
     def add_link(
         self, worker: int, link: int, generation: int, place: int, kind: int, priority: int, terms: LinkTerms

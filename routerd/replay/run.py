@@ -122,7 +122,7 @@ class Replay:
             case "fans" | "parked":
                 self._native.portion(step.kind == "parked", step.what, step.now)
             case "forgotten":
-                self._native.forget(b"%016x" % step.hashed, step.what)
+                self._native.forget(step.hashed, step.octets[0], step.what)
             case "checkpoint":
                 self._entries = self._first
             case "entry" if self._entries:
@@ -131,6 +131,8 @@ class Replay:
             case "checkpoint end" if self._entries:
                 self._checked(step, self._tables.restored())
                 self._checked(step, self._native.restored())
+                for address in self._native.named():
+                    self._tables.keep(address)
                 self._entries = False
         return None
 
@@ -140,7 +142,7 @@ class Replay:
 
     def _read(self, step: Step, read: Read) -> None:
         if read.kind == flight.TEXT:
-            known = self._native.text(read.worker, read.block, read.length, bool(read.number), read.hashed)
+            known = self._native.text(read.worker, read.block, read.length, read.number, read.hashed)
         elif read.kind == flight.ROUTED:
             known = self._native.routed(read.worker, read.block, read.detail)
         elif read.kind == flight.KEY:

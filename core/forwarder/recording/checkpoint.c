@@ -110,7 +110,7 @@ static void put_core(core_router *c)
 {
     image_core image = {.held = c->held, .active = c->active, .turn = c->turn,
         .agent = image_number(c->agent), .exit = image_number(c->exit),
-        .radius = c->network.radius};
+        .radius = c->network.radius, .border = image_number(c->network.border)};
     for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS + 2; w++) image.gone[w] = c->worker[w].gone;
     image_put(c, ENTRY_CORE, &image, sizeof image);
 }
@@ -250,7 +250,7 @@ static void put_aliases(core_router *c)
     for (uint32_t i = 0; i < t->room + t->split; i++)
         for (const core_alias *a = t->bucket[i]; a; a = a->chain) {
             const image_alias image = {.hash = a->hash, .scope = a->scope, .address = image_number(a->address),
-                .agent = a->agent};
+                .agent = a->agent, .about = text_about_addresses(a->text, a->length)};
             image_put(c, ENTRY_ALIAS, &image, sizeof image);
         }
 }

@@ -17,7 +17,7 @@
 
 typedef struct {
     uint64_t held;
-    uint32_t active, turn, agent, exit, radius, none;
+    uint32_t active, turn, agent, exit, radius, border;
     uint8_t gone[(ROUTERD_MAX_WORKERS + 2 + 7) / 8 * 8];
 } image_core;
 
@@ -65,7 +65,7 @@ typedef struct {
 
 enum image_aside { IMAGE_WAITING = 1, IMAGE_GROWING = 2 };
 
-typedef struct { uint64_t hash; uint32_t scope, address, agent, none; } image_alias;
+typedef struct { uint64_t hash; uint32_t scope, address, agent, about; } image_alias;
 
 /* ---- of a network: network.c ---- */
 
@@ -98,7 +98,7 @@ typedef struct {
 
 typedef struct {
     uint64_t streams;
-    uint32_t place, control, data[ROUTERD_PRIORITIES];
+    uint32_t place, control, data[ROUTERD_PRIORITIES], abroad, none;
 } image_neighbour;
 
 typedef struct {
@@ -125,11 +125,11 @@ IMAGE_DENSE(image_address, none);
 IMAGE_DENSE(image_link, none);
 IMAGE_DENSE(image_in, none);
 IMAGE_DENSE(image_out, aside);
-IMAGE_DENSE(image_alias, none);
+IMAGE_DENSE(image_alias, about);
 IMAGE_DENSE(image_far, none);
 IMAGE_DENSE(image_between, none);
 IMAGE_DENSE(image_router, none);
-IMAGE_DENSE(image_neighbour, data);
+IMAGE_DENSE(image_neighbour, none);
 IMAGE_DENSE(image_transit, none);
 IMAGE_DENSE(image_exchange, none);
 IMAGE_DENSE(image_hop, text);

@@ -74,7 +74,8 @@ static void put_routers(core_router *c)
     for (uint32_t place = 0; place < NEIGHBOURS; place++) {
         const core_neighbour *k = &n->neighbour[place];
         if (!k->taken) continue;
-        image_neighbour image = {.place = place, .streams = k->streams, .control = image_number(k->control)};
+        image_neighbour image = {.place = place, .streams = k->streams, .control = image_number(k->control),
+            .abroad = k->abroad};
         for (uint32_t p = 0; p < ROUTERD_PRIORITIES; p++) image.data[p] = image_number(k->data[p]);
         image_put(c, ENTRY_NEIGHBOUR, &image, sizeof image);
     }

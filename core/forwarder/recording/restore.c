@@ -80,6 +80,7 @@ static const char *take_core(core_router *c, const image_core *image)
     for (uint32_t w = 0; w < c->workers; w++) c->worker[w].gone = image->gone[w] != 0;
     c->text_length = image->agent;     /* until the addresses are known: checkpoint_restored */
     c->text_scope = image->exit;
+    c->scratch.link = image->border;
     return NULL;
 }
 
@@ -278,12 +279,11 @@ static const char *take_list(core_router *c, const uint32_t *number, uint32_t co
 /* A recording has the hash of a text in its place. */
 static const char *take_alias(core_router *c, const image_alias *image)
 {
-    static const char digits[] = "0123456789abcdef";
-    uint8_t text[16];
-    for (uint32_t i = 0; i < sizeof text; i++) text[i] = (uint8_t) digits[image->hash >> (60 - 4 * i) & 15];
+    uint8_t text[STAND_IN_MOST];
+    const uint32_t length = flight_stand_in(image->hash, image->about, text);
     core_address *a = (core_address *) restored_entry(&c->addresses, image->address);
     REFUSE(image->address && !a, "a spelling is of no address");
-    REFUSE(!alias_insert(c, image->scope, text, sizeof text, a, image->agent != 0),
+    REFUSE(!alias_insert(c, image->scope, text, length, a, image->agent != 0),
            "there is no memory for its tables");
     return NULL;
 }

@@ -85,9 +85,12 @@ GLUE const char *checkpoint_restored(core_router *c)
     REFUSE(wrong, wrong);
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) turn_free(restored_pool(c, i));
     REFUSE((c->text_length && !restored_entry(&c->addresses, c->text_length))
-           || (c->text_scope && !restored_entry(&c->addresses, c->text_scope)), "the core's own addresses are missing");
+           || (c->text_scope && !restored_entry(&c->addresses, c->text_scope))
+           || (c->scratch.link && !restored_entry(&c->addresses, c->scratch.link)),
+           "the core's own addresses are missing");
     c->agent = (core_address *) restored_entry(&c->addresses, c->text_length);
     c->exit = (core_address *) restored_entry(&c->addresses, c->text_scope);
+    c->network.border = (core_address *) restored_entry(&c->addresses, c->scratch.link);
     c->text_length = c->text_scope = 0;
     memset(&c->scratch, 0, sizeof c->scratch);
     return NULL;

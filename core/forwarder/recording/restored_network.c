@@ -83,7 +83,8 @@ static const char *take_neighbour(core_router *c, const image_neighbour *image)
     const char *wrong = NULL;
     REFUSE(image->place >= NEIGHBOURS || c->network.neighbour[image->place].taken, "a neighbour is there twice");
     core_neighbour *k = &c->network.neighbour[image->place];
-    *k = (core_neighbour) {.taken = true, .streams = image->streams};
+    *k = (core_neighbour) {.taken = true, .streams = image->streams, .abroad = image->abroad != 0};
+    c->network.abroad += k->abroad;
     k->control = take_hop(c, image->control, image->place, LINK_CONTROL, &wrong);
     for (uint32_t p = 0; p < ROUTERD_PRIORITIES; p++)
         k->data[p] = take_hop(c, image->data[p], image->place, LINK_DATA, &wrong);

@@ -25,15 +25,24 @@ cdef extern from "core/forwarder/turns/turns.h" nogil:
     int replay_action(core_router *, uint32_t, const routerd_record *, uint64_t, const replay_key *)
     bint replay_keyed(core_router *, replay_key *, const replay_key *)
     bint replay_work(core_router *, uint32_t, routerd_record *)
-    bint replay_text(core_router *, uint32_t, uint32_t, uint32_t, bint, uint64_t)
+    bint replay_text(core_router *, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t)
     bint replay_routed(core_router *, uint32_t, uint32_t, const uint8_t *)
     bint replay_state(core_router *, uint32_t, uint32_t, uint32_t)
     bint exchange_give(core_exchange *, uint32_t)
     void exchange_given_over(core_exchange *)
     void alias_forgotten(core_router *, uint32_t, const uint8_t *, uint32_t)
 
+cdef extern from "core/forwarder/tables/access.h" nogil:
+    const int FLIGHT_TEXT_ABOUT
+    bint text_about_addresses(const uint8_t *, uint32_t)
+
 IMAGE_MARK = image_mark()
 RECORD_LAYOUT = LAYOUT_VERSION
+
+
+cdef bytes stand_in(uint64_t hashed, bint about):
+    """Return what stands for a text in a recording, as flight_stand_in() in flight.c."""
+    return b"%016x" % hashed + (b"/qdrouter.ma" if about else b"")
 
 
 cdef class Flight:
@@ -84,8 +93,10 @@ cdef class Flight:
 
     def hashed(self, bytes text not None, uint32_t scope) -> bytes:
         """Return what stands for a text that a scope's links name."""
-        return b"%016x" % alias_hash_in(self.forwarder.core.aliases.seed, scope, <const uint8_t *> PyBytes_AS_STRING(text),
-                                        <uint32_t> PyBytes_GET_SIZE(text))
+        cdef const uint8_t *octets = <const uint8_t *> PyBytes_AS_STRING(text)
+        cdef uint32_t length = <uint32_t> PyBytes_GET_SIZE(text)
+        hashed = alias_hash_in(self.forwarder.core.aliases.seed, scope, octets, length)
+        return stand_in(hashed, text_about_addresses(octets, length))
 
 
 cdef class Replay(Part):
@@ -103,6 +114,13 @@ cdef class Replay(Part):
         """End a checkpoint, whose route tables are in use. Return what is wrong with it as a whole."""
         cdef const char *wrong = checkpoint_restored(self.forwarder.core)
         return None if wrong is NULL else wrong.decode()
+
+    def named(self) -> list[int]:
+        """Return the handles of addresses that the core itself names."""
+        cdef core_router *c = self.forwarder.core
+        found = [0 if c.agent is NULL else pool_handle(c.agent), 0 if c.exit is NULL else pool_handle(c.exit)]
+        found.append(0 if c.network.border is NULL else pool_handle(c.network.border))
+        return [one for one in found if one]
 
     def at(self, uint64_t now) -> None:
         """Set the time of the next call."""
@@ -130,9 +148,9 @@ cdef class Replay(Part):
         self.forwarder.core.now = now
         core_portion(self.forwarder.core, parked, count)
 
-    def text(self, uint32_t worker, uint32_t block, uint32_t length, bint valid, uint64_t hashed) -> bool:
+    def text(self, uint32_t worker, uint32_t block, uint32_t length, uint32_t what, uint64_t hashed) -> bool:
         """Write the `to` of a message. Return False without such a block."""
-        return replay_text(self.forwarder.core, worker, block, length, valid, hashed)
+        return replay_text(self.forwarder.core, worker, block, length, what, hashed)
 
     def routed(self, uint32_t worker, uint32_t block, bytes detail not None) -> bool:
         """Write what a message's header says of routers. Return False without such a block."""
@@ -173,6 +191,7 @@ cdef class Replay(Part):
         """Write the state of a message. Return False without such a block."""
         return replay_state(self.forwarder.core, worker, block, state)
 
-    def forget(self, bytes text not None, uint32_t scope) -> None:
+    def forget(self, uint64_t hashed, uint32_t what, uint32_t scope) -> None:
         """Forget a text of a scope."""
+        text = stand_in(hashed, what & FLIGHT_TEXT_ABOUT != 0)
         alias_forgotten(self.forwarder.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))

@@ -67,18 +67,17 @@ static arena_content *replay_content(core_router *c, uint32_t w, uint32_t block)
     return w < c->workers ? arena_content_of(&c->arena[w], block) : NULL;
 }
 
-/* Writes the `to` that the core will look for: its hash in hexadecimal digits stands for the text; nothing for length
- * 0.  `valid`: it is a string. */
-GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, bool valid, uint64_t hash)
+/* Writes what stands for the `to` that the core will look for; nothing for length 0.  `what`: enum flight_text. */
+GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, uint32_t what, uint64_t hash)
 {
-    static const char digits[] = "0123456789abcdef";
     arena_content *content = replay_content(c, w, block);
     if (!content) return false;
     uint8_t *text = (uint8_t *) (content + 1);
-    for (uint32_t i = 0; i < 16; i++) text[i] = valid ? (uint8_t) digits[hash >> (60 - 4 * i) & 15] : 0xff;
+    const uint32_t stands = flight_stand_in(hash, what & FLIGHT_TEXT_ABOUT, text);
+    if (!(what & FLIGHT_TEXT_VALID)) memset(text, 0xff, stands);
     content->key_block = ROUTERD_NIL;
     content->to_offset = length ? 0 : ARENA_NO_OFFSET;
-    content->to_length = !length || length > CORE_MAX_TEXT ? length : 16;
+    content->to_length = !length || length > CORE_MAX_TEXT ? length : stands;
     atomic_store_explicit(&content->length, REPLAY_OCTETS, memory_order_relaxed);
     return true;
 }

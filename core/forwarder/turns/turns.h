@@ -34,7 +34,7 @@ GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_reco
                                   const replay_key *k);
 GLUE bool replay_keyed(core_router *c, replay_key *k, const replay_key *more);
 GLUE bool replay_work(core_router *c, uint32_t w, routerd_record *r);
-GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, bool valid, uint64_t hash);
+GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, uint32_t what, uint64_t hash);
 GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_t *detail);
 GLUE bool replay_state(core_router *c, uint32_t w, uint32_t block, uint32_t state);
 

@@ -13,8 +13,8 @@ from routerd.replay.run import Replay
 from routerd.replay.told import step_told
 from shm.memory import flight
 from shm.memory.flight import LINE, RecordingError
+from tests.model.exchange_life import ExchangeLife
 from tests.model.network_life import Life, from_checkpoints
-from tests.model.table_life import TableLife
 from tests.model.world import World
 
 LINES: Final = 700  # of a recording, so that an input takes no more than a moment
@@ -23,7 +23,7 @@ LINES: Final = 700  # of a recording, so that an input takes no more than a mome
 @cache
 def recordings() -> tuple[bytes, ...]:
     """A recording that begins with the core; from checkpoints one of a router, one of a network's router, and one of a
-    router with a route table."""
+    router with exchanges and a route table."""
     found = []
     for lines, moves in ((1 << 14, 60), (1 << 13, 4000)):
         ring = mmap.mmap(-1, flight.ring_bytes(lines))
@@ -32,9 +32,9 @@ def recordings() -> tuple[bytes, ...]:
         cut = taken.lines[: LINES * LINE]
         about = msgspec.structs.replace(taken.about, lines=len(cut) // LINE)
         found.append(Recording(about, cut).octets(cut))
-    life, tables = Life(1), TableLife(1)
+    life, tables = Life(1, border=True), ExchangeLife(2, 1 << 13)
     life.run(2000)
-    tables.run(2000)
+    tables.run(2500)
     for ring in (life.net["B"].memory.flight, tables.memory.flight):
         assert ring is not None
         recording = from_checkpoints(ring)[-1]

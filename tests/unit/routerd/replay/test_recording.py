@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from bench import contract as n
-from core.forwarder.recorded import Nodes
 from routerd.replay.minimise import minimised
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
@@ -98,18 +97,6 @@ def test_a_checkpoint_is_no_longer_than_messages_may_wait(addresses: int, writte
     bed.exchange()
     after = flight.header(bed.ring)
     assert (after.checkpoints, after.skipped) == (written, 1 - written)
-
-
-@pytest.mark.parametrize(
-    "does", [lambda bed: Nodes(bed.forwarder).take_neighbour(0, abroad=True)], ids=["a neighbour of another dialect"]
-)
-def test_what_replay_does_not_know_is_said(does: Callable[[Bed], object]) -> None:
-    """It is refused, whatever of it came first."""
-    bed = Bed()
-    kept = does(bed)
-    with pytest.raises(RecordingError, match="replay does not know"):
-        Replay(bed.recording())
-    del kept
 
 
 @pytest.mark.parametrize(
