@@ -68,17 +68,29 @@ class ExchangeLife(TableLife):
 
     def publish(self) -> None:
         ready = [link for link in self.to if link.open and link.credit > 0]
-        if not ready or self.arena.free[0] < 16:
-            return
-        link, self.number = self.chance.choice(ready), self.number + 1
+        if ready and self.arena.free[0] > 16:
+            self.say(self.chance.choice(ready))
+            if self.chance.random() < 0.5:
+                self.core.step(self.now)
+
+    def burst(self) -> None:
+        """Messages behind one whose address is not known yet: they come through an exchange in one turn."""
+        ready = [link for link in self.to if link.open and link.credit > 8 and not link.address]
+        if ready and self.arena.free[0] > 32:
+            link = self.chance.choice(ready)
+            for to in (f"unknown.{self.number}", "x", "y", "x", "x", "y"):
+                self.say(link, to)
+            self.settle_all()
+
+    def say(self, link: SiteLink, name: str = "") -> None:
+        self.number += 1
         kind, source = self.chance.choice((1000, 1001, 1002, -1)), self.chance.choice(("", "a:1", "b:1"))
         values: dict[str, int | str] = {} if kind < 0 else {"rmr.mt": kind, "rmr.sub-id": -1}
         values |= {"rmr.source": source} if source else {}
         payload = subject_of(self.chance.choice(SUBJECTS)) + properties(values)
-        to = "" if link.address else self.chance.choice(["x", "y", "routes", "one", f"new.{self.number % 50}"])
+        others = ["x", "y", "routes", "one", f"new.{self.number % 50}"]
+        to = "" if link.address else name or self.chance.choice(others)
         self.send(link, Packet(self.number, to, payload, self.chance.random() < 0.2))
-        if self.chance.random() < 0.5:
-            self.core.step(self.now)
 
     def _write(self, packet: Packet) -> int:
         block = super()._write(packet)
@@ -98,7 +110,7 @@ class ExchangeLife(TableLife):
 
     def moves(self) -> list[Move]:
         more: list[Move] = [(self.publish, 120), (self.listen, 4), (self.hush, 2), (self.speak, 4)]
-        more.append((self.exchange, 0.5))
+        more += [(self.exchange, 0.5), (self.burst, 3)]
         return [*super().moves(), *more]
 
     @property

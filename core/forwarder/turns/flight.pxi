@@ -125,6 +125,7 @@ cdef class Replay(Part):
     def at(self, uint64_t now) -> None:
         """Set the time of the next call."""
         self.forwarder.core.now = now
+        self.given.what = 0
 
     def action(self, uint32_t worker, bytes record not None, uint64_t now) -> int:
         """Handle an action of 64 octets. Return as ``Forwarder.step``."""
@@ -145,7 +146,7 @@ cdef class Replay(Part):
 
     def portion(self, bint parked, uint32_t count, uint64_t now) -> None:
         """Give a turn to parked links, or to copies that are made in portions; ``count`` is that of its line."""
-        self.forwarder.core.now = now
+        self.at(now)
         core_portion(self.forwarder.core, parked, count)
 
     def text(self, uint32_t worker, uint32_t block, uint32_t length, uint32_t what, uint64_t hashed) -> bool:

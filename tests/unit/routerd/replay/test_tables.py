@@ -209,3 +209,24 @@ def test_only_a_source_that_changes_something_has_a_line(monkeypatch: pytest.Mon
         0, 0, 1, 0,
     ]  # fmt: skip
     assert Replay(recording).run() is None
+
+
+@pytest.mark.parametrize("between", ["portion", "call"])
+def test_a_source_is_of_its_own_message(between: str) -> None:
+    """Not of the next one in the same block, after a message that waited for its address."""
+    bed = Tabled()
+    bed.use("mse|1000|-1|secret:1")
+    parts = [_part(step.octets) for step in bed.recording().steps() if step.what == NUMBERS["routes.part"]]
+    name = int.from_bytes(dict(parts)[ENDPOINTS][:8], "little")
+    replay = Replay(bed.recording())
+    assert replay.run() is None
+    routes = replay._tables._routes[bed.routes.address]
+    record = n.pack(**RECORD, delivery=1000 | 0xFFFFFFFF << 32, block=1, peer=7 << 32, credit=5)
+    for sent in (0, 1):
+        assert replay._native.keyed(0, 1, 7, 0, name, bytes(8))
+        if sent and between == "portion":
+            replay._native.portion(True, 0, 1)
+        elif sent:
+            replay._native.at(1)
+        replay._native.action(0, record, 1)
+        assert routes.counts() == (sent, 0, 1, 0, 0)
