@@ -56,7 +56,10 @@ cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     void text_disown(core_router *, core_text *)
     ctypedef struct core_binding:
         uint64_t matched
+    const uint32_t EXCHANGE_NONE
+    const int EXCHANGE_GIVEN
     ctypedef struct core_exchange:
+        uint8_t state
         uint32_t binding_count, alternate
         core_binding *binding
         uint64_t received, forwarded, diverted, dropped
@@ -77,7 +80,7 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
         uint32_t count
         const uint8_t *names
     ctypedef struct route_table:
-        uint32_t entries
+        uint32_t entries, mask, keys
         route_special *special
         const uint64_t *sender
         route_endpoints endpoints
@@ -91,6 +94,7 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
         const uint32_t *sender_row
         const uint32_t *sender_start
         const uint64_t *sender
+        uint32_t words, senders
     ctypedef struct route_owners:
         route_endpoints endpoints
     const int ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER
@@ -98,6 +102,8 @@ cdef extern from "core/rmr/forwarding/active_tables.h" nogil:
         int32_t type, subscription
     ctypedef struct core_routes:
         core_address *address
+        route_table *table
+        route_owners *owners
         const route_table *former
         bint skip_dead, closed
         uint64_t routed, no_entry, no_endpoint, no_owner, refused

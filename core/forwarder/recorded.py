@@ -4,13 +4,12 @@ A call is a line of the ring before it is made (shm/memory/flight.h): its number
 Bodies and control payloads are recorded as their lengths. A text that senders name is recorded as its hash, which the
 core's lines about messages have, too. The texts themselves stand in it only if the configuration allows that.
 
-Exchanges, route tables, and neighbours of the other dialect cannot be replayed: what they do depends on more than a
-recording has.
+A route table that no checkpoint has room for cannot be replayed.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,6 +29,8 @@ CALLS: Final = (
     "nodes.set_neighbour", "nodes.set_radius", "nodes.add_remote", "nodes.drop_remote", "nodes.take_neighbour",
     "nodes.give_neighbour", "nodes.set_border", "nodes.add_link", "nodes.tell", "stream_links.open",
     "stream_links.close", "stream_links.use", "stream_links.add_link", "stream_links.surplus",
+    "routes.add", "routes.open", "routes.close", "routes.set_skip_dead", "routes.part", "routes.use_table",
+    "routes.use_owners", "routes.settle", "routes.bind", "exchanges.put", "exchanges.remove",
 )  # fmt: skip
 NUMBERS: Final = {name: number for number, name in enumerate(CALLS)}
 
@@ -45,6 +46,11 @@ class Recorder:
         self._texts = texts
         self.hashed = self._flight.hashed
         self.blind = self._flight.blind
+
+    @property
+    def room(self) -> int:
+        """Lines that a checkpoint may take."""
+        return self._flight.room
 
     def note(self, name: str, arguments: tuple[Any, ...], text: bytes | None = None) -> None:
         """Record a call that is about to be made. ``text`` is shown to readers, if that is allowed."""
@@ -103,11 +109,6 @@ class _Part:
         """The recorder of its forwarder, if that is recorded."""
         return getattr(self.of, "recorder", None)
 
-    def blind(self) -> None:
-        """Record that what follows cannot be replayed."""
-        if self.recorder is not None:
-            self.recorder.blind()
-
 
 class Agents(_Part, forward.Agents):
     """As in ``forward``, recorded."""
@@ -129,13 +130,6 @@ class Nodes(_Part, forward.Nodes):
             self.recorder.note("nodes.add_router", (bit, bytes((bit + 1,))), text)
         super().add_router(bit, text)
 
-    def take_neighbour(self, streams: int, abroad: bool = False) -> int:
-        if self.recorder is not None:
-            self.recorder.note("nodes.take_neighbour", (streams, abroad))
-        if abroad:  # what crosses the border is decided by texts, which are not recorded
-            self.blind()
-        return super().take_neighbour(streams, abroad)
-
     def add_link(
         self, worker: int, link: int, generation: int, place: int, kind: int, priority: int, terms: LinkTerms
     ) -> bool:
@@ -156,23 +150,80 @@ class StreamLinks(_Part, forward.StreamLinks):
 
 
 class Exchanges(_Part, forward.Exchanges):
-    """As in ``forward``; what it does is not replayed."""
+    """As in ``forward``, recorded. A recording has hops alone: which of them a message matches is in its lines."""
 
-    def put(self, *arguments: Any, **named: Any) -> None:
-        self.blind()
-        super().put(*arguments, **named)
+    def put(
+        self,
+        address: int,
+        separator: bytes,
+        nodes: Sequence[tuple[int, int, bytes]],
+        bindings: Sequence[tuple[int, int, int]],
+        hops: Sequence[tuple[int, bytes]],
+        alternate: int | None = None,
+    ) -> None:
+        if self.recorder is not None:
+            self.recorder.note("exchanges.put", (address, [(hop, len(text)) for hop, text in hops], alternate))
+        super().put(address, separator, nodes, bindings, hops, alternate)
 
 
-class Routes(_Part, forward.Routes):
-    """As in ``forward``; what it does is not replayed."""
+class Routes(forward.Routes):
+    """As in ``forward``, recorded. A call names the address; names and managed entities are hashes and numbers."""
 
-    def __init__(self, forwarder: forward.Forwarder, *_: object) -> None:
-        super().__init__(forwarder)
-        self.blind()
+    def __new__(cls, forwarder: forward.Forwarder, address: int) -> "Routes":
+        recorder = getattr(forwarder, "recorder", None)
+        if recorder is not None:
+            recorder.note("routes.add", (address,))
+        made = super().__new__(cls, forwarder, address)
+        made.recorder = recorder
+        return made
+
+    recorder: Recorder | None = None
+
+    def _note(self, name: str, *arguments: Any) -> None:
+        if self.recorder is not None:
+            self.recorder.note(f"routes.{name}", (self.address, *arguments))
+
+    def open(self) -> None:
+        self._note("open")
+        super().open()
+
+    def close(self) -> None:
+        self._note("close")
+        super().close()
+
+    def set_skip_dead(self, skip: bool) -> None:
+        self._note("set_skip_dead", skip)
+        super().set_skip_dead(skip)
+
+    def use_table(self, table: forward.RouteTable, moved: "Buffer") -> forward.RouteTable | None:
+        if self.recorder is not None:
+            lines = forward.table_lines(table)
+            if lines is None or lines > self.recorder.room:
+                self.recorder.blind()
+            else:
+                for part in forward.table_parts(table):
+                    self.recorder.note("routes.part", part)
+        self._note("use_table", bytes(memoryview(moved)))
+        return super().use_table(table, moved)
+
+    def use_owners(self, owners: forward.RouteOwners, moved: "Buffer") -> None:
+        if self.recorder is not None and owners.endpoints > forward.OWNERS_MOST:
+            self.recorder.blind()
+        self._note("use_owners", owners.endpoints, bytes(memoryview(moved)))
+        super().use_owners(owners, moved)
+
+    def settle(self) -> bool:
+        self._note("settle")
+        return super().settle()
+
+    def bind(self, endpoint: int, owner: int, address: int) -> None:
+        self._note("bind", endpoint, owner, address)
+        super().bind(endpoint, owner, address)
 
 
 PARTS: Final[dict[str, Any]] = {
     "agents": Agents, "link_route_pairs": LinkRoutePairs, "pools": Pools, "nodes": Nodes, "stream_links": StreamLinks,
+    "exchanges": Exchanges,
 }  # fmt: skip
 
 
@@ -187,6 +238,6 @@ def _recorded(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in CALLS:
     _part, _, _method = _name.rpartition(".")
-    _class: Any = PARTS[_part] if _part else Forwarder
-    if _method not in vars(_class):
+    _class: Any = PARTS.get(_part, Routes) if _part else Forwarder
+    if _part != "routes" and _method not in vars(_class):
         setattr(_class, _method, _recorded(_name, getattr(_class, _method)))

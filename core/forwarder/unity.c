@@ -47,4 +47,6 @@
 #include "core/rmr/forwarding/busiest.c"
 #include "core/rmr/forwarding/delivery.c"
 #include "core/rmr/forwarding/owners.c"
+#include "core/rmr/forwarding/recorded.c"
+#include "core/rmr/forwarding/restored.c"
 #include "core/rmr/forwarding/table.c"

@@ -25,7 +25,7 @@ ARENA_LEAST, ARENA_MOST = 65536, MAX_ARENA_MIB * MIB
 _ABOUT: Final = struct.Struct("=BBHIQ")
 _OCTETS: Final = struct.Struct("=II")
 _READS: Final = struct.Struct("=IIQ")
-_READ_KINDS: Final = (flight.TEXT, flight.ROUTED, flight.STATE)
+_READ_KINDS: Final = (flight.TEXT, flight.ROUTED, flight.STATE, flight.KEY, flight.HOPS)
 NAMES: Final = {
     flight.WORK: "work", flight.FANS: "fans", flight.PARKED: "parked", flight.CALL: "call",
     flight.FORGOTTEN: "forgotten", flight.CHECKPOINT: "checkpoint", flight.ENTRY: "entry",
@@ -46,7 +46,8 @@ class Read(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: an action or a record of work (``octets``: the record), a call, an entry of a checkpoint, a portion.
+    """One step: an action or a record of work (``octets``: the record), a call, an entry of a checkpoint, a portion, or
+    a text that is forgotten (``what``: its scope; ``octets``: one of bits, enum flight_text).
 
     ``number`` is that of its line in the file, from 0. ``kind`` is ``action`` or one of ``NAMES``.
     """
@@ -113,7 +114,7 @@ class Recording:
             made_by = printable(about.version)
             return f"it was made by routerd {made_by}, whose records differ from this build's; use that version"
         if about.blind:
-            return "the router has exchanges, route tables or a neighbour of another dialect: replay does not know them"
+            return "replay does not know huge route tables, and the router had one"
         if not about.whole and not self.lines.startswith(bytes([flight.CHECKPOINT])):
             return "it begins in the middle: the ring held neither the core's begin nor a checkpoint"
         return None
@@ -165,13 +166,17 @@ class _Steps:
                 self._at += 1
             elif kind in NAMES:
                 self._at += 1
-                block, _, hashed = self._tail(line)
-                reads = self._reads() if kind in (flight.FANS, flight.PARKED) else ()
-                yield Step(
-                    number, NAMES[kind], of, when, block if kind == flight.FORGOTTEN else count, b"", reads, hashed
-                )
+                yield self._other(number, line)
             else:
                 raise self._wrong(f"its type {kind} is unknown")
+
+    def _other(self, number: int, line: bytes) -> Step:
+        kind, of, _, count, when = _ABOUT.unpack_from(line)
+        if kind == flight.FORGOTTEN:
+            scope, _, hashed = self._tail(line)
+            return Step(number, NAMES[kind], of, when, scope, bytes((count & 0xFF,)), hashed=hashed)
+        reads = self._reads() if kind in (flight.FANS, flight.PARKED) else ()
+        return Step(number, NAMES[kind], of, when, count, b"", reads)
 
     @staticmethod
     def _tail(line: bytes) -> tuple[int, int, int]:

@@ -15,6 +15,8 @@ import msgspec
 from core.forwarder.forward import Replay as Native
 from core.forwarder.link_terms import LinkTerms
 from core.forwarder.recorded import CALLS, PARTS, Forwarder
+from routerd.replay import tables
+from routerd.replay.exchanges import Exchanges
 from routerd.replay.recording import Read, Recording, Step
 from shm import native
 from shm.contract.text import reason
@@ -77,8 +79,10 @@ class Replay:
             about.places, memory.control, memory.rings, memory.arenas, [-1] * about.places, active=about.workers
         )
         self._native = Native(self._forwarder)
+        self._tables = tables.Tables(self._forwarder)
+        self._exchanges = Exchanges(self._forwarder, self._native)
         self._parts = {name: part(self._forwarder) for name, part in PARTS.items()}
-        self._kept: set[int] = set()  # addresses that the core itself names
+        self._parts |= {"routes": self._tables, "exchanges": self._exchanges}
         self._own: dict[int, int] = {}  # blocks of the core's arena: as recorded, as replayed
         self._first, self._entries = True, False
         self.steps = 0
@@ -102,6 +106,12 @@ class Replay:
         self.steps += 1
         for read in step.reads:
             self._read(step, read)
+        difference = self._done(step)
+        self._exchanges.over(step.reads)
+        self._first = False
+        return difference
+
+    def _done(self, step: Step) -> Difference | None:
         match step.kind:
             case "action":
                 self._native.action(step.worker, self._renamed(step.octets), step.now)
@@ -112,15 +122,18 @@ class Replay:
             case "fans" | "parked":
                 self._native.portion(step.kind == "parked", step.what, step.now)
             case "forgotten":
-                self._native.forget(b"%016x" % step.hashed, step.what)
+                self._native.forget(step.hashed, step.octets[0], step.what)
             case "checkpoint":
                 self._entries = self._first
             case "entry" if self._entries:
-                self._checked(step, self._native.restore(step.what, step.octets))
+                of = self._tables if tables.ROUTES <= step.what <= tables.OWNERS else self._native
+                self._checked(step, of.restore(step.what, step.octets))
             case "checkpoint end" if self._entries:
+                self._checked(step, self._tables.restored())
                 self._checked(step, self._native.restored())
+                for address in self._native.named():
+                    self._tables.keep(address)
                 self._entries = False
-        self._first = False
         return None
 
     def _checked(self, step: Step, wrong: str | None) -> None:
@@ -129,9 +142,14 @@ class Replay:
 
     def _read(self, step: Step, read: Read) -> None:
         if read.kind == flight.TEXT:
-            known = self._native.text(read.worker, read.block, read.length, bool(read.number), read.hashed)
+            known = self._native.text(read.worker, read.block, read.length, read.number, read.hashed)
         elif read.kind == flight.ROUTED:
             known = self._native.routed(read.worker, read.block, read.detail)
+        elif read.kind == flight.KEY:
+            known = self._native.keyed(read.worker, read.block, read.number, read.length, read.hashed, read.detail)
+        elif read.kind == flight.HOPS:
+            self._exchanges.give(read)
+            known = True
         else:
             known = self._native.state(read.worker, read.block, read.number)
         if not known:
@@ -193,10 +211,10 @@ class Replay:
         forwarder = self._forwarder
         part, _, method = name.rpartition(".")
         if name == "agents.serve":
-            self._kept.add(arguments[0])
+            self._tables.keep(arguments[0])
         match name:
             case "set_exit" | "nodes.set_border":
-                self._kept.add(arguments[0])
+                self._tables.keep(arguments[0])
             case "nodes.add_router":
                 arguments = arguments[:2]
             case "nodes.add_link":
@@ -204,8 +222,8 @@ class Replay:
             case "nodes.tell":
                 link, place, length = arguments
                 arguments = [link, place, _nothing(length)]
-            case "remove_address" if arguments[0] in self._kept:
-                raise ValueError("the core itself names this address")
+            case "remove_address":
+                part, method = "routes", "remove_address"
             case "set_text":
                 return _with(forwarder.set_text, [arguments[0], b""])
             case "add_alias":

@@ -12,6 +12,7 @@ from shm.memory import flight
 
 _RECORD: Final = struct.Struct("=BBBBIIIQQIIQQQ")
 _NIL: Final = 0xFFFFFFFF
+SHOWN: Final = 4096  # octets of a text: longer ones are parts of route tables
 _ACTIONS: Final = {
     1: "TRANSFER", 2: "more", 3: "DISPOSITION", 4: "sent", 5: "read", 6: "FLOW drain", 7: "FLOW drained", 8: "free",
     9: "FLOW credit", 13: "waits", 16: "control",
@@ -69,6 +70,8 @@ def _call(step: Step) -> str:
 
 
 def _argument(value: Any) -> str:
+    if isinstance(value, bytes) and len(value) > SHOWN:
+        return f"{len(value)} octets"
     if isinstance(value, bytes):
         return ascii(value.decode("utf-8", "replace"))
     if isinstance(value, dict):

@@ -53,10 +53,21 @@ enum flight_type {
     FLIGHT_ROUTED = 134,       /* `worker`, `block` and `detail`: it reads what the header says of routers (flight.c) */
     FLIGHT_STATE = 135,        /* `worker`, `block`, `count`: it reads the state of a message (enum content_state) */
     FLIGHT_FORGOTTEN = 136,    /* `hash`, `block` (a scope): an address as a sender spells it is forgotten */
+    FLIGHT_KEY = 137,          /* `worker`, `block`, `count`: it reads of a message what a route table asks for (enum
+                                  flight_key); type and subscription in `detail` */
+    FLIGHT_HOPS = 138,         /* `block` and `length`: the handle of an exchange's address, which a message passes.  In
+                                  `detail` bits for hops from `hash` on that it matches; `count` 1: its first line */
     FLIGHT_CHECKPOINT = 144,   /* `now` */
     FLIGHT_ENTRY = 145,        /* `kind`: enum flight_entry, `length` octets */
     FLIGHT_CHECKPOINT_END = 146,
     FLIGHT_MORE = 255          /* octets that belong to the line before */
+};
+
+enum flight_key {              /* bits of what stands in the line; what a message says without them changes nothing */
+    FLIGHT_KEY_READ = 1,       /* the core reads the key itself, so the message's record has none */
+    FLIGHT_KEY_FOUND = 2,      /* and there is one */
+    FLIGHT_KEY_SOURCE = 4,     /* `hash`: that of the source's name */
+    FLIGHT_KEY_OWNER = 8       /* `length`: the number of the endpoint that owns the managed entity */
 };
 
 enum flight_entry {            /* what stands in a checkpoint; octets are those of the structures of
@@ -64,7 +75,11 @@ enum flight_entry {            /* what stands in a checkpoint; octets are those 
     ENTRY_CORE = 1, ENTRY_POOL = 2, ENTRY_FREE = 3, ENTRY_ADDRESS = 4, ENTRY_LINK = 5, ENTRY_IN = 6, ENTRY_OUT = 7,
     ENTRY_LIST = 8, ENTRY_ALIAS = 9, ENTRY_PAYLOADS = 10, ENTRY_BLOCKS = 11,
     ENTRY_STREAMS = 12, ENTRY_FAR = 13, ENTRY_BETWEEN = 14, ENTRY_ROUTER = 15, ENTRY_NEIGHBOUR = 16,
-    ENTRY_TRANSIT = 17         /* behind the copy that it is of */
+    ENTRY_TRANSIT = 17,        /* behind the copy that it is of */
+    /* a route table: those from ENTRY_TABLE to ENTRY_ENDPOINTS in this order, also as calls when it comes into use */
+    ENTRY_ROUTES = 18, ENTRY_TABLE = 19, ENTRY_SLOTS = 20, ENTRY_SPECIALS = 21, ENTRY_SENDERS = 22, ENTRY_WORDS = 23,
+    ENTRY_ENDPOINTS = 24, ENTRY_OWNERS = 25,
+    ENTRY_EXCHANGE = 26, ENTRY_HOPS = 27
 };
 
 typedef struct {

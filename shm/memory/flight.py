@@ -24,7 +24,7 @@ CONFIGURED_LEAST: Final = 16384  # lines: a smaller ring has hardly room for a c
 ABOUT_MOST: Final = 65536
 IN_FLIGHT: Final = 64  # lines that the processor may write before it shows that the head has moved
 
-BATCH, WORK, FANS, PARKED, CALL, TEXT, ROUTED, STATE, FORGOTTEN = range(128, 137)
+BATCH, WORK, FANS, PARKED, CALL, TEXT, ROUTED, STATE, FORGOTTEN, KEY, HOPS = range(128, 139)
 CHECKPOINT, ENTRY, CHECKPOINT_END = 144, 145, 146
 MORE: Final = 255
 INLINE, MORE_OCTETS, OCTETS_MOST = 40, 63, 1 << 20

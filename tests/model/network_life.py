@@ -24,9 +24,10 @@ class RecordedSite(Site):
 
 
 class Life:
-    """What happens is a function of the seed."""
+    """What happens is a function of the seed. ``border``: router C speaks the other dialect with its neighbours."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, border: bool = False) -> None:
+        self.border = border
         self.chance = random.Random(seed)  # noqa: S311 - a schedule, no secret
         self.net = Internet("A", "B", "C", "edge1", "edge2", seed=seed, kind=RecordedSite)
         for edge, interior in (("edge1", "A"), ("edge2", "B")):
@@ -37,7 +38,8 @@ class Life:
         self.number = self.streams = 0
 
     def _join(self, wire: tuple[str, str, int]) -> tuple[int, int]:
-        return join(self.net[wire[0]], self.net[wire[1]], cost=wire[2], offered=STREAMS)
+        product = "skupper-router" if self.border and "C" in wire else "routerd"
+        return join(self.net[wire[0]], self.net[wire[1]], cost=wire[2], product=product, offered=STREAMS)
 
     def site(self) -> Site:
         return self.chance.choice(list(self.net.sites.values()))

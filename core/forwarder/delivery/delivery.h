@@ -36,6 +36,10 @@ typedef struct {
 
 PRIVATE void exchange_free(core_router *c, core_exchange *x);
 PRIVATE bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length);
+PRIVATE void exchange_record(core_router *c, const core_address *a);
+PRIVATE bool exchange_given(core_exchange *x);
+GLUE bool exchange_give(core_exchange *x, uint32_t hop);
+GLUE void exchange_given_over(core_exchange *x);
 PRIVATE uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject);
 GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops,
                                  uint32_t token_bytes);

@@ -25,6 +25,7 @@ PRIVATE void exchange_free(core_router *c, core_exchange *x)
     free(x->tokens);
     free(x->binding);
     free(x->hop);
+    free(x->given);
     free(x);
 }
 
@@ -160,6 +161,56 @@ PRIVATE bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t l
             x->hop[x->binding[b].hop].mark = x->message;
             found = true;
         }
+    return found;
+}
+
+/* ---- as a recording says ---- */
+
+/* Shows the flight recorder which hops a message matches: its subject is not recorded. */
+__attribute__((noinline, cold)) PRIVATE void exchange_record(core_router *c, const core_address *a)
+{
+    const core_exchange *x = a->exchange;
+    for (uint32_t base = 0; !base || base < x->hop_count; base += 256) {
+        flight_line line = flight_about(c, FLIGHT_HOPS, 0);
+        uint8_t any = 0;
+        for (uint32_t i = base; i < x->hop_count && i < base + 256; i++)
+            if (x->hop[i].mark == x->message) any = 1, line.detail[(i - base) / 8] |= (uint8_t) (1u << (i & 7));
+        line.count = !base;
+        line.hash = base;
+        line.length = a->node.generation;
+        if (any || !base) flight_read(c, line, a->node.index);
+    }
+}
+
+/* A hop that the next message matches, or EXCHANGE_NONE: the next message begins.  False: there is no memory. */
+GLUE bool exchange_give(core_exchange *x, uint32_t hop)
+{
+    if (!(x->state & EXCHANGE_GIVEN) || (hop != EXCHANGE_NONE && hop >= x->hop_count)) return true;
+    if (x->given_count == x->given_room) {
+        const uint32_t room = x->given_room ? x->given_room * 2 : 64;
+        uint32_t *grown = (uint32_t *) realloc(x->given, room * sizeof *grown);
+        if (!grown) return false;
+        x->given = grown;
+        x->given_room = room;
+    }
+    x->given[x->given_count++] = hop;
+    return true;
+}
+
+/* What is left of it belongs to no message. */
+GLUE void exchange_given_over(core_exchange *x) { x->given_count = x->given_at = 0; }
+
+/* Marks the hops of the next message as exchange_match() does. */
+PRIVATE bool exchange_given(core_exchange *x)
+{
+    const uint32_t *given = x->given;
+    uint32_t i = x->given_at;
+    bool found = false;
+    x->message++;
+    if (i < x->given_count)
+        for (i++; i < x->given_count && given[i] != EXCHANGE_NONE; i++, found = true)
+            x->hop[given[i]].mark = x->message;
+    x->given_at = i;
     return found;
 }
 

@@ -8,6 +8,11 @@
 #define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */
 #define EXCHANGE_STEPS 1000u           /* tokens times places of the tree that are tried; beyond it nothing matches */
 
+enum exchange_state {           /* bits */
+    EXCHANGE_BUSY = 1,         /* a message is on its way through it: it does not come through twice */
+    EXCHANGE_GIVEN = 2         /* a replay's: a recording says which hops messages match */
+};
+
 enum exchange_token { TOKEN_ITSELF = 0, TOKEN_ONE = 1, TOKEN_ANY = 2 };
 
 typedef struct {               /* a place in the tree; number 0 is its root */
@@ -33,7 +38,7 @@ typedef struct {               /* an address that messages go on to; several bin
 
 typedef struct core_exchange {
     uint8_t separator;
-    bool busy;                 /* a message is on its way through it: it does not come through twice */
+    uint8_t state;             /* enum exchange_state */
     uint32_t node_count, binding_count, hop_count;
     uint32_t alternate;        /* hop for what goes nowhere else; EXCHANGE_NONE */
     core_exchange_node *node;
@@ -45,6 +50,8 @@ typedef struct core_exchange {
     core_hop *hop;
     uint64_t step, message;
     uint64_t received, forwarded, diverted, dropped;
+    uint32_t *given;           /* EXCHANGE_GIVEN: for each message to come EXCHANGE_NONE, and hops that it matches */
+    uint32_t given_count, given_room, given_at;
 } core_exchange;
 
 #endif

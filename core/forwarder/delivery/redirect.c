@@ -54,15 +54,17 @@ static void exchange_send(core_router *c, core_in *in, core_hop *hop, uint8_t pr
                     &provenance);
 }
 
-PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)
+/* Copies for the hops that a message matches, or for the alternate one. */
+static inline void exchange_forward(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state,
+                                    bool found)
 {
     core_exchange *x = a->exchange;
-    if (x->busy) return;
-    x->busy = true;
+    uint32_t before = in->copy_count;
+    if (__builtin_expect(c->flight != NULL, 0)) exchange_record(c, a);
+    x->state |= EXCHANGE_BUSY;
     x->received++;
     in->flags |= IN_MULTICAST;
-    uint32_t before = in->copy_count, length = exchange_subject(&c->arena[in->arena], in->block, c->buffer);
-    if (exchange_match(x, c->buffer, length))
+    if (found)
         for (uint32_t i = 0; i < x->hop_count; i++)
             if (x->hop[i].mark == x->message) exchange_send(c, in, &x->hop[i], priority, state);
     if (in->copy_count == before && x->alternate != EXCHANGE_NONE) {
@@ -72,5 +74,16 @@ PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint
     if (in->copy_count == before) x->dropped++;
     else x->forwarded++;
     in_copies_open(in);
-    x->busy = false;
+    x->state &= (uint8_t) ~EXCHANGE_BUSY;
+}
+
+PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)
+{
+    core_exchange *x = a->exchange;
+    if (__builtin_expect(x->state, 0)) {
+        if (!(x->state & EXCHANGE_BUSY)) exchange_forward(c, in, a, priority, state, exchange_given(x));
+        return;
+    }
+    uint32_t length = exchange_subject(&c->arena[in->arena], in->block, c->buffer);
+    exchange_forward(c, in, a, priority, state, exchange_match(x, c->buffer, length));
 }

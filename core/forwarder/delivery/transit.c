@@ -103,15 +103,12 @@ PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from
 /* What a router says of addresses to one beyond the border is for the protocol here, which answers on its behalf. */
 PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a)
 {
-    static const uint8_t about[] = {'/', 'q', 'd', 'r', 'o', 'u', 't', 'e', 'r', '.', 'm', 'a'};
     const core_network *n = &c->network;
     uint32_t bit = mask_next(&a->remotes, 0);
     if (!n->border || a->treatment != T_CLOSEST || a->out_count || bit == NODES) return a;
     if (n->node[bit].next_hop <= 0 || !transit_crosses(n, from, (uint32_t) n->node[bit].next_hop)) return a;
     uint32_t length = content_to(&c->arena[from->worker], block, c->text);
-    if (length < sizeof about || length > CORE_MAX_TEXT || memcmp(c->text + length - sizeof about, about, sizeof about))
-        return a;
-    return n->border;
+    return length <= CORE_MAX_TEXT && text_about_addresses(c->text, length) ? n->border : a;
 }
 
 /* What a message's next router is told of its address: a sender with a target need not write it into its messages, and

@@ -8,8 +8,6 @@
 #include "core/forwarder/recording/image.h"
 #include "core/forwarder/recording/recording.h"
 
-#define LINES_MOST (1u << 17)          /* of a checkpoint: 8 MiB */
-
 /* ---- whether there can be one ---- */
 
 static bool queues_empty(const core_router *c)
@@ -28,12 +26,21 @@ static bool tables_rest(const core_router *c)
 
 static bool address_known(const core_address *a)
 {
-    return !a->exchange && !a->routes && a->out_room < 1u << 16;
+    return (!a->routes || routes_fit(a->routes)) && a->out_room < 1u << 16;
 }
 
 static bool link_known(const core_link *l)
 {
-    return !l->to_table && (!l->leaving || l->kind == LINK_STREAM);    /* a surplus one carries nothing any more */
+    return !l->leaving || l->kind == LINK_STREAM;      /* a surplus one carries nothing any more */
+}
+
+/* Whether no route table's counts are on their way to the next one's. */
+static bool routes_all_rest(const core_router *c)
+{
+    uint32_t at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));)
+        if (a->routes && !routes_rest(a->routes)) return false;
+    return true;
 }
 
 /* Whether the tables hold nothing that a checkpoint cannot describe. */
@@ -65,6 +72,9 @@ static uint64_t lines_wanted(const core_router *c)
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) lines += pool_size(all[i]) / 7;
     for (uint32_t arena = 0; arena <= c->workers; arena++)
         if (c->payloads.reader[arena]) lines += 1 + c->payloads.count / 5;
+    uint32_t at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));)
+        lines += (a->routes ? routes_lines(a->routes) : 0) + (a->exchange ? exchange_lines(a->exchange) : 0);
     return lines + network_lines(c) + arena_blocks(&c->own.view) / 7;
 }
 
@@ -100,7 +110,7 @@ static void put_core(core_router *c)
 {
     image_core image = {.held = c->held, .active = c->active, .turn = c->turn,
         .agent = image_number(c->agent), .exit = image_number(c->exit),
-        .radius = c->network.radius};
+        .radius = c->network.radius, .border = image_number(c->network.border)};
     for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS + 2; w++) image.gone[w] = c->worker[w].gone;
     image_put(c, ENTRY_CORE, &image, sizeof image);
 }
@@ -133,7 +143,7 @@ static void put_address(core_router *c, const core_address *a)
 static uint16_t link_flags(const core_link *l)
 {
     const bool flags[] = {l->outgoing, l->settles, l->draining, l->annotated, l->container, l->fallback, l->bounded,
-        l->far, l->by_peer};
+        l->far, l->by_peer, l->to_table};
     uint16_t all = 0;
     for (uint32_t i = 0; i < sizeof flags; i++) all |= (uint16_t) (flags[i] << i);
     return all;
@@ -240,9 +250,20 @@ static void put_aliases(core_router *c)
     for (uint32_t i = 0; i < t->room + t->split; i++)
         for (const core_alias *a = t->bucket[i]; a; a = a->chain) {
             const image_alias image = {.hash = a->hash, .scope = a->scope, .address = image_number(a->address),
-                .agent = a->agent};
+                .agent = a->agent, .about = text_about_addresses(a->text, a->length)};
             image_put(c, ENTRY_ALIAS, &image, sizeof image);
         }
+}
+
+static void put_routes(core_router *c)
+{
+    uint8_t octets[ROUTES_PART];
+    uint32_t at = 0, kind, length;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) {
+        routes_cursor k = {0};
+        while (a->routes && (kind = routes_part(a->routes, &k, octets, &length)))
+            image_put(c, (enum flight_entry) kind, octets, length);
+    }
 }
 
 /* Payloads under way, and the blocks of the core's own arena: the free ones, and the one behind each of the others. */
@@ -279,9 +300,9 @@ __attribute__((noinline, cold)) PRIVATE void checkpoint_write(core_router *c)
 {
     core_flight *f = c->flight;
     flight_header *h = f->header;
-    const uint64_t lines = f->mask + 1, most = lines / 8 < LINES_MOST ? lines / 8 : LINES_MOST;
-    if (!tables_rest(c)) return;
-    if (atomic_load_explicit(&h->blind, memory_order_relaxed) || !pools_fit(c) || lines_wanted(c) > most
+    const uint64_t lines = f->mask + 1;
+    if (!tables_rest(c) || !routes_all_rest(c)) return;
+    if (atomic_load_explicit(&h->blind, memory_order_relaxed) || !pools_fit(c) || lines_wanted(c) > checkpoint_room(f)
         || !tables_known(c)) {
         atomic_fetch_add_explicit(&h->skipped, 1, memory_order_relaxed);
         f->due = f->next + lines / 4;
@@ -304,6 +325,7 @@ __attribute__((noinline, cold)) PRIVATE void checkpoint_write(core_router *c)
     at = 0;
     for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) put_lists(c, a);
     put_idle(c);
+    put_routes(c);
     put_aliases(c);
     put_blocks(c);
     flight_put(f, &(flight_line) {.type = FLIGHT_CHECKPOINT_END, .now = c->now});

@@ -8,6 +8,8 @@
 #define ROUTERD_CORE_IMAGE_H
 
 #include "core/forwarder/changes/changes.h"
+#include "core/forwarder/delivery/delivery.h"
+#include "core/forwarder/tables/planes.h"
 #include "shm/memory/flight.h"
 
 #define IMAGE_CHUNKS_MOST 1024u        /* of a pool: half a million entries */
@@ -15,7 +17,7 @@
 
 typedef struct {
     uint64_t held;
-    uint32_t active, turn, agent, exit, radius, none;
+    uint32_t active, turn, agent, exit, radius, border;
     uint8_t gone[(ROUTERD_MAX_WORKERS + 2 + 7) / 8 * 8];
 } image_core;
 
@@ -32,7 +34,8 @@ typedef struct {
 } image_address;
 
 enum image_link_flag { IMAGE_OUTGOING = 1, IMAGE_SETTLES = 2, IMAGE_DRAINING = 4, IMAGE_ANNOTATED = 8,
-    IMAGE_CONTAINER = 16, IMAGE_FALLBACK = 32, IMAGE_BOUNDED = 64, IMAGE_FAR = 128, IMAGE_BY_PEER = 256 };
+    IMAGE_CONTAINER = 16, IMAGE_FALLBACK = 32, IMAGE_BOUNDED = 64, IMAGE_FAR = 128, IMAGE_BY_PEER = 256,
+    IMAGE_TO_TABLE = 512 };
 
 typedef struct {
     image_node node;
@@ -62,12 +65,12 @@ typedef struct {
 
 enum image_aside { IMAGE_WAITING = 1, IMAGE_GROWING = 2 };
 
-typedef struct { uint64_t hash; uint32_t scope, address, agent, none; } image_alias;
+typedef struct { uint64_t hash; uint32_t scope, address, agent, about; } image_alias;
 
 /* ---- of a network: network.c ---- */
 
-/* Whose a text is: a copy names it by this and the number of the owner. */
-enum image_owner { OWNER_ADDRESS = 1, OWNER_LINK = 2, OWNER_COPY = 3 };
+/* Whose a text is: a copy names it by this and the number of the owner, which of a hop is that among all exchanges'. */
+enum image_owner { OWNER_HOP = 0, OWNER_ADDRESS = 1, OWNER_LINK = 2, OWNER_COPY = 3 };
 #define IMAGE_OWNER_SHIFT 30
 
 typedef struct { uint32_t there, length, block; } image_text;
@@ -95,7 +98,7 @@ typedef struct {
 
 typedef struct {
     uint64_t streams;
-    uint32_t place, control, data[ROUTERD_PRIORITIES];
+    uint32_t place, control, data[ROUTERD_PRIORITIES], abroad, none;
 } image_neighbour;
 
 typedef struct {
@@ -105,6 +108,15 @@ typedef struct {
     uint8_t hop, none[3];
 } image_transit;
 
+typedef struct {
+    uint64_t received, forwarded, diverted, dropped;
+    uint32_t address, hops, alternate, none;   /* `alternate`: EXCHANGE_NONE: there is none */
+} image_exchange;
+
+typedef struct { uint32_t address; image_text text; } image_hop;
+
+#define IMAGE_HOPS 1024u               /* in one entry */
+
 #define IMAGE_DENSE(type, last) \
     _Static_assert(offsetof(type, last) + sizeof ((type *) 0)->last == sizeof(type), "an image has padding")
 IMAGE_DENSE(image_core, gone);
@@ -113,12 +125,14 @@ IMAGE_DENSE(image_address, none);
 IMAGE_DENSE(image_link, none);
 IMAGE_DENSE(image_in, none);
 IMAGE_DENSE(image_out, aside);
-IMAGE_DENSE(image_alias, none);
+IMAGE_DENSE(image_alias, about);
 IMAGE_DENSE(image_far, none);
 IMAGE_DENSE(image_between, none);
 IMAGE_DENSE(image_router, none);
-IMAGE_DENSE(image_neighbour, data);
+IMAGE_DENSE(image_neighbour, none);
 IMAGE_DENSE(image_transit, none);
+IMAGE_DENSE(image_exchange, none);
+IMAGE_DENSE(image_hop, text);
 
 /* Entries that are lists begin with two numbers: what it is, and of which address or delivery.  ENTRY_FREE has a pool
  * and whether these are its bare chunks; ENTRY_PAYLOADS an arena; ENTRY_BLOCKS 0 or 1 for the free blocks of a class, 2
@@ -139,6 +153,7 @@ static inline void image_put(core_router *c, enum flight_entry kind, const void 
 }
 
 PRIVATE uint64_t network_lines(const core_router *c);
+PRIVATE uint64_t exchange_lines(const core_exchange *x);
 PRIVATE void network_put(core_router *c);
 PRIVATE void network_put_out(core_router *c, const core_out *out);
 
@@ -146,6 +161,7 @@ PRIVATE void network_put_out(core_router *c, const core_out *out);
 
 PRIVATE const char *network_restore(core_router *c, uint32_t kind, const uint8_t *octets, uint32_t length);
 PRIVATE const char *network_restored(core_router *c);
+PRIVATE const char *exchanges_restored(core_router *c);
 PRIVATE core_link *restored_waiting(const core_router *c, uint32_t number, uint8_t aside);
 PRIVATE const char *restored_idle(core_streams *k, core_link *l);
 PRIVATE void *restored_place(core_pool *p, image_node node);
@@ -178,7 +194,9 @@ static inline uint64_t image_mark(void)
 {
     const uint64_t sizes[] = {sizeof(image_core), sizeof(image_pool), sizeof(image_address), sizeof(image_link),
         sizeof(image_in), sizeof(image_out), sizeof(image_alias), sizeof(image_far), sizeof(image_between),
-        sizeof(image_router), sizeof(image_neighbour), sizeof(image_transit), ROUTERD_MAX_WORKERS};
+        sizeof(image_router), sizeof(image_neighbour), sizeof(image_transit), routes_mark(),
+        sizeof(image_exchange), sizeof(image_hop),
+        ROUTERD_MAX_WORKERS};
     uint64_t mark = FLIGHT_VERSION;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) mark = mark * 0x100000001b3ull + sizes[i];
     return mark;

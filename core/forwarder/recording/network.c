@@ -7,11 +7,40 @@
 #include "core/forwarder/recording/image.h"
 #include "core/forwarder/recording/recording.h"
 
-static image_text text_image(core_text *t, enum image_owner owner, const void *entry)
+static image_text text_image_as(core_text *t, enum image_owner owner, uint32_t number)
 {
     if (!t) return (image_text) {.block = ROUTERD_NIL};
-    t->named = (uint32_t) owner << IMAGE_OWNER_SHIFT | image_number(entry);
+    t->named = (uint32_t) owner << IMAGE_OWNER_SHIFT | number;
     return (image_text) {.there = 1, .length = t->length, .block = t->block};
+}
+
+static image_text text_image(core_text *t, enum image_owner owner, const void *entry)
+{
+    return text_image_as(t, owner, image_number(entry));
+}
+
+/* An exchange's hops; `before`: those of others.  Returns the number of both together. */
+static uint32_t put_exchange(core_router *c, const core_address *a, uint32_t before)
+{
+    const core_exchange *x = a->exchange;
+    image_hop part[IMAGE_HOPS];
+    const image_exchange image = {.received = x->received, .forwarded = x->forwarded, .diverted = x->diverted,
+        .dropped = x->dropped, .address = image_number(a), .hops = x->hop_count, .alternate = x->alternate};
+    image_put(c, ENTRY_EXCHANGE, &image, sizeof image);
+    for (uint32_t i = 0; i < x->hop_count;) {
+        uint32_t count = 0;
+        for (; i < x->hop_count && count < IMAGE_HOPS; i++)
+            part[count++] = (image_hop) {.address = image_number(x->hop[i].address),
+                .text = text_image_as(x->hop[i].text, OWNER_HOP, before + i + 1)};
+        image_put(c, ENTRY_HOPS, part, count * sizeof *part);
+    }
+    return before + x->hop_count;
+}
+
+/* Lines that its entries take at most. */
+PRIVATE uint64_t exchange_lines(const core_exchange *x)
+{
+    return 4 + x->hop_count / IMAGE_HOPS + x->hop_count * sizeof(image_hop) / FLIGHT_MORE_OCTETS;
 }
 
 static void put_far_address(core_router *c, const core_address *a)
@@ -45,7 +74,8 @@ static void put_routers(core_router *c)
     for (uint32_t place = 0; place < NEIGHBOURS; place++) {
         const core_neighbour *k = &n->neighbour[place];
         if (!k->taken) continue;
-        image_neighbour image = {.place = place, .streams = k->streams, .control = image_number(k->control)};
+        image_neighbour image = {.place = place, .streams = k->streams, .control = image_number(k->control),
+            .abroad = k->abroad};
         for (uint32_t p = 0; p < ROUTERD_PRIORITIES; p++) image.data[p] = image_number(k->data[p]);
         image_put(c, ENTRY_NEIGHBOUR, &image, sizeof image);
     }
@@ -63,7 +93,10 @@ PRIVATE uint64_t network_lines(const core_router *c)
 /* All but copies; links and addresses stand in front of it. */
 PRIVATE void network_put(core_router *c)
 {
-    uint32_t at = 0;
+    uint32_t at = 0, hops = 0;
+    for (const core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));)
+        if (a->exchange) hops = put_exchange(c, a, hops);
+    at = 0;
     for (const core_streams *k; (k = (core_streams *) pool_next(&c->streams, &at));) {
         const image_node image = image_node_of(k);
         image_put(c, ENTRY_STREAMS, &image, sizeof image);

@@ -5,6 +5,15 @@
 #include "core/forwarder/changes/changes.h"
 #include "shm/memory/flight.h"
 
+#define LINES_MOST (1u << 17)          /* of a checkpoint: 8 MiB */
+
+/* Lines that a checkpoint may take. */
+static inline uint64_t checkpoint_room(const core_flight *f)
+{
+    const uint64_t eighth = (f->mask + 1) / 8;
+    return eighth < LINES_MOST ? eighth : LINES_MOST;
+}
+
 /* ---- writing: checkpoint.c ---- */
 
 PRIVATE void checkpoint_write(core_router *c);

@@ -80,6 +80,7 @@ static const char *take_core(core_router *c, const image_core *image)
     for (uint32_t w = 0; w < c->workers; w++) c->worker[w].gone = image->gone[w] != 0;
     c->text_length = image->agent;     /* until the addresses are known: checkpoint_restored */
     c->text_scope = image->exit;
+    c->scratch.link = image->border;
     return NULL;
 }
 
@@ -121,6 +122,7 @@ static void link_numbers(core_link *l, const image_link *image)
     l->bounded = image->flags & IMAGE_BOUNDED;
     l->far = image->flags & IMAGE_FAR;
     l->by_peer = image->flags & IMAGE_BY_PEER ? UINT8_MAX : 0;
+    l->to_table = image->flags & IMAGE_TO_TABLE;
     if (l->outgoing) return;
     l->withheld = image->withheld;
     l->scope = image->scope;
@@ -133,7 +135,8 @@ static const char *take_link(core_router *c, const image_link *image)
     const bool routed = image->kind == LINK_ROUTED, outgoing = image->flags & IMAGE_OUTGOING;
     const bool bare = routed || image->kind - 1u < 3u;      /* it has no address */
     REFUSE(image->worker > c->workers || image->growth > CREDIT_EBBS || image->kind > LINK_ROUTED
-           || (image->address && !a) || (bare && a) || (!bare && outgoing && !a), "a link makes no sense");
+           || (image->address && !a) || (bare && a) || (!bare && outgoing && !a)
+           || (image->flags & IMAGE_TO_TABLE && (outgoing || !a)), "a link makes no sense");
     REFUSE(image->growth != CREDIT_FIXED && image->capacity < ROUTERD_LINK_CREDIT, "a link has no such credit");
     core_worker *k = &c->worker[image->worker];
     REFUSE(image->link >= CORE_MAX_LINKS || link_find(c, image->worker, image->link, image->link_gen)
@@ -276,12 +279,11 @@ static const char *take_list(core_router *c, const uint32_t *number, uint32_t co
 /* A recording has the hash of a text in its place. */
 static const char *take_alias(core_router *c, const image_alias *image)
 {
-    static const char digits[] = "0123456789abcdef";
-    uint8_t text[16];
-    for (uint32_t i = 0; i < sizeof text; i++) text[i] = (uint8_t) digits[image->hash >> (60 - 4 * i) & 15];
+    uint8_t text[STAND_IN_MOST];
+    const uint32_t length = flight_stand_in(image->hash, image->about, text);
     core_address *a = (core_address *) restored_entry(&c->addresses, image->address);
     REFUSE(image->address && !a, "a spelling is of no address");
-    REFUSE(!alias_insert(c, image->scope, text, sizeof text, a, image->agent != 0),
+    REFUSE(!alias_insert(c, image->scope, text, length, a, image->agent != 0),
            "there is no memory for its tables");
     return NULL;
 }
@@ -333,6 +335,7 @@ GLUE const char *checkpoint_restore(core_router *c, uint32_t kind, const uint8_t
     case ENTRY_OUT: TAKE(image_out, take_out);
     case ENTRY_ALIAS: TAKE(image_alias, take_alias);
     case ENTRY_STREAMS: case ENTRY_FAR: case ENTRY_BETWEEN: case ENTRY_ROUTER: case ENTRY_NEIGHBOUR: case ENTRY_TRANSIT:
+    case ENTRY_EXCHANGE: case ENTRY_HOPS:
         return network_restore(c, kind, octets, length);
     default: break;
     }

@@ -14,9 +14,9 @@ static const char *finish_addresses(core_router *c)
         for (uint32_t i = 0; i < a->out_count; i++)
             REFUSE(a->ranks && !a->out[i]->rank, "a receiver has no rank");
     }
-    at = 0;                            /* only fallbacks redirect in what a checkpoint describes */
+    at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));)
-        REFUSE(a->redirects && !a->fallback, "an address leads nowhere");
+        REFUSE(a->redirects && !a->fallback && !a->routes && !a->exchange, "an address leads nowhere");
     return NULL;
 }
 
@@ -81,12 +81,16 @@ GLUE const char *checkpoint_restored(core_router *c)
     if (!wrong) wrong = finish_links(c);
     if (!wrong) wrong = finish_deliveries(c);
     if (!wrong) wrong = network_restored(c);
+    if (!wrong) wrong = exchanges_restored(c);
     REFUSE(wrong, wrong);
     for (uint32_t i = 0; i < IMAGE_POOLS; i++) turn_free(restored_pool(c, i));
     REFUSE((c->text_length && !restored_entry(&c->addresses, c->text_length))
-           || (c->text_scope && !restored_entry(&c->addresses, c->text_scope)), "the core's own addresses are missing");
+           || (c->text_scope && !restored_entry(&c->addresses, c->text_scope))
+           || (c->scratch.link && !restored_entry(&c->addresses, c->scratch.link)),
+           "the core's own addresses are missing");
     c->agent = (core_address *) restored_entry(&c->addresses, c->text_length);
     c->exit = (core_address *) restored_entry(&c->addresses, c->text_scope);
+    c->network.border = (core_address *) restored_entry(&c->addresses, c->scratch.link);
     c->text_length = c->text_scope = 0;
     memset(&c->scratch, 0, sizeof c->scratch);
     return NULL;

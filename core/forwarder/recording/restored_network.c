@@ -83,12 +83,97 @@ static const char *take_neighbour(core_router *c, const image_neighbour *image)
     const char *wrong = NULL;
     REFUSE(image->place >= NEIGHBOURS || c->network.neighbour[image->place].taken, "a neighbour is there twice");
     core_neighbour *k = &c->network.neighbour[image->place];
-    *k = (core_neighbour) {.taken = true, .streams = image->streams};
+    *k = (core_neighbour) {.taken = true, .streams = image->streams, .abroad = image->abroad != 0};
+    c->network.abroad += k->abroad;
     k->control = take_hop(c, image->control, image->place, LINK_CONTROL, &wrong);
     for (uint32_t p = 0; p < ROUTERD_PRIORITIES; p++)
         k->data[p] = take_hop(c, image->data[p], image->place, LINK_DATA, &wrong);
     return wrong;
 }
+
+/* ---- exchanges: hops follow their exchange, and what matches is the recording's to say ---- */
+
+static const char *take_exchange(core_router *c, const image_exchange *image)
+{
+    core_address *a = (core_address *) restored_entry(&c->addresses, image->address);
+    REFUSE(!a || a->exchange || image->hops > FLIGHT_OCTETS_MOST
+           || (image->alternate != EXCHANGE_NONE && image->alternate >= image->hops), "an exchange makes no sense");
+    core_exchange *x = exchange_new(c, '.', 1, 0, image->hops, 0);
+    REFUSE(!x, "there is no memory for its tables");
+    a->exchange = x;
+    x->state = EXCHANGE_GIVEN;
+    x->alternate = image->alternate;
+    x->received = image->received;
+    x->forwarded = image->forwarded;
+    x->diverted = image->diverted;
+    x->dropped = image->dropped;
+    x->given_room = image->hops;       /* of hops, until they are all there: exchanges_restored */
+    c->stop_worker = image->address;
+    return NULL;
+}
+
+/* Hops of the exchange that came last. */
+static const char *take_hops(core_router *c, const uint8_t *octets, uint32_t length)
+{
+    const core_address *of = (const core_address *) restored_entry(&c->addresses, c->stop_worker);
+    REFUSE(!of || !of->exchange || length % sizeof(image_hop), "a hop is of no exchange");
+    core_exchange *x = of->exchange;
+    for (; length; length -= (uint32_t) sizeof(image_hop), octets += sizeof(image_hop)) {
+        const char *wrong = NULL;
+        image_hop image;
+        memcpy(&image, octets, sizeof image);
+        core_address *a = (core_address *) restored_entry(&c->addresses, image.address);
+        REFUSE(!a || x->hop_count >= x->given_room, "a hop leads nowhere");
+        core_text *t = take_text(c, &image.text, &wrong);
+        REFUSE(wrong, wrong);
+        x->hop[x->hop_count++] = (core_hop) {.address = a, .text = t};
+    }
+    return NULL;
+}
+
+/* The text of a hop, by its number among those of all exchanges; NULL: there is none. */
+static core_text *hop_text(const core_router *c, uint32_t number)
+{
+    uint32_t at = 0;
+    for (const core_address *a; number && (a = (const core_address *) pool_next(&c->addresses, &at));) {
+        if (!a->exchange) continue;
+        if (number <= a->exchange->hop_count) return a->exchange->hop[number - 1].text;
+        number -= a->exchange->hop_count;
+    }
+    return NULL;
+}
+
+/* Adds to the number of those who hold an address, or takes from it. */
+static void exchanges_hold(core_router *c, uint32_t one)
+{
+    uint32_t at = 0;
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
+        if (!a->exchange) continue;
+        a->holds += one;
+        for (uint32_t i = 0; i < a->exchange->hop_count; i++) a->exchange->hop[i].address->holds += one;
+    }
+}
+
+/* Checks that exchanges have their hops, and hold their addresses. */
+PRIVATE const char *exchanges_restored(core_router *c)
+{
+    uint32_t at = 0;
+    for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));) {
+        REFUSE(a->exchange && a->exchange->hop_count != a->exchange->given_room, "an exchange has not all of its hops");
+        if (a->exchange) a->exchange->given_room = 0;
+    }
+    bool held = false;
+    exchanges_hold(c, UINT32_MAX);
+    for (at = 0; !held;) {
+        const core_address *a = (const core_address *) pool_next(&c->addresses, &at);
+        if (!a) break;
+        held = a->holds;
+    }
+    exchanges_hold(c, 1);
+    return held ? "an address is held by nobody" : NULL;
+}
+
+/* ---- copies ---- */
 
 /* The text that a copy names by its owner; NULL: there is none. */
 static core_text *named_text(const core_router *c, uint32_t named)
@@ -98,6 +183,7 @@ static core_text *named_text(const core_router *c, uint32_t named)
     const core_link *l = (const core_link *) restored_entry(&c->links, number);
     const core_out *out = (const core_out *) restored_entry(&c->outs, number);
     switch (named >> IMAGE_OWNER_SHIFT) {
+    case OWNER_HOP: return hop_text(c, number);
     case OWNER_ADDRESS: return a ? a->text : NULL;
     case OWNER_LINK: return l && !l->outgoing && l->kind != LINK_ROUTED ? l->text : NULL;
     default: return out && out->text && !out->text->owned ? out->text : NULL;
@@ -189,6 +275,8 @@ PRIVATE const char *network_restore(core_router *c, uint32_t kind, const uint8_t
     case ENTRY_BETWEEN: TAKE(image_between, take_between);
     case ENTRY_ROUTER: TAKE(image_router, take_router);
     case ENTRY_NEIGHBOUR: TAKE(image_neighbour, take_neighbour);
+    case ENTRY_EXCHANGE: TAKE(image_exchange, take_exchange);
+    case ENTRY_HOPS: return take_hops(c, octets, length);
     default: TAKE(image_transit, take_transit);
     }
 }

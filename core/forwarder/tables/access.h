@@ -78,6 +78,25 @@ static inline void flight_work(core_router *c, uint32_t w, const routerd_produce
     }
 }
 
+/* Whether a text is one at which routers tell each other of addresses.  Only that matters of a text where two dialects
+ * meet (docs/network.md), so what stands for it in a recording ends in the same way. */
+#define ABOUT_ADDRESSES "/qdrouter.ma"
+#define ABOUT_ADDRESSES_LENGTH ((uint32_t) sizeof ABOUT_ADDRESSES - 1)
+
+static inline bool text_about_addresses(const uint8_t *text, uint32_t length)
+{
+    return length >= ABOUT_ADDRESSES_LENGTH
+           && !memcmp(text + length - ABOUT_ADDRESSES_LENGTH, ABOUT_ADDRESSES, ABOUT_ADDRESSES_LENGTH);
+}
+
+enum flight_text {             /* bits of `count` in a line about a text */
+    FLIGHT_TEXT_VALID = 1,     /* it is an AMQP string */
+    FLIGHT_TEXT_ABOUT = 2      /* text_about_addresses() */
+};
+
+#define STAND_IN_MOST (16u + ABOUT_ADDRESSES_LENGTH)
+
+PRIVATE uint32_t flight_stand_in(uint64_t hash, bool about, uint8_t *text);
 PRIVATE void flight_read(const core_router *c, flight_line line, uint32_t block);
 PRIVATE void flight_text(const core_router *c, uint32_t w, uint32_t block, uint32_t length, uint64_t hash);
 PRIVATE void flight_routed(const core_router *c, uint32_t w, uint32_t block, const arena_content *content, int origin,

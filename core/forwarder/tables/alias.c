@@ -146,6 +146,7 @@ static void alias_forget(core_router *c, core_alias *a)
     if (c->flight) {
         flight_line line = flight_about(c, FLIGHT_FORGOTTEN, 0);
         line.hash = a->hash;
+        line.count = text_about_addresses(a->text, a->length) ? FLIGHT_TEXT_ABOUT : 0;
         flight_read(c, line, a->scope);
     }
     alias_remove(&c->aliases, a);

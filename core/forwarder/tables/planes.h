@@ -15,6 +15,18 @@ PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record
 PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority);
 PRIVATE void deliver_on_table_link(core_router *c, core_link *l, const routerd_record *r);
 
+/* ---- what the flight recorder has of them: core/rmr/forwarding/recorded.c ---- */
+
+#define ROUTES_PART 16384u             /* octets of an entry at most */
+
+typedef struct { uint32_t kind, at; } routes_cursor;   /* `kind`: of the last entry (enum flight_entry); 0: none yet */
+
+PRIVATE bool routes_rest(const core_routes *p);
+PRIVATE bool routes_fit(const core_routes *p);
+PRIVATE uint64_t routes_lines(const core_routes *p);
+GLUE uint64_t routes_mark(void);
+PRIVATE uint32_t routes_part(const core_routes *p, routes_cursor *k, uint8_t *octets, uint32_t *length);
+
 /* ---- the flow log: core/flow_log/flow_log.c ---- */
 
 GLUE void flow_publish(core_flow *f);

@@ -25,9 +25,18 @@ GLUE void core_give_way(const core_router *c);
 
 /* ---- a recording, once more: replay.c ---- */
 
-GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_record *r, uint64_t now);
+typedef struct {               /* what a recording says of a message that a route table has: FLIGHT_KEY */
+    uint32_t worker, block, what, owner;
+    uint64_t source;
+    int32_t type, subscription;
+    uint32_t meid_at, source_at;       /* offsets in the message: where it has been written */
+} replay_key;
+
+GLUE enum core_stop replay_action(core_router *c, uint32_t w, const routerd_record *r, uint64_t now,
+                                  const replay_key *k);
+GLUE bool replay_keyed(core_router *c, replay_key *k, const replay_key *more);
 GLUE bool replay_work(core_router *c, uint32_t w, routerd_record *r);
-GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, bool valid, uint64_t hash);
+GLUE bool replay_text(core_router *c, uint32_t w, uint32_t block, uint32_t length, uint32_t what, uint64_t hash);
 GLUE bool replay_routed(core_router *c, uint32_t w, uint32_t block, const uint8_t *detail);
 GLUE bool replay_state(core_router *c, uint32_t w, uint32_t block, uint32_t state);
 

@@ -84,9 +84,28 @@ static enum scan_result table_scan_key(core_router *c, const arena_content *cont
     return result == SCAN_DONE ? rmr_key_scan(c->buffer, size, &found, key) : result;
 }
 
+/* Shows the flight recorder what is read of a message for a route table; `what`: enum flight_key.  The core's own
+ * messages have no keys, as far as a replay knows. */
+__attribute__((noinline, cold)) static void table_record(const core_router *c, const table_message *m, uint32_t what,
+                                                         uint64_t source, uint32_t owner)
+{
+    const uint32_t w = (uint32_t) (m->arena - c->arena);
+    if (w == c->workers) {
+        if (what & ~(uint32_t) FLIGHT_KEY_READ) atomic_store(&c->flight->header->blind, 1);
+        return;
+    }
+    flight_line line = flight_about(c, FLIGHT_KEY, w);
+    line.count = what;
+    line.length = owner;
+    line.hash = source;
+    memcpy(line.detail, &m->type, sizeof m->type);
+    memcpy(line.detail + 4, &m->subscription, sizeof m->subscription);
+    flight_read(c, line, m->block);
+}
+
 /* Reads the key of a message whose worker has reported none.  The bytes are copied first, because a worker may be
  * writing them. */
-static void table_read_key(core_router *c, table_message *m)
+static void table_scan(core_router *c, table_message *m)
 {
     const arena_content *content = arena_content_of(m->arena, m->block);
     uint32_t annotations = content->message_annotations, from = annotations < content->body ? annotations
@@ -111,7 +130,16 @@ static void table_read_key(core_router *c, table_message *m)
     m->source = key.found & RMR_KEY_SOURCE ? from + key.source : 0;
 }
 
-static void table_read_source(const core_router *c, const table_message *m, table_source *source)
+static void table_read_key(core_router *c, table_message *m)
+{
+    table_scan(c, m);
+    if (__builtin_expect(c->flight != NULL, 0))
+        table_record(c, m, m->found == KEY_FOUND ? FLIGHT_KEY_READ | FLIGHT_KEY_FOUND : FLIGHT_KEY_READ, 0, 0);
+}
+
+/* The flight recorder is shown a source if there are entries for certain ones, or where it changes something
+ * (table_member): most tell the table nothing. */
+static void table_read_source(const core_router *c, const core_routes *p, const table_message *m, table_source *source)
 {
     uint8_t length;
     source->hash = 0;
@@ -120,6 +148,8 @@ static void table_read_source(const core_router *c, const table_message *m, tabl
                                                         CONTENT_HOPS)) return;
     source->length = length;
     source->hash = alias_hash(c->aliases.seed, source->text, length);
+    if (__builtin_expect(c->flight != NULL, 0) && p->table && p->table->special_count)
+        table_record(c, m, FLIGHT_KEY_SOURCE, source->hash, 0);
 }
 
 static inline bool table_is_source(const route_endpoints *all, const route_endpoint *e, const table_source *source)
@@ -130,22 +160,26 @@ static inline bool table_is_source(const route_endpoints *all, const route_endpo
 
 /* Returns the member of a group whose turn it is, or NULL.  Endpoints without a receiver are skipped; without skip_dead
  * they have their turn and miss the message. */
-static route_endpoint *table_member(const core_routes *p, const uint32_t *member, uint32_t count, uint64_t turn,
-                                    const table_source *source)
+static route_endpoint *table_member(const core_router *c, const core_routes *p, const uint32_t *member, uint32_t count,
+                                    const table_path *path, const table_message *m)
 {
     const route_endpoints *all = &p->table->endpoints;
+    const table_source *source = &path->source;
     route_endpoint *left[ROUTE_MEMBERS], *found = NULL;
     uint32_t living = 0;
     for (uint32_t i = 0; i < count; i++) {
         route_endpoint *e = &all->at[member[i]];
-        if (__builtin_expect(source->hash && table_is_source(all, e, source), 0)) continue;
+        if (__builtin_expect(source->hash && table_is_source(all, e, source), 0)) {
+            if (c->flight) table_record(c, m, FLIGHT_KEY_SOURCE, source->hash, 0);
+            continue;
+        }
         if (p->skip_dead && !route_alive(e)) {
             found = e;
             continue;
         }
         left[living++] = e;
     }
-    if (living) found = living == 1 ? left[0] : left[turn % living];
+    if (living) found = living == 1 ? left[0] : left[path->turn % living];
     if (!found || route_alive(found)) return found;
     found->missed++;
     return NULL;
@@ -171,7 +205,10 @@ static route_endpoint *table_owner(const core_router *c, const core_routes *p, c
     uint32_t length = (uint32_t) (m->meid >> 32);
     if (!p->owners || !length || length > ROUTE_MEID) return NULL;
     if (!content_copy(m->arena, m->block, (uint32_t) m->meid, meid, length, CONTENT_HOPS)) return NULL;
-    return route_owner_of(p->owners, c->aliases.seed, meid, length);
+    route_endpoint *owner = route_owner_of(p->owners, c->aliases.seed, meid, length);
+    if (__builtin_expect(c->flight != NULL, 0) && owner)
+        table_record(c, m, FLIGHT_KEY_OWNER, 0, (uint32_t) (owner - p->owners->endpoints.at));
+    return owner;
 }
 
 static inline enum core_route table_counted(core_router *c, uint64_t *count, uint32_t stat, enum core_route why)
@@ -201,7 +238,7 @@ static inline enum core_route table_find(core_router *c, core_routes *p, const t
 {
     if (m->found != KEY_FOUND) return table_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_KEYLESS);
     if ((uint32_t) m->type < TABLE_RESERVED) return table_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_RESERVED);
-    table_read_source(c, m, &path->source);
+    table_read_source(c, p, m, &path->source);
     uint32_t target = p->table ? route_find_target(p->table, m->type, m->subscription, path->source.hash, &path->turn)
         : ROUTE_GONE;
     if (target == ROUTE_GONE) return table_unroutable(c, p, ROUTES_NO_ENTRY, m);
@@ -226,7 +263,7 @@ static inline void table_copies(core_router *c, core_routes *p, core_in *in, con
     }
     if (count > 1) in->flags |= IN_MULTICAST;
     for (; count--; groups += *groups + 1) {
-        route_endpoint *e = table_member(p, groups + 1, *groups, path->turn, &path->source);
+        route_endpoint *e = table_member(c, p, groups + 1, *groups, path, m);
         if (e) table_send(c, in, e, m);
     }
     if (in->flags & IN_MULTICAST) in->open = in->copy_count;

@@ -54,6 +54,7 @@ static bool route_add_row(route_table *t, const route_columns *from, uint32_t ro
         if (!t->special[last].sender_count) return true;
     }
     t->entries += target != ROUTE_GONE;
+    t->keys += fresh;
     if (fresh) *s = (route_slot) {.type = from->type[row], .subscription = from->subscription[row], .target = target};
     if (fresh && !count) return true;
     uint32_t number = route_add_special(t, senders, count, target);
@@ -75,6 +76,8 @@ GLUE route_table *route_build(const route_columns *from, uint32_t endpoints)
     t->mask = (uint32_t) (slots - 1);
     t->word = from->word;
     t->sender = from->sender;
+    t->words = from->words;
+    t->senders = from->senders;
     t->endpoints.count = endpoints;
     t->endpoints.at = (route_endpoint *) calloc(endpoints ? endpoints : 1, sizeof *t->endpoints.at);
     t->slot = (route_slot *) aligned_alloc(64, slots * sizeof *t->slot);

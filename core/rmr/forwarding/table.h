@@ -57,6 +57,7 @@ typedef struct route_table {
     uint32_t special_count, special_room;
     const uint64_t *sender;    /* hashes of senders' names */
     route_endpoints endpoints;
+    uint32_t keys, words, senders;     /* slots in use, and how many of each there are */
 } route_table;
 
 typedef struct {               /* the source of a table: columns of `rows` entries, of which the last of a key wins */
@@ -68,6 +69,7 @@ typedef struct {               /* the source of a table: columns of `rows` entri
     const uint32_t *sender_row, *sender_start;
     uint32_t sender_rows;
     const uint64_t *sender;
+    uint32_t words, senders;   /* how many of each there are */
 } route_columns;
 
 /* ---- looking up ---- */

@@ -69,7 +69,9 @@ cdef class RouteTable:
     cdef list held
     cdef route_busiest most
 
-    def __cinit__(self, uint64_t seed, table not None, rows, starts, list senders not None, list names not None):
+    def __cinit__(self, uint64_t seed, table, rows, starts, list senders not None, list names not None):
+        if table is None:          # a recording's, which recorded.pxi fills in
+            return
         cdef Column types = Column(table.types), subscriptions = Column(table.subscriptions)
         cdef Column targets = Column(table.targets), sender_rows = Column(rows), sender_starts = Column(starts)
         cdef Column places = Column(table.groups.places), words = Column(table.groups.words)
@@ -86,7 +88,8 @@ cdef class RouteTable:
         cdef route_columns c = route_columns(
             type=types.signed(), subscription=subscriptions.signed(), target=targets.unsigned(), rows=types.count(),
             place=places.unsigned(), word=words.unsigned(), sender_row=sender_rows.unsigned(),
-            sender_start=sender_starts.unsigned(), sender_rows=sender_rows.count(), sender=self.senders)
+            sender_start=sender_starts.unsigned(), sender_rows=sender_rows.count(), sender=self.senders,
+            words=words.count(), senders=<uint32_t> len(senders))
         with nogil:
             self.table = route_build(&c, endpoints)
         if self.table is NULL:
@@ -171,6 +174,11 @@ cdef class RouteOwners:
             raise MemoryError()
         self.held = [text, fill_endpoints(&self.owners.endpoints, seed, names)]
 
+    @property
+    def endpoints(self) -> int:
+        """The number of owners."""
+        return self.owners.endpoints.count
+
     def __dealloc__(self):
         with nogil:
             route_owners_free(self.owners)
@@ -204,6 +212,11 @@ cdef class Routes:
     def close(self) -> None:
         """End the address's use as a route table. Its links to the table find no entries any more."""
         address_set_routes(self.forwarder.core, self.routes.address, NULL)
+
+    @property
+    def address(self) -> int:
+        """The handle of its address."""
+        return pool_handle(self.routes.address)
 
     @property
     def seed(self) -> int:
@@ -283,3 +296,6 @@ cdef class Routes:
             sent += self.owners.owners.endpoints.at[owner].sent
             missed += self.owners.owners.endpoints.at[owner].missed
         return sent, missed
+
+
+include "recorded.pxi"

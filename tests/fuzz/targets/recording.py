@@ -13,6 +13,7 @@ from routerd.replay.run import Replay
 from routerd.replay.told import step_told
 from shm.memory import flight
 from shm.memory.flight import LINE, RecordingError
+from tests.model.exchange_life import ExchangeLife
 from tests.model.network_life import Life, from_checkpoints
 from tests.model.world import World
 
@@ -20,8 +21,9 @@ LINES: Final = 700  # of a recording, so that an input takes no more than a mome
 
 
 @cache
-def recordings() -> tuple[bytes, bytes, bytes]:
-    """A recording that begins with the core, one that begins with a checkpoint, and one of a network's router."""
+def recordings() -> tuple[bytes, ...]:
+    """A recording that begins with the core; from checkpoints one of a router, one of a network's router, and one of a
+    router with exchanges and a route table."""
     found = []
     for lines, moves in ((1 << 14, 60), (1 << 13, 4000)):
         ring = mmap.mmap(-1, flight.ring_bytes(lines))
@@ -30,18 +32,19 @@ def recordings() -> tuple[bytes, bytes, bytes]:
         cut = taken.lines[: LINES * LINE]
         about = msgspec.structs.replace(taken.about, lines=len(cut) // LINE)
         found.append(Recording(about, cut).octets(cut))
-    life = Life(1)
+    life, tables = Life(1, border=True), ExchangeLife(2, 1 << 13)
     life.run(2000)
-    ring = life.net["B"].memory.flight
-    assert ring is not None
-    recording = from_checkpoints(ring)[-1]
-    found.append(recording.octets(recording.lines[: 2 * LINES * LINE]))
-    return found[0], found[1], found[2]
+    tables.run(2500)
+    for ring in (life.net["B"].memory.flight, tables.memory.flight):
+        assert ring is not None
+        recording = from_checkpoints(ring)[-1]
+        found.append(recording.octets(recording.lines[: 2 * LINES * LINE]))
+    return tuple(found)
 
 
 def one(octets: bytes) -> None:
-    """The first octet chooses a recording, with its third bit that of a network's router; then four octets each change
-    one of it: where, and to what.
+    """The first octet chooses a recording, with its third bit that of a network's router, with its fourth that with a
+    route table; then four octets each change one of it: where, and to what.
 
     With its second bit the octets are a call instead, by the number that the second octet has.
     """
@@ -55,7 +58,7 @@ def one(octets: bytes) -> None:
 
 
 def _chosen(octet: int) -> int:
-    return 2 if octet & 4 else octet & 1
+    return 3 if octet & 8 else 2 if octet & 4 else octet & 1
 
 
 def _with_call(octets: bytes) -> bytes:

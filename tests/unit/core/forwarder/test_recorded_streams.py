@@ -5,7 +5,7 @@ import msgspec
 from bench import contract as n
 from core.forwarder.forward import DATA_LINK, LOCAL, NOTHING, STREAM_LINK
 from core.forwarder.link_terms import LinkTerms
-from core.forwarder.recorded import Nodes, StreamLinks
+from core.forwarder.recorded import Exchanges, Nodes, StreamLinks
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
 from shm.memory import flight
@@ -107,6 +107,25 @@ def test_an_edge_router_is_told_of_addresses() -> None:
     border.checkpoint()
     border.act(0, **whole, block=32, peer=3 << 32 | 2)
     assert [one["extra"] for one in border.heard(1)] == [told[1]]
+    assert Replay(border.last()).run() is None
+
+
+def test_copies_name_the_text_of_an_exchange_s_hop() -> None:
+    """Those that are on their way when a checkpoint is made, and later ones."""
+    border = Border()
+    exchange = border.forwarder.add_address(1)
+    hops = [(border.address, b""), (border.elsewhere, b"hop")]
+    Exchanges(border.forwarder).put(exchange, b".", [(0, 0, b"")], [], hops, 1)
+    border.forwarder.add_link(0, 2, 1, LinkTerms(False, exchange, 250))
+    whole = {"type": n.A_DELIVER, "link": 2, "link_gen": 1, "flags": n.F_COMPLETE, "length": 5}
+    border.act(0, **whole, block=30, peer=3 << 32)
+    (first,) = [one for one in border.heard(1) if one["type"] == n.W_SEND]
+    assert first["extra"]
+    border.checkpoint()
+    border.act(0, **whole, block=31, peer=3 << 32 | 1)
+    assert [one["extra"] for one in border.heard(1) if one["type"] == n.W_SEND] == [first["extra"]]
+    settled = {"flags": n.F_SETTLED, "state": n.S_ACCEPTED, "block": 0xFFFFFFFF}
+    border.act(1, type=n.A_UPDATE, delivery=first["peer"], **settled)
     assert Replay(border.last()).run() is None
 
 
