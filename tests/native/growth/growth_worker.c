@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/native/growth/growth_dialled.h"
+#include "tests/native/growth/growth_portions.h"
 #include "tests/native/growth/growth_routes.h"
 #include "tests/native/growth/growth_world.h"
 
@@ -382,6 +383,7 @@ int main(int argc, char **argv)
     stalled(n);
     paused(n);
     starving(n);
+    drains(n);
     dialled(n);
     named(n);
     route_workers(n);
