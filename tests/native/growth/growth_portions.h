@@ -72,4 +72,77 @@ static void drains(uint32_t n)
     CHECK(!world.p.drain_first, "a connection that is gone drains");
 }
 
+enum { LATER = 10 };                   /* deliveries that begin behind the DISPOSITION of all */
+
+static void core_settles(uint32_t number)
+{
+    const routerd_record *d = &world.delivered[number];
+    routerd_record *r = to_worker(W_UPDATE, (name) { d->link, d->link_gen });
+    r->flags = F_IN | F_SETTLED | F_RELEASE;
+    r->state = S_ACCEPTED;
+    r->delivery = d->peer;
+    r->arena = d->arena;
+    r->block = d->block;
+}
+
+/* A message in the worker's own blocks, for all receivers. */
+static routerd_record message(client *from)
+{
+    *from = client_with(1, false);
+    to_worker(W_FLOW, world.links[0])->credit = 1;
+    turns(false);
+    say_transfer(from, 0, 0, 0);
+    utter(from, false);
+    CHECK(world.delivered_count == 1, "no message");
+    return world.delivered[0];
+}
+
+static routerd_record *core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
+{
+    routerd_record *r = to_worker(W_SEND, world.links[link]);
+    r->arena = m->arena;
+    r->block = m->block;
+    r->length = m->length;
+    r->flags = F_COMPLETE;
+    r->peer = UINT64_C(1) << 32 | handle;
+    return r;
+}
+
+/* A receiver settles n deliveries with one DISPOSITION, which names later ones, too, and detaches.  Meanwhile more are
+ * sent to it, and another client is heard in each turn. */
+static void settled_at_once(uint32_t n)
+{
+    client from, other = client_with(1, false), k;
+    const name others = world.links[0];
+    to_worker(W_FLOW, others)->credit = 250;
+    turns(false);
+    const routerd_record m = message(&from);
+    k = client_with(1, true);
+    say_flow(&k, 0, 0, n + LATER, WIDE);
+    utter(&k, false);
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1); turns(false); forget_answers(&k); }
+    world.accepted = world.delivered_count = 0;
+    say_disposition(&k, 0, WIDE, true);
+    say_end(&k, 0, 0, LANE_DETACH);
+    CHECK(write_said(&k), "the socket takes less");
+    for (uint32_t i = 0; i < LATER; i++) core_sends(&m, 0, n + i + 1);
+    uint32_t longest = 0, before = 0, parts = 0;
+    for (; world.p.links.used == 3; before = world.accepted, parts++) {
+        say_transfer(&other, 0, 0, parts);
+        CHECK(write_said(&other) && parts < 250, "one DISPOSITION lasts %u turns", parts);
+        turn(false);
+        if (world.accepted - before > longest) longest = world.accepted - before;
+        CHECK(world.delivered_count == parts + 1, "another client waits for %u deliveries", world.accepted);
+    }
+    report_longest("most_deliveries_settled_in_a_turn", longest);
+    CHECK(world.accepted == n, "%u of %u deliveries are settled before the link goes", world.accepted, n);
+    turns(false);
+    CHECK(!world.p.outs.used, "%u deliveries are left", world.p.outs.used);
+    for (uint32_t i = 0; i < parts; i++) core_settles(i);
+    turns(false);
+    client_goes(&k, false);
+    client_goes(&from, false);
+    client_goes(&other, false);
+}
+
 #endif
