@@ -84,8 +84,8 @@ MUTANTS = [
     Mutant(
         "worker",
         "workers/loop/resync.c",
-        "    k->drain_asked = link_get_drain(k);\n    if (k->drain_asked) post_link(p, A_DRAIN, k);",
-        "    if (!link_get_drain(k)) return;\n    k->drain_asked = true;\n    post_link(p, A_DRAIN, k);",
+        "    k->drain_asked = link_get_drain(k);\n    if (!k->drain_asked) drain_forget(p, k);",
+        "    if (!link_get_drain(k)) return;\n    k->drain_asked = true;\n    if (!k->drain_asked) drain_forget(p, k);",
         "still drains",
         seed=301940,
     ),

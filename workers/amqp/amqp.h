@@ -138,6 +138,12 @@ PRIVATE void intake_resume(pump *p, worker_link *k);
 PRIVATE void intake_consumed(pump *p, in_delivery *s, uint64_t length);
 PRIVATE void intake_lost(pump *p, worker_link *k);
 
+/* drains.c */
+PRIVATE void drain_ask(pump *p, worker_link *k);
+PRIVATE void drain_forget(pump *p, worker_link *k);
+PRIVATE void drain_heard(pump *p, worker_link *k);
+PRIVATE void drains_serve(pump *p);
+
 /* egress.c */
 PRIVATE void out_free(pump *p, out_delivery *o);
 PRIVATE routerd_record *post_done(pump *p, const worker_link *k, uint64_t core, uint8_t flags);

@@ -388,9 +388,8 @@ GLUE void egress_flow(pump *p, worker_link *k)
     if (k->queue_first && (link_credit(k) > 0 || k->queue_first->delivery)) work_add(p, k);
     if (__builtin_expect(k->routed, 0)) {
         routed_flow(p, k);
-    } else if (link_get_drain(k) && !k->drain_asked) {
-        k->drain_asked = true;
-        post_link(p, A_DRAIN, k);
+    } else {
+        drain_heard(p, k);
     }
 }
 
@@ -402,6 +401,7 @@ PRIVATE inline void egress_lost(pump *p, worker_link *k)
     bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
     work_remove(p, k);
     waits_forget(p, k);
+    drain_forget(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
         if (o->settled) {
             post_done(p, k, o->core, F_DROPPED);

@@ -315,7 +315,7 @@ static int turn_timeout(pump *p, int64_t until)
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
     if (p->dirty_first != ROUTERD_NIL || p->ending_first != ROUTERD_NIL || p->rest_first || p->behind_first
-        || p->waits_first || work_unstalls(p) || at <= p->now_ms)
+        || p->waits_first || p->drain_first || work_unstalls(p) || at <= p->now_ms)
         return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
@@ -357,6 +357,7 @@ static void pump_turn(pump *p, int64_t until)
     intake_flush(p);
     publish_actions(p);
     stats_add(p->stats, N_LOOPS, 1);
+    drains_serve(p);
     atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     uint64_t took = clock_ns() - began;

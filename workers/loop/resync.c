@@ -58,6 +58,7 @@ static void detach_outgoing(pump *p, worker_link *k)
         if (d && !sent) delivery_abort(d);
         else if (d && over) delivery_settle(d);
     }
+    drain_forget(p, k);
     k->drain_asked = k->drain_ready = false;
 }
 
@@ -142,7 +143,9 @@ GLUE void resync_link(pump *p, worker_link *k)
 {
     if (!k->outgoing || !k->open) return;
     k->drain_asked = link_get_drain(k);
-    if (k->drain_asked) post_link(p, A_DRAIN, k);
+    if (!k->drain_asked) drain_forget(p, k);
+    else if (k->routed) post_link(p, A_DRAIN, k);
+    else drain_ask(p, k);
 }
 
 /* Lets messages flow after the core has learned all links, and grants the credit that was withheld meanwhile. */

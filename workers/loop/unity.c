@@ -40,6 +40,7 @@
 #include "workers/amqp/content_header.c"
 #include "workers/amqp/credit.c"
 #include "workers/amqp/disposition.c"
+#include "workers/amqp/drains.c"
 #include "workers/amqp/egress.c"
 #include "workers/amqp/egress_updates.c"
 #include "workers/amqp/flow_extract.c"

@@ -5,7 +5,8 @@
 #include "workers/session/session.h"
 
 enum {
-    SAID_AT_ONCE = 64,                 /* deliveries of a DISPOSITION between two looks at the clock */
+    SAID_AT_ONCE = 64,                 /* deliveries of a DISPOSITION between two looks at the share of the turn */
+    SETTLED_NS = 200,                  /* nanoseconds of a delivery that one of more than so many settles */
     REPEATS_MOST = 1 << 18,            /* deliveries with a state that get another, between two looks at the socket */
     PASSED_MOST = 1024, PASSED_NS = 20     /* pages of a map that are passed between two counts; nanoseconds of each */
 };
@@ -132,6 +133,13 @@ static void disposition_over(worker_session *s, const lane_disposition *said, bo
     s->lane.heard_at = s->lane.id_out;
 }
 
+/* The last delivery that a DISPOSITION concerns: none that begins later. */
+static uint32_t disposition_last(const worker_session *s, const lane_disposition *said)
+{
+    uint32_t newest = (said->receiver ? s->lane.id_out : s->lane.id_in) - 1;
+    return (int32_t) (said->last - newest) > 0 ? newest : said->last;
+}
+
 /* A DISPOSITION goes on at this delivery-id, in another turn. */
 static void disposition_stop(lane_connection *l, uint32_t id, uint32_t last, bool news)
 {
@@ -156,8 +164,7 @@ static bool repeats_of_one_gone(lane_connection *l)
 __attribute__((noinline)) static void disposition_says(lane_connection *l, worker_session *s, lane_map *m,
                                                        lane_disposition *said)
 {
-    uint32_t newest = (said->receiver ? s->lane.id_out : s->lane.id_in) - 1;   /* it concerns none that begins later */
-    if ((int32_t) (said->last - newest) > 0) said->last = newest;
+    said->last = disposition_last(s, said);
     if ((int32_t) (said->last - said->first) < 0) return;
     if (!l->halfway && disposition_repeats(s, said)) return;
     if (repeats_of_one_gone(l)) { l->halfway = false; return; }
@@ -204,7 +211,12 @@ PRIVATE inline void disposition_arrives(lane_connection *l, worker_session *s, c
         m->passed = 0;
         if (!turn_work(l, took)) return;
     }
-    uint32_t id = said.first;
+    uint32_t id = said.first, n = 0;
+    if (__builtin_expect(l->halfway, 0)) {
+        l->halfway = false;
+        id = l->halfway_first;
+        said.last = l->halfway_last;
+    }
     for (uint64_t there; (there = lane_map_next(m, &id, said.last)); id++) {
         delivery *d = (delivery *) (uintptr_t) there;
         worker_link *k = d->link;
@@ -213,6 +225,9 @@ PRIVATE inline void disposition_arrives(lane_connection *l, worker_session *s, c
         if (k->outgoing) egress_updated(l->p, k, d);
         else intake_event(l->p, k, d);
         if (id == said.last) break;
+        if (__builtin_expect(++n % SAID_AT_ONCE, 1) || turn_work(l, SAID_AT_ONCE * SETTLED_NS)) continue;
+        disposition_stop(l, id + 1, disposition_last(s, &said), false);
+        break;
     }
     mark_dirty(l->p, l->c);
 }

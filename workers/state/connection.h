@@ -47,6 +47,8 @@ struct worker_connection {
     bool messages_logged;          /* Python logs each of its messages (message_log.c) */
     struct websocket *websocket;   /* its WebSocket framing (websocket.c); NULL: none */
     struct lane_connection *lane;  /* its sessions and frames (session.h); NULL: a framed connection */
+    struct worker_link *drain_links, *drain_links_last;    /* that want to drain, of which the core has not heard */
+    struct worker_connection *drain_next, *drain_previous; /* that have such links (drains.c) */
     struct relay *relay;           /* its relayed SASL exchange (relay.c); NULL: the engine's */
 };
 

@@ -21,7 +21,8 @@ struct worker_link {
     bool stalled, held;            /* in: no block was left for it; in: a stream is too far ahead of its readers */
     bool starving;                 /* out: it is among the pump's `starving` */
     bool waits_due;                /* out: the core is to hear of deliveries that wait, in one of the next turns */
-    bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
+    bool drain_asked, drain_ready; /* out: the core hears of its drain; answer it once the list is empty */
+    bool drain_due;                /* out: the core has not heard of it yet (drains.c) */
     bool draining;                 /* in: the core wants the credit back */
     bool by_core;                  /* out: its deliveries are in the table of outs_of_core */
     bool routed;                   /* of a link-route pair: transfers and credit are the far peer's (link_routes.c) */
@@ -66,6 +67,7 @@ struct worker_link {
     struct worker_link *tell_next, *tell_previous;
     struct worker_link *waits_next, *waits_previous;
     struct delivery *deliveries;   /* all that are not forgotten */
+    struct worker_link *drain_next, *drain_previous;
     struct delivery *unread_first, *unread_last;
     struct delivery *arriving, *sending;   /* whose next TRANSFER is to come, or to be written; NULL: none */
 };

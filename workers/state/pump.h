@@ -36,6 +36,7 @@
 #define GROWN_BATCH 256
 #define STARVING_MOST 256
 #define WAITS_MOST 2048u           /* deliveries that are marked in a turn as waiting (out_waits), but for one link's */
+#define DRAINS_MOST 128u           /* links that ask the core in a turn whether they may end their drain (drains.c) */
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
 #define TOLD_SURE 2u               /* the same of one kind of work, however many the others have */
@@ -100,6 +101,7 @@ struct pump {
     uint32_t starving_count;
     uint32_t waits;                /* deliveries that have been marked in this turn: the core hears of the droppable */
     struct worker_link *waits_first, *waits_last;      /* whose deliveries are marked in the next ones */
+    struct worker_connection *drain_first, *drain_last;    /* with links that want to drain: they take turns */
     uint32_t streams;              /* messages of which more is to come */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;

@@ -238,8 +238,7 @@ static void put_deliveries(core_router *c)
         if (in->copy_count < 2) continue;
         list_begin(&l, LIST_COPIES, image_number(in));
         const core_out *out = in->copies;
-        while (out->sibling) out = out->sibling;
-        for (; out; out = out->sibling_prev) list_add(c, ENTRY_LIST, &l, image_number(out));
+        do list_add(c, ENTRY_LIST, &l, image_number(out = out->sibling_prev)); while (out != in->copies);
         list_end(c, ENTRY_LIST, &l);
     }
 }

@@ -46,7 +46,10 @@ PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uin
     const core_streams *k = (core_streams *) pool_find(&c->streams, out->link->streams);
     const bool growing = k && out->link == k->growing;
     out->flags |= growing ? OUT_STREAM | OUT_GROWING : OUT_STREAM;
-    if (growing) out->in->flags |= IN_GROWING;
+    if (growing) {
+        out->in->flags |= IN_GROWING;
+        in_turn_copies(out->in);
+    }
     out->priority = priority;
     out->routed = (uint8_t) state;
     out->ordinary = pool_handle(to);

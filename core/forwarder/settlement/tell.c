@@ -56,12 +56,16 @@ static core_tell *tell_begin(core_router *c, core_in *in)
     return t;
 }
 
-/* A message is complete: its copies that were short go on. */
+/* A message is complete: its copies that were short go on.  They stand behind all others, and each is for another
+ * connection to a router. */
 static void tell_growing(core_router *c, core_in *in)
 {
     in->flags &= (uint16_t) ~IN_GROWING;
-    for (core_out *out = in->copies; out; out = out->sibling)
+    for (core_out *out = in->copies ? in->copies->sibling_prev : NULL, *before; out; out = before) {
+        const bool last = out == in->copies || !(out->sibling_prev->flags & OUT_STREAM);
+        before = last ? NULL : out->sibling_prev;
         if (out->flags & OUT_GROWING) stream_grown(c, out, false);
+    }
 }
 
 /* Has all copies told that more has come; `stalled`: and that the sender takes its time. */

@@ -144,14 +144,27 @@ static INLINED void link_drop_out(core_out *out)
     if (__builtin_expect(l->rank, 0)) rank_changed(l);
 }
 
+/* The first copy's `sibling_prev` is the last one. */
 static INLINED void in_add_copy(core_in *in, core_out *out)
 {
+    core_out *first = in->copies;
     out->in = in;
-    out->sibling_prev = NULL;
-    out->sibling = in->copies;
-    if (in->copies) in->copies->sibling_prev = out;
+    out->sibling = first;
+    out->sibling_prev = first ? first->sibling_prev : out;
+    if (first) first->sibling_prev = out;
     in->copies = out;
     in->copy_count++;
+}
+
+/* Puts the first copy behind all others. */
+static inline void in_turn_copies(core_in *in)
+{
+    core_out *first = in->copies, *second = first->sibling;
+    if (!second) return;
+    in->copies = second;
+    second->sibling_prev = first;
+    first->sibling_prev->sibling = first;
+    first->sibling = NULL;
 }
 
 /* None of a multicast's copies has a terminal state yet. */
@@ -159,9 +172,11 @@ static INLINED void in_copies_open(core_in *in) { in->open = in->copy_count; }
 
 static INLINED void in_drop_copy(core_out *out)
 {
-    if (out->sibling_prev) out->sibling_prev->sibling = out->sibling; else out->in->copies = out->sibling;
-    if (out->sibling) out->sibling->sibling_prev = out->sibling_prev;
-    out->in->copy_count--;
+    core_in *in = out->in;
+    if (in->copies == out) in->copies = out->sibling; else out->sibling_prev->sibling = out->sibling;
+    core_out *behind = out->sibling ? out->sibling : in->copies;
+    if (behind) behind->sibling_prev = out->sibling_prev;
+    in->copy_count--;
 }
 
 /* Outcomes that end a delivery (AMQP 3.4; in a transaction: 4.5.5, 4.5.8). */

@@ -124,7 +124,7 @@ enum core_in_flag {
     IN_LATE = 64,              /* only its last transfers said that it is settled: counted as one that arrived so */
     IN_SENT = 128,             /* multicast: there was a copy */
     IN_BEHIND = 256,           /* a receiver is too far behind for its copy */
-    IN_GROWING = 512           /* a copy was OUT_GROWING when it was made */
+    IN_GROWING = 512           /* a copy was OUT_GROWING when it was made: it is one of the last ones */
 };
 
 typedef struct core_in {
@@ -167,7 +167,7 @@ typedef struct core_out {
     core_in *in;
     struct core_link *link;
     struct core_out *next, *prev;          /* in the link's list */
-    struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list */
+    struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list; before the first is the last */
     uint64_t peer;             /* the worker's handle; 0: not told yet */
     uint64_t progress;         /* bytes its worker has read */
     uint32_t state;            /* the first terminal state told: it stands; 0: none */

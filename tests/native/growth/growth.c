@@ -308,6 +308,7 @@ int main(int argc, char **argv)
     choices(router(), n, T_CLOSEST, "choose_closest");
     multicast(router(), n);
     turns_of_many(router(), 10 * n);   /* more than a portion, also with few */
+    turn_of_the_last_piece(router(), 10 * n);
     deliveries(router(), n);
     death(router(), n);
     spellings(router(), n);

@@ -106,4 +106,27 @@ static void turns_of_many(core_router *c, uint32_t n)
     }
 }
 
+/* A message to n receivers and an edge router comes in two pieces: the edge router has it before the sender's next one
+ * comes, and the others hear of the rest in portions. */
+static void turn_of_the_last_piece(core_router *c, uint32_t n)
+{
+    core_address *a = address(c, T_MULTICAST);
+    core_link *from = link_to(c, a, 0, false), *edge = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        core_link t = {.outgoing = true, .address = a, .capacity = 1, .edge = i == n / 2};
+        core_link *l = link_add(c, RECEIVERS, i, 1, &t);
+        if (!t.edge) continue;
+        edge = l;
+        edge->streams = pool_handle(stream_open(c));
+    }
+    message_with(c, from, 1, 0, 0);
+    longest_turn(c, 0);
+    if (c->outs.live != n || edge->count) exit(2);
+    const uint64_t longest = sender_says(c, A_CONTINUE, F_COMPLETE, 0);
+    if (edge->count != 1 || edge->outs->flags & OUT_GROWING) exit(2);
+    tell_longest("longest_turn_as_the_last_piece_comes", longest);
+    for (uint32_t i = 0; i < n; i++) settle(c, c->worker[RECEIVERS].link[i]->outs);
+    if (c->outs.live || c->ins.live || c->tells.live) exit(2);
+}
+
 #endif

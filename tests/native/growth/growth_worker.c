@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/native/growth/growth_dialled.h"
+#include "tests/native/growth/growth_portions.h"
 #include "tests/native/growth/growth_routes.h"
 #include "tests/native/growth/growth_world.h"
 
@@ -104,17 +105,6 @@ static void links(uint32_t n)
     report("connection_goes_per_link", n);
 }
 
-static void core_settles(uint32_t number)
-{
-    const routerd_record *d = &world.delivered[number];
-    routerd_record *r = to_worker(W_UPDATE, (name) { d->link, d->link_gen });
-    r->flags = F_IN | F_SETTLED | F_RELEASE;
-    r->state = S_ACCEPTED;
-    r->delivery = d->peer;
-    r->arena = d->arena;
-    r->block = d->block;
-}
-
 /* n messages that wait for the core, of one link or of as many links; settled in no order, or by their sender. */
 static void incoming(uint32_t n, bool of_one_link, const char *const names[4])
 {
@@ -140,29 +130,6 @@ static void incoming(uint32_t n, bool of_one_link, const char *const names[4])
     report(names[3], n);
     for (uint32_t i = 0; i < n; i++) { core_settles(i); turns(false); }
     CHECK(!world.p.ins.used, "%u deliveries are left", world.p.ins.used);
-}
-
-/* A message in the worker's own blocks, for all receivers. */
-static routerd_record message(client *from)
-{
-    *from = client_with(1, false);
-    grant(0, 1);
-    turns(false);
-    say_transfer(from, 0, 0, 0);
-    utter(from, false);
-    CHECK(world.delivered_count == 1, "no message");
-    return world.delivered[0];
-}
-
-static routerd_record *core_sends(const routerd_record *m, uint32_t link, uint64_t handle)
-{
-    routerd_record *r = to_worker(W_SEND, world.links[link]);
-    r->arena = m->arena;
-    r->block = m->block;
-    r->length = m->length;
-    r->flags = F_COMPLETE;
-    r->peer = UINT64_C(1) << 32 | handle;
-    return r;
 }
 
 /* n messages of one receiver, or of as many; settled in no order, all at once, or by nobody. */
@@ -382,6 +349,8 @@ int main(int argc, char **argv)
     stalled(n);
     paused(n);
     starving(n);
+    drains(n);
+    settled_at_once(10 * n);
     dialled(n);
     named(n);
     route_workers(n);

@@ -26,6 +26,9 @@ static struct {
     uint32_t link_count;
     routerd_record *delivered;                                 /* of A_DELIVER, in their order */
     uint32_t delivered_count;
+    name *drained;                                             /* links of A_DRAIN since the last turn */
+    uint32_t drained_count;
+    uint32_t accepted;                                         /* of receivers, who settle */
     uint32_t heard;                                            /* actions in all */
 } world;
 
@@ -81,6 +84,8 @@ static void core_hears(void)
 {
     for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) {
         if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
+        if (r->type == A_DRAIN) world.drained[world.drained_count++] = (name) { r->link, r->link_gen };
+        world.accepted += r->type == A_UPDATE && !(r->flags & F_IN) && r->flags & F_SETTLED && r->state == S_ACCEPTED;
         if (r->type == A_UPDATE && r->extra & D_PAYLOAD)
             to_worker(W_RELEASE, (name) { ROUTERD_NIL, 0 })->block = r->block;
         world.heard++;
@@ -293,7 +298,8 @@ static void world_open(uint32_t n)
                                     .mechanisms = "ANONYMOUS" });
     world.links = (name *) calloc(2 * n, sizeof *world.links);
     world.delivered = (routerd_record *) calloc(2 * n, sizeof *world.delivered);
-    CHECK(world.links && world.delivered, "no memory");
+    world.drained = (name *) calloc(2 * n, sizeof *world.drained);
+    CHECK(world.links && world.delivered && world.drained, "no memory");
 }
 
 #endif
