@@ -404,6 +404,7 @@ cdef class Part:
     """What the control plane sees of a part of a forwarder's tables."""
 
     cdef Forwarder forwarder
+
     def __cinit__(self, Forwarder forwarder not None):
         self.forwarder = forwarder
 
