@@ -36,6 +36,7 @@ FILES = {
     "http_tls": "system/security/test_http_tls.py",
     "logins": "unit/workers/test_logins.py",
     "open": "unit/routerd/config/test_doors.py",
+    "order": "unit/workers/test_sasl_order.py",
     "policy": "unit/workers/test_policy.py",
     "reach": "unit/routerd/reload/test_reach.py",
     "reload": "system/security/test_reload.py",
@@ -72,6 +73,8 @@ PROMISES: dict[str, str] = {
     "A `Host` that is missing, doubled": "gate.what_names_no_host_or_two",
     "Other origins are refused with 403": "gate.page_from_elsewhere gate.pages_of_the_same_origin",
     # SASL
+    "**Nothing but a login is heard": "order.client_that_has_not_begun_is_refused order.second_init_is_refused",
+    "What is said behind a failed login": "order.what_a_refused_client_says_behind_its_login",
     "Without a readable password no attempt": "dialling.password_that_cannot_be_read",
     "A connector's `policyVhost`": "policy.connector_is_held_to_its_group",
     "`mech_list` bounds all listeners": "check.mechanisms_that_the_sasl_configuration_leaves_out",
