@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,8 @@ ROUND = 20.0  # seconds
 SHORTEST = 3.0
 NICE = 10
 DEATHS = (0.2, 3.0)  # seconds from one death to the next
+LINES = 4500  # of the log in a round: 50 of each kind in a row, with 8 listeners and 2 workers, and of the core's kinds
+LINES_OF_A_DEATH = 300  # more: a new process counts from the beginning
 SERVED = 60.0  # seconds, at most, until the bystanders are served again after the last death
 VICTIMS = ("worker 0", "worker 1", "core", "exporter")
 FORK = multiprocessing.get_context("fork")
@@ -73,12 +76,14 @@ class Chaos:
         """All fuzzers at once for so long."""
         seed = self.chance.randrange(1 << 32)
         told: multiprocessing.SimpleQueue[object] = FORK.SimpleQueue()
-        verdict = Verdict(self.router, Bounds(lives=False, lines=4000) if deadly else Bounds(lines=3000))
+        verdict, died = Verdict(self.router, Bounds(lives=not deadly, lines=LINES)), self.deaths.total()
         with self.judged(f"round {self.rounds}, {'deaths' if deadly else 'no deaths'}"), verdict:
             fuzzers = [FORK.Process(target=attack, args=(self.target, way, seed, seconds, told)) for way in WAYS]
             for one in fuzzers:
                 one.start()
             self.watch(verdict, time.monotonic() + seconds, deadly)
+            lines = LINES + LINES_OF_A_DEATH * (self.deaths.total() - died)
+            verdict.bounds = replace(verdict.bounds, lines=lines)
             for way, counted in (told.get() for _ in fuzzers):  # type: ignore[misc]  # what attack() puts there
                 self.counted[way] += counted
             for one in fuzzers:
