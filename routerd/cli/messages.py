@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 import msgspec
-from proton import Delivery, Message, ProtonException, Timeout
+from proton import Condition, Delivery, Endpoint, Message, ProtonException, Timeout
 from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.client import NODE, Client, ClientError, Place, plain
@@ -126,7 +126,14 @@ def _message(body: str, sending: Sending) -> Message:
 
 
 def _outcome(place: Place, connection: BlockingConnection, sender: Any, message: Message) -> str:
-    """Return why a message was not accepted; "" if it was. Raises ClientError if nobody says."""
+    """Return why a message was not accepted; "" if it was. Raises ClientError if nobody says.
+
+    An outcome counts although the peer detaches or closes with it, as a router does after a message that is too large.
+    """
+    opened: Any = connection.conn
+    if (sender.link.state | opened.state) & Endpoint.LOCAL_CLOSED:  # as Proton does once the peer has closed
+        told = _told(sender.link.remote_condition or opened.remote_condition)
+        raise InDoubtError(False, f"the router has closed the link or the connection{told}")
     delivery: Any = sender.link.send(message)
     try:
         _wait(connection, lambda: bool(delivery.settled or delivery.remote_state), place)
@@ -142,15 +149,20 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
         )
         raise InDoubtError(sent, why) from error
     except ProtonException as error:
-        raise InDoubtError(not sender.link.queued, f"the connection or link is lost ({words(error)})") from error
+        if not delivery.remote_state:
+            raise InDoubtError(not sender.link.queued, f"the connection or link is lost ({words(error)})") from error
     state, condition = delivery.remote_state, delivery.remote.condition
     delivery.settle()
     if state == Delivery.ACCEPTED:
         return ""
-    why = f" ({condition.name}: {condition.description})" if condition else ""
+    why = _told(condition)
     if state == Delivery.RELEASED:
         why = "; nobody receives from this address, or the receiver gave the message back"
     return f"{OUTCOMES.get(state, 'no outcome')}{why}"
+
+
+def _told(condition: Condition | None) -> str:
+    return f" ({condition.name}: {condition.description})" if condition else ""
 
 
 def _wait(connection: BlockingConnection, over: Callable[[], bool], place: Place) -> None:

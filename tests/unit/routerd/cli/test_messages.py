@@ -1,0 +1,87 @@
+"""`routerd send` at a peer that gives each outcome, and then goes on, detaches or closes."""
+
+import threading
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from proton import Condition, Delivery
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+
+from routerd.__main__ import main
+from tests.support.running import LONG, free_port
+
+OUTCOMES = {
+    Delivery.ACCEPTED: "",
+    Delivery.REJECTED: "rejected (a:b: why)",
+    Delivery.MODIFIED: "modified",
+    Delivery.RELEASED: "released; nobody receives from this address, or the receiver gave the message back",
+}
+
+
+class Answering(MessagingHandler):
+    """Gives its one message ``outcome``, and then ends the link or the connection if told so."""
+
+    def __init__(self, outcome: int | None, end: str) -> None:
+        super().__init__(prefetch=0, auto_accept=False)
+        self.outcome, self.end = outcome, end
+        self.port = free_port()
+        self.listening = threading.Event()
+
+    def on_start(self, event: Any) -> None:
+        self.acceptor = event.container.listen(f"127.0.0.1:{self.port}")
+        self.listening.set()
+
+    def on_link_opening(self, event: Any) -> None:
+        event.link.target.copy(event.link.remote_target)
+        event.link.flow(1)
+
+    def on_message(self, event: Any) -> None:
+        if self.outcome is not None:
+            if self.outcome == Delivery.REJECTED:
+                event.delivery.local.condition = Condition("a:b", "why")
+            event.delivery.update(self.outcome)
+            event.delivery.settle()
+        ending = {"detach": event.link, "close": event.connection}.get(self.end)
+        if ending is not None:
+            ending.condition = Condition("c:d", "too much")
+            ending.close()
+
+    def on_transport_closed(self, event: Any) -> None:
+        self.acceptor.close()
+        event.container.stop()
+
+
+def sent(outcome: int | None, end: str, *bodies: str) -> tuple[str, list[str]]:
+    """What `routerd send` prints as figures, and its other lines, at a peer that answers the first message so."""
+    peer = Answering(outcome, end)
+    thread = threading.Thread(target=Container(peer).run, daemon=True)
+    thread.start()
+    assert peer.listening.wait(LONG)
+    done = CliRunner().invoke(main, ["send", "q", *bodies, "--bus", f"amqp://127.0.0.1:{peer.port}"])
+    thread.join(LONG)
+    return done.stdout, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("end", ["", "detach", "close"])
+@pytest.mark.parametrize(("outcome", "told"), OUTCOMES.items())
+def test_an_outcome_is_told_whatever_comes_with_it(outcome: int, told: str, end: str) -> None:
+    """A router that rejects a message as too large detaches and closes in the same breath."""
+    assert sent(outcome, end, "x") == (("0 accepted, 1 not\n", [f"q: {told}"]) if told else ("1 accepted\n", []))
+
+
+@pytest.mark.parametrize("end", ["detach", "close"])
+def test_what_comes_after_the_end_is_not_sent(end: str) -> None:
+    figures, (outcome, lost) = sent(Delivery.REJECTED, end, "x", "y")
+    assert figures == "0 accepted, 1 not, 1 not sent\n"
+    assert outcome == "q: rejected (a:b: why)"
+    assert "c:d: too much" in lost
+    assert lost.endswith("the message was not sent; it is safe to send it again")
+
+
+@pytest.mark.parametrize("end", ["detach", "close"])
+def test_an_end_without_an_outcome_is_in_doubt(end: str) -> None:
+    figures, (lost,) = sent(None, end, "x")
+    assert figures == "0 accepted, 1 with an unknown outcome\n"
+    assert "c:d: too much" in lost
