@@ -30,6 +30,7 @@ from core.links.base import Base
 from core.links.link import Edges, Link
 from core.links.streams import Streams
 from core.links.terminus import EDGE, Place, shared
+from shm.contract.complaints import bursts
 from shm.contract.failures import failures
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error, LinkRefused
 
@@ -42,6 +43,8 @@ PORTION: Final = 2  # addresses whose proxies are requested before others have t
 AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 HEARD_AT: Final = f"_local/{TRACKING}"
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
+
+REFUSED: Final = "%s refused a link%s: %s"
 
 Side = tuple[str, bool]  # key of an address, and whether the proxy is outgoing
 
@@ -87,6 +90,7 @@ class Uplink(Edges):
         self.route_proxies = RouteProxies(base, self._complain)
         self._number = self._beats = 0
         self._beaten = 0
+        self._lines = bursts()
         self._exit = base.addresses.of_key(BEYOND)
         base.addresses.keep(self._exit)
         base.forwarder.set_exit(self._exit.handle)
@@ -194,7 +198,8 @@ class Uplink(Edges):
         if isinstance(what, Proxy):
             self._forget(what)
         if (error := refused.error) is not None:
-            self._complain("refused a link: ", f"{error.condition}: {error.description}")
+            said = f"{error.condition}: {error.description}"
+            self._lines.tell(self._forwarder.now / 1e9, LOGGER, logging.WARNING, REFUSED, self._peer, _link(what), said)
 
     def attached(self, link: Link) -> None:
         """Count a new link of the uplink or of a client."""
@@ -286,9 +291,12 @@ class Uplink(Edges):
         """Cancel the question of a client's link that is gone. Return False if there was none."""
         return self.lookup.cancel(worker, detach)
 
+    @property
+    def _peer(self) -> str:
+        return "the interior router" if self.active is None else f"router {self.active.opened.peer}"
+
     def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
-        who = "the interior router" if self.active is None else f"router {self.active.opened.peer}"
-        self._base.complain(who, what, detail, level)
+        self._base.complain(self._peer, what, detail, level)
 
     # ---- receivers beyond the uplink ----
 
@@ -335,3 +343,11 @@ class Uplink(Edges):
         if self._local.waiting(BEATEN_AT) < BEATS_UNSENT:
             self._local.send(BEATEN_AT, words.heartbeat(self._beats))
         self._forwarder.publish()
+
+
+def _link(what: Place | Proxy) -> str:
+    """Return which way a link leads, and to which address; empty for one of the router's own."""
+    if not isinstance(what, Proxy):
+        return ""
+    key, outgoing = what.side
+    return f" {'to' if outgoing else 'from'} {key[2:]!r}"

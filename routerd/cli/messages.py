@@ -144,8 +144,8 @@ def _outcome(place: Place, connection: BlockingConnection, sender: Any, message:
         why = (
             f"an outcome did not come within {place.timeout:g} s"
             if sent
-            else f"no credit came within {place.timeout:g} s: nobody receives from the address, or its receivers "
-            "take no more"
+            else f"no credit came within {place.timeout:g} s: nobody receives from the address, its receivers take no "
+            "more, or the policy of another router on the way refuses the address, which this router's log says"
         )
         raise InDoubtError(sent, why) from error
     except ProtonException as error:
