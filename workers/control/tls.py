@@ -7,13 +7,16 @@ and when a changed certificate is unusable.
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from shm.contract.security import TlsSetup
+
+if TYPE_CHECKING:
+    import ssl
 
 SERVER = logging.getLogger("SERVER")
 
@@ -22,6 +25,16 @@ SUBJECT_FIELDS: Final = {"c": 0, "s": 1, "l": 2, "o": 3, "u": 4, "n": 5}
 DIGESTS: Final = {"1": 0, "2": 1, "5": 2}
 
 PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+_TRUSTED: Final = "a PEM file of certificates to trust that the router's user may read"
+# What each file of a profile has to be.
+WANTED: Final = {
+    "certFile": "a PEM file of the certificate that the router's user may read",
+    "privateKeyFile": "a PEM file of the certificate's key that the router's user may read",
+    "caCertFile": _TRUSTED,
+    "trustedCertsFile": _TRUSTED,
+    "uidNameMappingFile": "a file of one JSON object, from user names to others",
+}
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -68,60 +81,63 @@ def password_of(text: str, *, of_key: bool = True) -> str:
 
 
 def explain(tls: TlsSetup) -> tuple[str, str] | None:
-    """Return a profile's faulty attribute and its fault; None if OpenSSL can use the profile."""
+    """Return a profile's first faulty attribute and its fault; None if OpenSSL can use the profile."""
+    return next(faults(tls), None)
+
+
+def faults(tls: TlsSetup) -> Iterator[tuple[str, str]]:
+    """Yield each faulty attribute of a profile with its fault and what to give instead."""
+    faulty = set()
     for attribute, path in _files(tls):
-        try:
-            with open(path, "rb"):
-                pass
-        except (OSError, ValueError) as error:
-            return attribute, f"{path} cannot be read ({_cause(error)})"
+        if why := _of_file(attribute, path):
+            faulty.add(attribute)
+            yield attribute, f"{path} {why}; give {WANTED[attribute]}"
     try:
         password = password_of(tls.password)
     except PasswordError as error:
-        return "password", str(error)
-    return _refused(tls, password) or _mapping_refused(tls)
+        yield "password", str(error)
+    else:
+        if tls.cert_file and not faulty & {"certFile", "privateKeyFile"} and (why := _of_key(tls, password)):
+            yield "privateKeyFile", why
+    if tls.ciphers and (why := _openssl(lambda context: context.set_ciphers(tls.ciphers))):
+        yield "ciphers", f"OpenSSL knows none of them ({why}); give some that `openssl ciphers` lists"
 
 
-def _refused(tls: TlsSetup, password: str) -> tuple[str, str] | None:
+def _of_file(attribute: str, path: str) -> str:
+    """Return why a file by itself cannot be used; empty if it can."""
+    try:
+        with open(path, "rb"):
+            pass
+        if attribute == "uidNameMappingFile":
+            _read_mapping(path)
+    except OSError as error:
+        return f"cannot be read ({_cause(error)})"
+    except ValueError as error:
+        return str(error)
+    if attribute in ("privateKeyFile", "uidNameMappingFile"):
+        return ""
+    why = _openssl(lambda context: context.load_verify_locations(path))
+    return f"holds no certificate that can be used ({why})" if why else ""
+
+
+def _of_key(tls: TlsSetup, password: str) -> str:
+    key = tls.private_key_file or tls.cert_file
+    why = _openssl(lambda context: context.load_cert_chain(tls.cert_file, key, lambda: password or " "))
+    if why and "MISMATCH" in why:
+        return f"{key} is not the key of the certificate {tls.cert_file}; give the two that were made together"
+    need = "is the password right?" if tls.password else "is a password needed?"
+    return f"{key} holds no key that can be used ({why}); {need}" if why else ""
+
+
+def _openssl(attempt: Callable[["ssl.SSLContext"], None]) -> str:
+    """Return why OpenSSL refuses something; empty if it does not."""
     import ssl  # noqa: PLC0415 - large, and needed only for certificates
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for attribute, path in (
-        ("certFile", tls.cert_file),
-        ("caCertFile", tls.ca_cert_file),
-        ("trustedCertsFile", tls.trusted_certs_file),
-    ):
-        if path and (why := _openssl(ssl.SSLError, lambda path=path: context.load_verify_locations(path))):  # type: ignore[misc]  # mypy has no lambda defaults
-            return attribute, f"{path} holds no certificate that can be used ({why})"
-    key = tls.private_key_file or tls.cert_file
-    if tls.cert_file and (
-        why := _openssl(ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " "))
-    ):
-        if "MISMATCH" in why:
-            return "privateKeyFile", f"{key} is not the key of the certificate {tls.cert_file}"
-        need = "is the password right?" if tls.password else "is a password needed?"
-        return "privateKeyFile", f"{key} holds no key that can be used ({why}); {need}"
-    if tls.ciphers and (why := _openssl(ssl.SSLError, lambda: context.set_ciphers(tls.ciphers))):
-        return "ciphers", f"OpenSSL knows none of them ({why})"
-    return None
-
-
-def _openssl(refusal: type[OSError], attempt: Callable[[], None]) -> str | None:
     try:
-        attempt()
-    except refusal as error:
-        reason = getattr(error, "reason", None) or str(error)
-        return str(reason).partition(" (_ssl.c")[0]
-    return None
-
-
-def _mapping_refused(tls: TlsSetup) -> tuple[str, str] | None:
-    if tls.uid_name_mapping_file:
-        try:
-            _read_mapping(tls.uid_name_mapping_file)
-        except ValueError as error:
-            return "uidNameMappingFile", f"{tls.uid_name_mapping_file}: {error}"
-    return None
+        attempt(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    except ssl.SSLError as error:
+        return str(getattr(error, "reason", None) or error).partition(" (_ssl.c")[0]
+    return ""
 
 
 def _read_mapping(path: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from routerd.config.entities.transport import AuthServicePlugin, Connector, List
 from routerd.config.formats.source import Mistake, closest, shown, words
 from routerd.config.rules.check import Checked, each
 from workers.control.policy import USER
-from workers.control.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
+from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
 from workers.loop import engine
 
 # Mechanisms of the IANA SASL registry for which Cyrus SASL has plugins.
@@ -78,16 +78,7 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
     elif old := [name for name in PROTOCOLS[:2] if name in words(tls.protocols.replace(";", " "))]:
         text = f"{old[0]} is broken and prohibited (RFC 8996); leave it out unless a peer has nothing newer"
         yield at.mistake("protocols", text, warning=True)
-    if tls.cert_file:
-        if wrong := explain(tls):
-            yield at.mistake(wrong[0], wrong[1])
-        return
-    if tls.ca_cert_file and not os.access(tls.ca_cert_file, os.R_OK):
-        yield at.mistake("caCertFile", f"{tls.ca_cert_file} cannot be read; give a file of certificates")
-    try:
-        password_of(tls.password)
-    except PasswordError as error:
-        yield at.mistake("password", str(error))
+    yield from (at.mistake(attribute, fault) for attribute, fault in faults(tls))
 
 
 def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Iterator[Mistake]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, parse
+from routerd.config.entities.schema import ENTITY_TYPES
 from routerd.config.entities.transport import SslProfile
 from routerd.config.formats.source import words
 from routerd.config.validity import expiring, expiry
@@ -43,6 +44,7 @@ def listener(text: str) -> str:
     return f"listener {{\n{text}\n}}\n"
 
 
+ENTITY = {one.short_name: one for one in ENTITY_TYPES}
 PATTERNS = "policy {\nenableVhostNamePatterns: yes\n}\n"
 
 
@@ -75,6 +77,24 @@ def test_files_of_a_profile(pair: tuple[Path, Path], change: dict[str, str], wha
         (mistake,) = mistakes
         assert what in mistake
         assert "wrong" not in mistake
+
+
+FILES = [name for name, one in ENTITY["sslProfile"].attributes.items() if one.kind == "path" and not one.deprecated]
+
+
+@pytest.mark.parametrize("wrong", ["/no/such", __file__])
+@pytest.mark.parametrize("given", [FILES, [name for name in FILES if name != "certFile"], *([one] for one in FILES)])
+def test_each_file_of_a_profile_is_told(given: list[str], wrong: str) -> None:
+    """All at once, each with what to give: who mends one by one starts the router as often."""
+    mistakes = told(listener("") + profile(**dict.fromkeys(given, wrong), ciphers="NONSENSE"))
+    files = [one for one in given if wrong == "/no/such" or one != "privateKeyFile"]  # a key needs its certificate
+    assert sorted(one.split(":")[0].split()[1] for one in mistakes) == sorted([*files, "ciphers"])
+    assert all("; give " in one for one in mistakes)
+
+
+def test_a_key_is_told_besides_another_mistake(pair: tuple[Path, Path]) -> None:
+    mistakes = told(listener("") + profile(certFile=pair[0], privateKeyFile=__file__, caCertFile="/no/such"))
+    assert [one.split(":")[0] for one in mistakes] == ["sslProfile privateKeyFile", "sslProfile caCertFile"]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_entities_come_and_go(running: Running) -> None:
         "listener more 127.0.0.1:5673 added"
     ]
     assert running.config.listeners[1].link_capacity is None
-    assert running.ask("CREATE", "sslProfile", name="s", caCertFile="/dev/null") == ["sslProfile s added"]
+    assert running.ask("CREATE", "sslProfile", name="s", protocols="TLSv1.3") == ["sslProfile s added"]
     assert running.ask("DELETE", "listener", "listener/127.0.0.1:5673:more") == [
         "listener more 127.0.0.1:5673 removed; its connections stay"
     ]
@@ -141,7 +141,7 @@ def test_every_mistake_is_told(running: Running) -> None:
 
 def test_what_is_needed_is_not_deleted(running: Running) -> None:
     """The one that refers to it is named."""
-    running.ask("CREATE", "sslProfile", name="s", caCertFile="/dev/null")
+    running.ask("CREATE", "sslProfile", name="s", protocols="TLSv1.3")
     running.ask("CREATE", "connector", name="c", sslProfile="s")
     with pytest.raises(ChangeError, match="needed by connector c: connector sslProfile: there is no"):
         running.ask("DELETE", "sslProfile", "sslProfile/s")
@@ -196,7 +196,7 @@ def test_the_file_has_the_last_word(running: Running) -> None:
     """What was made and does not go together with the file any more is removed, with the reason."""
     running.ask("CREATE", "router.config.address", prefix="late", name="mine")
     running.ask("CREATE", "router.config.address", prefix="other")
-    running.ask("CREATE", "sslProfile", name="s", caCertFile="/dev/null")
+    running.ask("CREATE", "sslProfile", name="s", protocols="TLSv1.3")
     running.ask("CREATE", "connector", name="c", sslProfile="s")
     (text,) = running.read_again(FILE + "address {\n pattern: late.#\n}\n")
     assert "'late' is the same as in router.conf:" in text
