@@ -114,7 +114,7 @@ def _name_taken(config: Config, made: Checked) -> None:
 def _check_policy(made: Checked) -> None:
     """Refuse a vhost with contradictory groups, in qdrouterd's words. Raises ChangeError."""
     if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
-        text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"
+        text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0][2]}"
         raise ChangeError(INTERNAL, text)
 
 

@@ -80,7 +80,7 @@ def _group(name: str, group: UserGroup, vhost: Vhost, policy: Policy) -> GroupSe
         GroupSetup,
         name=name,
         users=words(group.users),
-        hosts=_hosts(group.remote_hosts),
+        hosts=_hosts(name, group, vhost),
         max_connections_per_user=_first(group.max_connections_per_user, vhost.max_connections_per_user),
         max_connections_per_host=_first(group.max_connections_per_host, vhost.max_connections_per_host),
         max_message_size=_first(group.max_message_size, vhost.max_message_size, policy.max_message_size),
@@ -95,24 +95,32 @@ def _first(*values: int | None) -> int:
     return next((value for value in values if value is not None), 0)
 
 
-def _hosts(text: str | None) -> list[tuple[str, str]] | None:
+def _hosts(name: str, group: UserGroup, vhost: Vhost) -> list[tuple[str, str]] | None:
     """Return ranges of addresses; None if ``*`` allows all."""
-    if "*" in words(text):
+    given = words(group.remote_hosts)
+    if "*" in given:
         return None
-    return [pair for word in words(text) for pair in host_ranges(word)]
+    hosts: list[tuple[str, str]] = []
+    for word in given:
+        ranges, why = host_ranges(word)
+        hosts += ranges
+        if why:
+            where = f"vhost {vhost.hostname!r} group {name!r}" + (f" (line {group.line})" if group.line else "")
+            text = "%s remoteHosts: nobody knows the host %r (%s): it lets nobody in; give an address, or mend the name"
+            LOGGER.warning(text, where, word, why)
+    return hosts
 
 
 @cache
-def host_ranges(word: str) -> tuple[tuple[str, str], ...]:
-    """Return the ranges of an address, of ``first-last``, or of a name (looked up once); empty if unknown."""
+def host_ranges(word: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the ranges of an address, of ``first-last``, or of a name (looked up once), or why there are none."""
     first, dash, last = word.partition("-")
     if dash and is_address(first) and is_address(last):
-        return ((first, last),)
+        return ((first, last),), ""
     if is_address(word):
-        return ((word, word),)
+        return ((word, word),), ""
     try:
         found = {str(entry[4][0]) for entry in socket.getaddrinfo(word, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
-        LOGGER.warning("remoteHosts: nobody knows the host %r (%s): it lets nobody in", word, error)
-        return ()
-    return tuple((address, address) for address in sorted(found))
+        return (), str(error)
+    return tuple((address, address) for address in sorted(found)), ""

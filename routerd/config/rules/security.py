@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
-from routerd.config.formats.source import Mistake, closest, shown, words
+from routerd.config.formats.source import Block, Mistake, camel_case, closest, shown, words
 from routerd.config.rules.check import Checked, each
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
@@ -21,6 +22,7 @@ MECHANISMS = (
     "SCRAM-SHA-512", "GSSAPI", "GS2-KRB5", "DIGEST-MD5", "CRAM-MD5", "LOGIN", "OAUTHBEARER", "XOAUTH2",
     "OTP", "NTLM", "SRP", "PASSDSS-3DES-1", "SECURID", "GS2-IAKERB",
 )  # fmt: skip
+NUMBERS = re.compile(r"[0-9]*\.[0-9.]*|.*:.*")  # who writes this means an address, not a name
 WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # Proton has these without Cyrus SASL
 
 
@@ -202,8 +204,8 @@ def _plain(pattern: str) -> tuple[str, ...]:
     return tuple(plain)
 
 
-def conflicts(vhost: Vhost) -> Iterator[str]:
-    """Yield contradictions within groups that qdrouterd refuses as well, in its words."""
+def conflicts(vhost: Vhost) -> Iterator[tuple[str, str, str]]:
+    """Yield contradictions within groups that qdrouterd refuses as well: group, attribute, and its words."""
     for name, group in vhost.user_groups.items():
         whose = f"Policy vhost {vhost.hostname!r} user group {name!r}"
         for what, names, patterns in (
@@ -212,37 +214,54 @@ def conflicts(vhost: Vhost) -> Iterator[str]:
         ):
             if names is not None and patterns is not None:
                 both = f"'{what}s' and '{what}Pattern' attributes"
-                yield f"{whose} specifies conflicting {both}. Use only one or the other."
+                yield name, f"{what}Pattern", f"{whose} specifies conflicting {both}. Use only one or the other."
             for word in words(patterns):
                 if USER in word and not word.startswith(USER) and not word.endswith(USER):
                     where = f"policy key '{what}Pattern' item {word!r}"
-                    yield f"{whose} {where} may contain match pattern {USER!r} as a prefix or a suffix only."
+                    text = f"{whose} {where} may contain match pattern {USER!r} as a prefix or a suffix only."
+                    yield name, f"{what}Pattern", text
 
 
 def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
-    yield from (at.mistake("groups", text) for text in conflicts(vhost))
+    yield from (_in_group(at, group, attribute, text) for group, attribute, text in conflicts(vhost))
     users: dict[str, str] = {}
     for name, group in vhost.user_groups.items():
         for user in words(group.users):
             if (first := users.setdefault(user, name)) != name:
-                yield at.mistake("groups", f"user {shown(user)} is in {first} and in {name}; a user has one group")
+                text = f"user {shown(user)} is in {first} and in {name}; a user has one group"
+                yield _in_group(at, name, "users", text)
         for word in words(group.remote_hosts):
-            yield from _remote_host(at, name, word)
+            if wrong := _remote_host(word):
+                yield _in_group(at, name, "remoteHosts", f"remoteHosts of {name}: {shown(word)} is {wrong}")
     if vhost.allow_unknown_user and "$default" not in vhost.user_groups:
         text = "there is no group $default for them, so they are denied; add it to groups"
         yield at.mistake("allowUnknownUser", text, warning=True)
 
 
-def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
+def _in_group(at: Checked, group: str, attribute: str, text: str) -> Mistake:
+    """Return a mistake in an attribute of a user group, at its own line."""
+    mistake, block = at.mistake("groups", text), at.block
+    for name in ("groups", group, attribute):
+        setting = next((one for one in reversed(block.settings) if name in (one.name, camel_case(one.name))), None)
+        if setting is None:
+            break
+        mistake = msgspec.structs.replace(mistake, line=setting.line)
+        if not isinstance(setting.value, Block):
+            break
+        block = setting.value
+    return mistake
+
+
+def _remote_host(word: str) -> str:
+    """Return what is wrong with an address, a range of them, or a name; empty if nothing is."""
     if "/" in word:
-        text = f"remoteHosts of {group}: {shown(word)} is not an address; give a range such as 10.0.0.1-10.0.0.254"
-        yield at.mistake("groups", text)
-        return
+        return "not an address; give a range such as 10.0.0.1-10.0.0.254"
     first, dash, last = word.partition("-")
     try:
         low, high = ipaddress.ip_address(first), ipaddress.ip_address(last if dash else first)
-    except ValueError:
-        return  # a name, which is looked up when the router starts
+    except ValueError:  # else a name, which is looked up when the router starts
+        meant = NUMBERS.fullmatch(word) or (dash and any(map(NUMBERS.fullmatch, (first, last))))
+        return "not an address; give one such as 10.0.0.1 or 2001:db8::1, or a range of two" if meant else ""
     if (low.version, int(low)) > (high.version, int(high)) or low.version != high.version:
-        text = f"remoteHosts of {group}: {shown(word)} is not an ascending range of addresses of one family"
-        yield at.mistake("groups", text)
+        return "not an ascending range of addresses of one family"
+    return ""

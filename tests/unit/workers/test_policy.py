@@ -100,7 +100,7 @@ def test_hosts_by_name(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptur
     for host in ("192.0.2.8", "2001:db8::8", "10.0.0.10", "127.0.0.1"):
         with pytest.raises(DeniedError, match="not allowed from this host"):
             policy.grant("a", "u", host)
-    assert "nobody knows the host 'unknown.example'" in caplog.text
+    assert "vhost 'a' group '$default' remoteHosts: nobody knows the host 'unknown.example'" in caplog.text
 
 
 def test_the_default_vhost_takes_unknown_names() -> None:

@@ -176,21 +176,56 @@ def test_http_clients_are_not_left_unauthenticated(pair: tuple[Path, Path], more
 def test_a_group_that_contradicts_itself() -> None:
     """Names or patterns, not both."""
     group = "groups: {\ng: {\nusers: a\nsources: x\nsourcePattern: y\ntargetPattern: a.${user}.b\n}\n}"
-    embedded, both = told(listener("") + f"vhost {{\nhostname: a\n{group}\n}}\n")
+    both, embedded = told(listener("") + f"vhost {{\nhostname: a\n{group}\n}}\n")
     assert "conflicting 'sources' and 'sourcePattern'" in both
     assert "'targetPattern' item 'a.${user}.b' may contain" in embedded
 
 
-@pytest.mark.parametrize("host", ["10.0.0.0/8", "10.0.0.9-10.0.0.1", "10.0.0.1-::1"])
-def test_ranges_that_are_none(host: str) -> None:
-    text = f"vhost {{\nhostname: a\ngroups: {{\ng: {{\nremoteHosts: {host}\n}}\n}}\n}}\n"
-    assert any("remoteHosts of g: " in mistake for mistake in told(listener("") + text))
+GROUPS = """vhost {
+hostname: a
+groups: {
+f: {
+users: a
+}
+g: {
+%s
+}
+}
+}
+"""  # the group f begins in line 4 of this, and what g has in line 8
 
 
-def test_a_user_has_one_group() -> None:
-    groups = "".join(f"{name}: {{\nusers: a, {name}\nremoteHosts: *\n}}\n" for name in ("g", "h"))
-    (mistake,) = told(listener("") + f"vhost {{\nhostname: a\ngroups: {{\n{groups}}}\n}}\n")
-    assert "user 'a' is in g and in h" in mistake
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.0/8", "10.0.0.9-10.0.0.1", "10.0.0.1-::1", "10.0.0.300", "10.0.0.1-10.0.0.300", "10.0.", "::g"],
+)
+def test_hosts_that_are_none(host: str) -> None:
+    text = listener("") + GROUPS % f"remoteHosts: localhost, ten-4, a-1.example, 10.0.0.1-10.0.0.9, ::1, {host}"
+    (mistake,) = told(text)
+    assert f"remoteHosts of g: '{host}' is not an" in mistake
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ("remoteHosts: 10.0.0.300", "is not an address"),
+        ("users: b, a", "user 'a' is in f and in g"),
+        ("sourcePattern: a.${user}.b", "'sourcePattern' item"),
+        ("targetPattern: a.${user}.b", "'targetPattern' item"),
+        ("sourcePattern: y", "conflicting 'sources' and"),
+        ("targetPattern: y", "conflicting 'targets' and"),
+        ("maxMessageSize: -1", "maxMessageSize: "),
+        ("maxSenders: many", "maxSenders: "),
+    ],
+)
+def test_a_mistake_in_a_group_has_its_own_line(wrong: str, what: str) -> None:
+    """Besides others of the group, each of which is told."""
+    lines = ["sources: x" if "conflicting" in what else "", "targets: x" if "conflicting" in what else "", wrong]
+    with pytest.raises(ConfigError) as error:
+        parse(GROUPS % "\n".join([*lines, "maxSessions: many"]) + listener(""), "f.conf")
+    (first, second) = error.value.mistakes
+    assert (first.line, second.line) == (10, 11)
+    assert what in first.text
 
 
 def test_mechanisms_need_what_the_engine_has(monkeypatch: pytest.MonkeyPatch) -> None:
