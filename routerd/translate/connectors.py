@@ -10,16 +10,21 @@ from typing import Any
 
 import msgspec
 
-from routerd.config.entities.transport import Connector, Listener, SslProfile, failover_places, port_number
+from routerd.config.entities.transport import (
+    MAX_SESSIONS,
+    MIN_FRAME_SIZE,
+    Connector,
+    Listener,
+    SslProfile,
+    failover_places,
+    port_number,
+)
 from routerd.machine.listeners import numbers
 from routerd.translate.security import client_tls_setup
 from routerd.translate.source_routes import ockam_setup
 from shm.contract.control import ConnectorSetup
 from shm.contract.structs import same
 from workers.control.message_log import components
-
-MIN_FRAME_SIZE = 512  # AMQP 2.3.2: every peer takes such frames
-MAX_SESSIONS = 32768
 
 
 class Connecting(msgspec.Struct, frozen=True):

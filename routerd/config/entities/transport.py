@@ -2,7 +2,7 @@
 
 import re
 import socket
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -19,6 +19,9 @@ Protocol = Literal["amqp", "rmr", "ockam"]
 Out = Literal["amqp", "ockam"]
 Framing = Literal["cbor", "bare"]
 Right = Literal["none", "read", "all"]
+
+MIN_FRAME_SIZE: Final = 512  # AMQP 2.3.2: every peer takes such frames
+MAX_SESSIONS: Final = 32768
 
 # Attributes that listeners and connectors share.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]

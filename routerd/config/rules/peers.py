@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from routerd.config.entities.router import Router
-from routerd.config.entities.transport import Connector, Listener, failover_places
+from routerd.config.entities.transport import MAX_SESSIONS, MIN_FRAME_SIZE, Connector, Listener, failover_places
 from routerd.config.formats.source import Mistake, shown
 from routerd.config.rules.check import Checked, each
 
@@ -22,6 +22,17 @@ def check_peers(checked: list[Checked]) -> Iterator[Mistake]:
             yield from _role(at, at.entity, mode)
             yield from _failover(at, at.entity.failover_urls)
             yield from _properties(at, at.entity)
+            yield from _bounded(at, at.entity)
+
+
+def _bounded(at: Checked, entity: Listener | Connector) -> Iterator[Mistake]:
+    """Yield numbers in whose place another one counts, as in qdrouterd."""
+    if entity.max_frame_size < MIN_FRAME_SIZE:
+        text = f"{MIN_FRAME_SIZE} counts in place of {entity.max_frame_size}, as AMQP has no less; give that, or more"
+        yield at.mistake("maxFrameSize", text, warning=True)
+    if entity.max_sessions > MAX_SESSIONS:
+        text = f"{MAX_SESSIONS} counts in place of {entity.max_sessions}; give that, or less"
+        yield at.mistake("maxSessions", text, warning=True)
 
 
 def _role(at: Checked, entity: Listener | Connector, mode: str) -> Iterator[Mistake]:

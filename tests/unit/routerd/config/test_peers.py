@@ -1,11 +1,13 @@
 """Roles, failover lists and open properties of listeners and connectors."""
 
+import re
+
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.config.entities.transport import failover_places
+from routerd.config.entities.schema import ENTITY_TYPES
+from routerd.config.entities.transport import MAX_SESSIONS, failover_places
 from routerd.machine.listeners import Listening
-from routerd.translate.connectors import MAX_SESSIONS
 from routerd.translate.setup import Blueprint
 from shm.contract.control import ListenerSetup
 
@@ -22,6 +24,29 @@ def listener_setup(attributes: str) -> ListenerSetup:
     blueprint = Blueprint(config.router, "0", [Listening(one, []) for one in config.listeners], [])
     (setup,) = blueprint.setup("worker", 0, 1, [], "/none").listeners
     return setup
+
+
+NARROWER = [
+    (one.short_name, attribute.name, int(said[2]), -1 if said[1] == "least" else 1)
+    for one in ENTITY_TYPES
+    for attribute in one.attributes.values()
+    if attribute.kind == "integer" and "rounded" not in attribute.description
+    if (said := re.search(r"at (least|most) (\d+)", attribute.description))
+]
+
+
+@pytest.mark.parametrize(("entity", "attribute", "bound", "beyond"), NARROWER)
+def test_a_number_that_does_not_count_is_told(entity: str, attribute: str, bound: int, beyond: int) -> None:
+    """Wherever an attribute's description has a bound that its values need not keep."""
+    text = "listener {{\n}}\n{} {{\n host: h\n port: 1\n {}: {}\n}}\n"
+    assert parse(text.format(entity, attribute, bound), "f.conf").warnings == ()
+    (warning,) = parse(text.format(entity, attribute, bound + beyond), "f.conf").warnings
+    assert warning.line == 6
+    assert f"{attribute}: {bound} counts in place of {bound + beyond}" in warning.text
+
+
+def test_such_numbers_are_found() -> None:
+    assert {(entity, attribute) for entity, attribute, *_ in NARROWER} >= {("listener", "maxFrameSize")}
 
 
 @pytest.mark.parametrize(
