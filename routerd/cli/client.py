@@ -67,15 +67,7 @@ class Client:
             text = error.object[max(0, error.start - 20) : error.end + 20]
             raise ClientError(f"{text!r} is not UTF-8, and AMQP has no other text; give it in UTF-8") from error
         except Timeout as error:
-            advice = (
-                "is there a router of that id? `routerd stat --nodes` names them all"
-                if self._place.edge or self._place.router
-                else "try again, or give it longer with --timeout"
-            )
-            raise ClientError(
-                f"no answer from {self._place.address} at {self._place.shown} within "
-                f"{self._place.timeout:g} s; {IN_DOUBT if operation in CHANGES else advice}"
-            ) from error
+            raise self._late(operation) from error
         except ProtonException as error:
             advice = IN_DOUBT if operation in CHANGES else "try again"
             text = f"the connection to {self._place.shown} is lost ({words(error)}); {advice}"
@@ -87,6 +79,20 @@ class Client:
             advice = "; `routerd manage get-types` names those that it has" if NO_TYPE in why else ""
             raise RefusedError(status, why + advice)
         return plain(reply.body)
+
+    def _late(self, operation: str) -> ClientError:
+        """Return the error of a request without an answer, with what to do."""
+        place = self._place
+        address = f"{place.address} at {place.shown}"
+        if place.edge or place.router:
+            advice = "is there a router of that id? `routerd stat --nodes` names them all"
+        elif self._client.sender.link.queued:
+            advice = "nobody takes requests there, as at a listener with multiTenant: give another listener with --bus"
+        else:
+            advice = "try again, or give it longer with --timeout"
+        if operation in CHANGES and not self._client.sender.link.queued:
+            advice = IN_DOUBT
+        return ClientError(f"no answer from {address} within {place.timeout:g} s; {advice}")
 
     def query(
         self, entity_type: str | None, names: list[str] | None = None, limit: int | None = None

@@ -3,7 +3,7 @@
 import pytest
 from proton import Message
 
-from routerd.cli.client import Client, Place
+from routerd.cli.client import Client, ClientError, Place
 from tests.support.peer import ACCEPTED, Net, Peer
 from tests.support.running import Configuration, RunningRouter, address_of
 
@@ -54,6 +54,13 @@ def test_answers_find_their_way(net: Net, router: RunningRouter) -> None:
     answers = inside.receiver(None, 1)
     net.send(outside.ready_sender(answers.remote_source.address), Message(body="x"))
     assert inside.take(answers)[0].body == "x"
+
+
+def test_who_asks_a_tenants_listener_for_management_is_told(router: RunningRouter) -> None:
+    """However long the command waits, nobody there takes its request."""
+    with Client(Place(router.urls[1], timeout=1)) as client, pytest.raises(ClientError) as late:
+        client.call("QUERY")
+    assert "nobody takes requests there, as at a listener with multiTenant" in late.value.message
 
 
 def test_tenants_do_not_manage_the_router_by_its_common_name(net: Net, router: RunningRouter) -> None:

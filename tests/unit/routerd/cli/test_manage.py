@@ -32,6 +32,25 @@ def test_a_name_in_a_query_that_is_no_attribute(entity_type: str | None) -> None
     assert far == f"there is no attribute 'colour'; `{command}` names them all"
 
 
+def sender(queued: int) -> SimpleNamespace:
+    """The link of requests, and how many of them wait for credit."""
+    return SimpleNamespace(link=SimpleNamespace(queued=queued))
+
+
+@pytest.mark.parametrize("operation", ["QUERY", "CREATE"])
+def test_a_request_without_credit_is_not_sent(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """Nobody takes it, however long it waits, and no change is in doubt."""
+
+    def fails(_: Message) -> None:
+        raise Timeout("late")
+
+    monkeypatch.setattr(client_module, "connect", lambda _: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(client_module, "SyncRequestResponse", lambda *_: SimpleNamespace(call=fails, sender=sender(1)))
+    with Client(Place()) as client, pytest.raises(ClientError, match="nobody takes requests there") as late:
+        client.call(operation, type="listener")
+    assert "--timeout" not in late.value.message
+
+
 @pytest.mark.parametrize("error", [Timeout("late"), ConnectionException("gone")])
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "PUSH"])
 def test_a_change_without_an_answer_is_in_doubt(
@@ -43,7 +62,7 @@ def test_a_change_without_an_answer_is_in_doubt(
         raise error
 
     monkeypatch.setattr(client_module, "connect", lambda _: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(client_module, "SyncRequestResponse", lambda *_: SimpleNamespace(call=fails))
+    monkeypatch.setattr(client_module, "SyncRequestResponse", lambda *_: SimpleNamespace(call=fails, sender=sender(0)))
     with Client(Place()) as client:
         with pytest.raises(ClientError) as changed:
             client.call(operation, type="listener")
