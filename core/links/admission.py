@@ -142,13 +142,15 @@ class Admissions:
         if admission is None:
             return ""
         vhost = self.vhosts.get(admission.vhost) or Vhost()
-        for what, count, limit in (
-            (f"vhost {admission.vhost}", vhost.current, admission.max_connections),
-            (f"user {admission.user!r}", vhost.users[admission.user], admission.max_connections_per_user),
-            (f"host {admission.host}", vhost.hosts[admission.host], admission.max_connections_per_host),
+        to = f" to vhost {admission.vhost}"
+        user, host = vhost.users[admission.user], vhost.hosts[admission.host]
+        for who, count, limit, where, name in (
+            (f"vhost {admission.vhost}", vhost.current, admission.max_connections, "", "maxConnections"),
+            (f"user {admission.user!r}", user, admission.max_connections_per_user, to, "maxConnectionsPerUser"),
+            (f"host {admission.host}", host, admission.max_connections_per_host, to, "maxConnectionsPerHost"),
         ):
             if count >= limit:
-                return f"{what} has {counted(count, 'connection')} to vhost {admission.vhost}, which is the limit"
+                return f"{who} has {counted(count, 'connection')}{where}, which is the limit ({name})"
         return ""
 
     def denied(self, denied: Denied) -> None:

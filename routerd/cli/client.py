@@ -8,7 +8,7 @@ from typing import Any, Self
 from proton import Message, ProtonException, Timeout
 from proton.utils import SyncRequestResponse
 
-from routerd.cli.connection_options import ClientError, Place, connect, unreachable, words
+from routerd.cli.connection_options import ClientError, Place, connect, lost, unreachable
 from shm.contract.management import PREFIX
 
 __all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type", "plain"]
@@ -69,9 +69,7 @@ class Client:
         except Timeout as error:
             raise self._late(operation) from error
         except ProtonException as error:
-            advice = IN_DOUBT if operation in CHANGES else "try again"
-            text = f"the connection to {self._place.shown} is lost ({words(error)}); {advice}"
-            raise ClientError(text) from error
+            raise lost(self._place, error, IN_DOUBT if operation in CHANGES else None) from error
         found: dict[Any, Any] = reply.properties or {}
         status = int(found.get("statusCode", 0))
         if not 200 <= status < 300:

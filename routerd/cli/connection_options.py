@@ -15,11 +15,12 @@ from routerd.cli.cli_options import Place, without_user
 from shm.contract.peer_address import watch_peers
 from shm.contract.security import MODERN_TLS
 
-__all__ = ["ClientError", "Place", "connect", "security", "unreachable", "words"]
+__all__ = ["ClientError", "Place", "connect", "lost", "security", "unreachable", "words"]
 
 UNVERIFIED = "certificate verify failed"
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
 
+FULL = ("amqp:resource-limit-exceeded", "the router's policy lets nobody in from here, or no more")
 # A part of Proton's error text and the advice that goes with it; the first that occurs in the text counts.
 ADVICE = (
     ("refused to all addresses", "is the router running? Start it, or give its address with --bus"),
@@ -41,7 +42,7 @@ ADVICE = (
      "router wants TLS, or other --sasl-mechanisms"),
     ("Authentication failed", "the user, or the password, is not the right one"),
     ("amqp:unauthorized-access", "this user may not manage the router; its policy says who may"),
-    ("amqp:resource-limit-exceeded", "the router's policy lets nobody in from here, or no more"),
+    FULL,
 )  # fmt: skip
 
 
@@ -77,6 +78,13 @@ def unreachable(place: Place, error: Exception) -> ClientError:
             text = f"{text}: {why}"
         advice = next((advice for sign, advice in ADVICE if sign in text), ADVICE[0][1])
     return ClientError(f"cannot reach the router at {place.shown} ({text}); {advice}")
+
+
+def lost(place: Place, error: Exception, advice: str | None = None) -> ClientError:
+    """Return the error that says why an open connection has ended and what to do, of its own or ``advice``."""
+    text = words(error)  # a router opens a connection before its policy counts it
+    advice = advice or (FULL[1] if FULL[0] in text else "try again")
+    return ClientError(f"the connection to {place.shown} is lost ({text}); {advice}")
 
 
 def _unverified(place: Place) -> str:

@@ -12,7 +12,7 @@ from proton import Condition, Delivery, Endpoint, Message, ProtonException, Time
 from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.client import NODE, Client, ClientError, Place, plain
-from routerd.cli.connection_options import connect, words
+from routerd.cli.connection_options import connect, lost, words
 from routerd.cli.printed import print_json, printable
 from shm.contract.numbers import counted
 
@@ -69,7 +69,7 @@ def _connected(place: Place, address: str | None) -> Iterator[BlockingConnection
     except Timeout:
         raise
     except ProtonException as error:
-        raise ClientError(f"the connection to {place.shown} is lost ({words(error)}); try again") from error
+        raise lost(place, error) from error
     finally:
         with suppress(ProtonException, OSError):
             connection.close()

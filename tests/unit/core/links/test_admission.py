@@ -46,6 +46,22 @@ def test_limits_hold_over_all_workers() -> None:
     assert (counts.current, counts.approved, counts.denied) == (3, 4, 3)
 
 
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        ("", "vhost v has 1 connection, which is the limit (maxConnections)"),
+        ("_per_user", "user 'u' has 1 connection to vhost v, which is the limit (maxConnectionsPerUser)"),
+        ("_per_host", "host h has 1 connection to vhost v, which is the limit (maxConnectionsPerHost)"),
+    ],
+)
+def test_a_limit_is_told_with_its_attribute(caplog: pytest.LogCaptureFixture, limit: str, text: str) -> None:
+    caplog.set_level(logging.INFO)
+    it = Admissions(100)
+    assert enter(it, 0, 0)
+    assert not enter(it, 0, 1, **{f"max_connections{limit}": 1})
+    assert caplog.messages == [f"connection from h:1 denied: {text}"]
+
+
 def test_the_router_has_a_limit_of_its_own() -> None:
     it = Admissions(2)
     free = ConnectionOpened(0, 1, "c", "h:1")

@@ -1,4 +1,4 @@
-"""`routerd send` at a peer that gives each outcome, and then goes on, detaches or closes."""
+"""Commands at a peer that gives each outcome, and then goes on, detaches or closes; or that denies them."""
 
 import threading
 from typing import Any
@@ -21,7 +21,7 @@ OUTCOMES = {
 
 
 class Answering(MessagingHandler):
-    """Gives its one message ``outcome``, and then ends the link or the connection if told so."""
+    """Gives its one message ``outcome``, and then ends the link or the connection if told so, or denies all."""
 
     def __init__(self, outcome: int | None, end: str) -> None:
         super().__init__(prefetch=0, auto_accept=False)
@@ -34,6 +34,10 @@ class Answering(MessagingHandler):
         self.listening.set()
 
     def on_link_opening(self, event: Any) -> None:
+        if self.end == "deny":
+            event.connection.condition = Condition("amqp:resource-limit-exceeded", "disallowed by local policy")
+            event.connection.close()
+            return
         event.link.target.copy(event.link.remote_target)
         event.link.flow(1)
 
@@ -53,15 +57,27 @@ class Answering(MessagingHandler):
         event.container.stop()
 
 
-def sent(outcome: int | None, end: str, *bodies: str) -> tuple[str, list[str]]:
-    """What `routerd send` prints as figures, and its other lines, at a peer that answers the first message so."""
-    peer = Answering(outcome, end)
+def told(peer: Answering, *command: str) -> tuple[str, list[str]]:
+    """The output of a command at a peer, and its other lines."""
     thread = threading.Thread(target=Container(peer).run, daemon=True)
     thread.start()
     assert peer.listening.wait(LONG)
-    done = CliRunner().invoke(main, ["send", "q", *bodies, "--bus", f"amqp://127.0.0.1:{peer.port}"])
+    done = CliRunner().invoke(main, [*command, "--bus", f"amqp://127.0.0.1:{peer.port}"])
     thread.join(LONG)
     return done.stdout, done.stderr.splitlines()
+
+
+def sent(outcome: int | None, end: str, *bodies: str) -> tuple[str, list[str]]:
+    """What `routerd send` prints as figures, and its other lines, at a peer that answers the first message so."""
+    return told(Answering(outcome, end), "send", "q", *bodies)
+
+
+@pytest.mark.parametrize("command", ["send q x", "receive q", "ping", "stat --connections", "log", "table who"])
+def test_who_is_not_let_in_is_told_of_the_policy(command: str) -> None:
+    """By every command, though the router opens the connection before it denies it."""
+    _, (why,) = told(Answering(None, "deny"), *command.split())
+    assert "disallowed by local policy" in why
+    assert why.endswith("; the router's policy lets nobody in from here, or no more")
 
 
 @pytest.mark.parametrize("end", ["", "detach", "close"])
