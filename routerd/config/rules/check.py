@@ -1,7 +1,7 @@
 """Checks each section against its entity's declaration: unknown names, wrong values, missing attributes."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,9 @@ from routerd.config.rules.values import WrongValueError, convert, expected
 E = TypeVar("E", bound=Entity)
 
 DOCUMENTATION = "docs/configuration.md"
+
+# Entities and attributes of early versions of qdrouterd that 1.19 does not take, and what has taken their place.
+SUCCESSORS: Final = {"container": "router", "fixedAddress": "address", "linkRoutePattern": "linkRoute", "addr": "host"}
 
 
 class Checked(Struct, frozen=True):
@@ -70,6 +73,8 @@ def check(sections: list[Section], mistakes: list[Mistake]) -> list[Checked]:
 
 def _unknown_entity(name: str) -> str:
     names = [t.short_name for t in ENTITY_TYPES]
+    if successor := SUCCESSORS.get(camel_case(name)):
+        return f"there is no entity {shown(name)} any more; write {successor} instead"
     guess = closest(name, names)
     instead = f"did you mean {shown(guess)}?" if guess else f"give one of {', '.join(names)}"
     return f"there is no entity {shown(name)}; {instead}"
@@ -150,6 +155,8 @@ class _Checker:
 
     def _unknown_attribute(self, name: str) -> str:
         known = [a.name for a in self._type.attributes.values() if a.create]
+        if (successor := SUCCESSORS.get(camel_case(name))) in known:
+            return f"{name}: there is no such attribute any more; write {successor} instead"
         if guess := closest(name, known):
             return f"{name}: there is no such attribute; did you mean {guess}?"
         others = [t.short_name for t in ENTITY_TYPES if t.attribute(camel_case(name))]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import Config, load
+from tests.support.values.mistakes import told
 
 AS_PACKAGED = """
 # comments, blank lines, a value with a comment behind it
@@ -184,3 +185,24 @@ def test_queues_of_brokers(taken: Config) -> None:
 def test_policy_in_both_notations(taken: Config) -> None:
     assert taken.policy.default_vhost == "public"
     assert "'id' of entity 'vhost' has been deprecated" in warned(taken)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("container", "router"),
+        ("fixedAddress", "address"),
+        ("fixed-address", "address"),
+        ("linkRoutePattern", "linkRoute"),
+    ],
+)
+def test_an_entity_of_early_versions_is_told_its_successor(old: str, new: str) -> None:
+    """And not the name that is most like it, which was "connector" for "container"."""
+    (mistake,) = told(f"{old} {{\n}}\nlistener {{\n}}\n")
+    assert mistake == f"1: there is no entity '{old}' any more; write {new} instead"
+
+
+@pytest.mark.parametrize("entity", ["listener", "connector"])
+def test_an_attribute_of_early_versions_is_told_its_successor(entity: str) -> None:
+    (mistake,) = told(f"{entity} {{\n addr: 127.0.0.1\n port: 1\n}}\nlistener {{\n}}\n")
+    assert mistake == f"2: {entity} addr: there is no such attribute any more; write host instead"
