@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running import until
+from tests.support.running import free_port, until
 
 QDROUTERD = Path(sys.executable).with_name("qdrouterd")
 
@@ -72,6 +72,25 @@ def test_as_a_daemon_its_starter_ends_when_it_serves(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGTERM)
     until(lambda: is_gone(pid), "end of the daemon")
     assert "Stopped" in (tmp_path / "router.log").read_text()
+
+
+@pytest.mark.parametrize("before", [None, "4711\n"])
+def test_a_daemon_that_does_not_serve_leaves_the_pid_file_as_it_was(tmp_path: Path, before: str | None) -> None:
+    """It may be that of the router which keeps this one from serving."""
+    file = configuration(tmp_path)
+    file.write_text(file.read_text().replace("port: 0", f"port: {free_port()}"))
+    pid_file = tmp_path / "second.pid"
+    if before:
+        pid_file.write_text(before)
+    assert qdrouterd("-d", "-c", "router.conf", "-P", "router.pid", cwd=tmp_path).returncode == 0
+    try:
+        second = qdrouterd("-d", "-c", "router.conf", "-P", "second.pid", cwd=tmp_path)
+        assert second.returncode == 1
+        assert (pid_file.read_text() if pid_file.exists() else None) == before
+    finally:
+        pid = int((tmp_path / "router.pid").read_text())
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: is_gone(pid), "end of the daemon")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root: run the tests as root")
