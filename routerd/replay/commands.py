@@ -87,7 +87,7 @@ def replay(file: Path, shown: bool, before: int | None, until_crash: bool, minim
         died = Attempt(recording).run(before, lambda step: click.echo(step_told(recording, step)) if shown else None)
         if died.how == REFUSED and died.text:
             raise RefusedError(died.text)
-        click.echo(died.told(recording))
+        click.echo(died.told(recording, before))
         if minimise and died.crashed:
             limit = math.ceil(max(LEAST_SECONDS, SLOWER * (time.monotonic() - begun)))
             small = minimised(
@@ -104,6 +104,8 @@ def replay(file: Path, shown: bool, before: int | None, until_crash: bool, minim
             click.echo(f"{path}: {small.about.lines} of {about.lines} records still make the core die")
         elif minimise:
             click.echo("it does not die: there is nothing to minimise")
+        elif until_crash and not died.crashed:
+            click.echo("the core does not die")
     except RecordingError as error:
         raise RefusedError(str(error)) from None
     if until_crash:
@@ -172,14 +174,16 @@ class Attempt:
         finally:
             os._exit(status)
 
-    def told(self, recording: Recording) -> str:
+    def told(self, recording: Recording, before: int | None = None) -> str:
         """Return what became of it, as a sentence."""
         if self.crashed:
             name = signal.Signals(-self.how).name
             return f"the core dies of {name} in record {self.number}"
         if self.how != SAME and not self.text:
             return f"the replay's process ended with status {self.how} in record {self.number}"
-        return self.text or f"the same work as recorded, in {recording.about.lines} records"
+        lines = recording.about.lines
+        part = "" if before is None or before >= lines else f"the first {before} of "
+        return self.text or f"the same work as recorded, in {part}{lines} records"
 
 
 def _difference(found: Difference) -> str:

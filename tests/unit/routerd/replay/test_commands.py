@@ -116,3 +116,25 @@ def test_nothing_to_minimise_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         commands.replay(tmp_path / "it", False, None, until_crash=True, minimise=True, no_run=False) == commands.OTHER
     )
     assert "it does not die: there is nothing to minimise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("before", "part"), [(None, "{lines} records"), (3, "the first 3 of {lines} records"), (10**6, "{lines} records")]
+)
+def test_how_much_was_run_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int | None, part: str
+) -> None:
+    taken = Bed().take()
+    taken.write(tmp_path / "it")
+    assert commands.replay(tmp_path / "it", False, before, until_crash=False, minimise=False, no_run=False) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == f"the same work as recorded, in {part.format(lines=taken.about.lines)}"
+
+
+def test_a_core_that_lives_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where its death is expected: the status alone looks like any other failure."""
+    Bed().take().write(tmp_path / "it")
+    assert (
+        commands.replay(tmp_path / "it", False, None, until_crash=True, minimise=False, no_run=False) == commands.OTHER
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "the core does not die"
