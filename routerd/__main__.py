@@ -24,7 +24,7 @@ from routerd.cli.cli_options import (
 )
 from routerd.cli.config_file import expiring, loaded, print_findings, warn
 from routerd.cli.flight import record, replay
-from routerd.cli.program import ProgramGroup
+from routerd.cli.program import STATUSES, ProgramGroup
 from routerd.config import default_config
 from routerd.machine.version import installed
 from shm.contract.numbers import counted
@@ -33,7 +33,6 @@ from shm.memory.journal import LEVELS
 MOST_TTL = (2**32 - 1) // 1000  # seconds: a ttl is an unsigned number of milliseconds (AMQP 1.0 part 3.2.1)
 OCTETS = click.IntRange(1, 2**30)  # a client holds a message in memory several times
 OCTETS.name = "count"
-STATUSES = "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line."
 
 
 def _versions() -> str:

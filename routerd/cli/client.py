@@ -25,7 +25,7 @@ class RefusedError(ClientError):
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"the router refuses ({status}): {text}")
-        self.status = status
+        self.status, self.text = status, text
 
 
 class Client:

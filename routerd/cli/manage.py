@@ -1,12 +1,13 @@
 """`routerd manage`: sends one request to a router's management agent and prints the answer as JSON."""
 
 from collections.abc import Collection
+from http import HTTPStatus
 from typing import Any
 
 import click
 import msgspec
 
-from routerd.cli.client import NODE, Client, ClientError, Place, long_type
+from routerd.cli.client import NODE, Client, ClientError, Place, RefusedError, long_type
 from routerd.cli.printed import print_json
 from routerd.config.formats.source import closest
 
@@ -75,14 +76,24 @@ def perform(client: Client, ask: Ask) -> Any:
     match ask.operation:
         case "query":
             return list(client.query(ask.type, list(ask.arguments), ask.limit))
-        case "create" | "update":
-            return client.call(ask.operation.upper(), attributes(ask.arguments), **names)
-        case "read":
-            return client.call("READ", **names)
-        case "delete":
-            client.call("DELETE", **names)
-            return None
+        case "create":
+            return client.call("CREATE", attributes(ask.arguments), **names)
+        case "update" | "read" | "delete":
+            answer = _of_one(client, ask, attributes(ask.arguments), names)
+            return None if ask.operation == "delete" else answer
     return client.call(ask.operation.upper(), **NODE, entityType=long_type(ask.type), limit=ask.limit)
+
+
+def _of_one(client: Client, ask: Ask, body: dict[str, Any], names: dict[str, str | None]) -> Any:
+    """Return the answer to a request about one entity. Raises RefusedError, with where to find the one meant."""
+    try:
+        return client.call(ask.operation.upper(), body, **names)
+    except RefusedError as error:
+        unnamed = ask.name is None and ask.identity is None
+        if ask.type and (unnamed or error.status == HTTPStatus.NOT_FOUND):
+            text = f"{error.text}; `routerd manage query --type {ask.type}` lists all with their names and identities"
+            raise RefusedError(error.status, text) from error
+        raise
 
 
 def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:

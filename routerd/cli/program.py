@@ -15,6 +15,11 @@ import click
 # output at all. Commands write to nothing but their output.
 UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
+STATUSES = (
+    "Exit status: 0 for success, 1 for an error, which standard error explains, 2 for a bad command line. "
+    "`routerd pipeline` also has 78, for what another start does not mend, and its `check` a status for each fault."
+)
+
 
 class Program(click.Command):
     """A command that says in a sentence if its output cannot be written; if nobody reads that, it ends quietly."""

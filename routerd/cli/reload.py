@@ -14,6 +14,10 @@ from shm.memory.observer import Page, SharedView
 from shm.memory.segment import SegmentError
 
 LOOK_SECONDS = 0.02
+LATE = (
+    "its supervisor hangs or is busy, and reads it once it goes on: /healthz says whether it hangs, and "
+    "`routerd log` what has become of the configuration"
+)
 LINES = 200  # of the supervisor's last lines that may belong to a reload
 
 
@@ -31,7 +35,8 @@ def run(router: Found, timeout: float, as_json: bool = False) -> None:
     end = time.monotonic() + timeout
     while _page(view).counters["config_reads"] == before.counters["config_reads"]:
         if time.monotonic() >= end:
-            raise RestartError(f"router {router.id} has not read its configuration within {timeout:g} s")
+            text = f"router {router.id} has not read its configuration within {timeout:g} s"
+            raise RestartError(f"{text}; {LATE}")
         time.sleep(LOOK_SECONDS)
     taken = bool(_page(view).counters["config_taken"])
     lines = [

@@ -39,7 +39,8 @@ def _role(at: Checked, entity: Listener | Connector, mode: str) -> Iterator[Mist
     role = entity.role
     if mode == "standalone" and role in _OF_ROUTERS:
         text = "role='standalone' not allowed to connect to or accept connections from other routers."
-        yield _of_role(at, f"{text} Give the router mode interior or edge, or another role")
+        advice = f"give it mode interior or edge, or the {at.type.short_name} another role"
+        yield _of_role(at, f"{text} Here standalone is the router's mode: {advice}")
     elif (mode != "interior" and role == "inter-router") or (
         mode == "edge" and role == "edge" and isinstance(entity, Listener)
     ):

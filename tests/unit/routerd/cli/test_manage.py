@@ -8,8 +8,8 @@ import pytest
 from proton import ConnectionException, Message, Timeout, float32, int32, symbol, timestamp, ulong
 
 from routerd.cli import client as client_module
-from routerd.cli.client import Client, ClientError, Place, long_type, plain
-from routerd.cli.manage import Ask, attributes, unknown
+from routerd.cli.client import Client, ClientError, Place, RefusedError, long_type, plain
+from routerd.cli.manage import Ask, attributes, perform, unknown
 
 
 class Attributes:
@@ -107,3 +107,27 @@ def test_numbers_of_a_fixed_width_are_numbers() -> None:
     """The engine has classes with texts of their own for int, ulong, float and timestamp."""
     given = {"cost": int32(1), "links": [ulong(22), float32(0.5), timestamp(7)], "on": True, "name": symbol("Q")}
     assert json.dumps(plain(given)) == '{"cost": 1, "links": [22, 0.5, 7], "on": true, "name": "Q"}'
+
+
+class Refusing:
+    """An agent that refuses everything with this status."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def call(self, *_: Any, **__: Any) -> None:
+        raise RefusedError(self.status, "no")
+
+
+@pytest.mark.parametrize("operation", ["read", "update", "delete"])
+@pytest.mark.parametrize(
+    ("status", "identity", "lists"), [(400, None, True), (404, "99999", True), (403, "1", False), (400, "1", False)]
+)
+def test_who_names_no_entity_is_told_where_to_find_it(
+    operation: str, status: int, identity: str | None, lists: bool
+) -> None:
+    agent: Any = Refusing(status)
+    with pytest.raises(RefusedError) as refused:
+        perform(agent, Ask(operation, ("a=b",) * (operation == "update"), "connection", None, identity))
+    advice = "; `routerd manage query --type connection` lists all with their names and identities"
+    assert refused.value.message == f"the router refuses ({status}): no" + advice * lists

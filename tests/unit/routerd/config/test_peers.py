@@ -60,7 +60,9 @@ def test_such_numbers_are_found() -> None:
     ],
 )
 def test_a_role_must_fit_the_mode(mode: str, entity: str, role: str, why: str) -> None:
-    assert why in told(f"router {{\n mode: {mode}\n}}\n{entity} {{\n port: 1\n role: {role}\n}}\n")
+    text = told(f"router {{\n mode: {mode}\n}}\n{entity} {{\n port: 1\n role: {role}\n}}\n")
+    assert why in text
+    assert ("standalone is the router's mode" in text) == (mode == "standalone")
 
 
 @pytest.mark.parametrize(
