@@ -1,6 +1,5 @@
 """What an edge router says of links that its interior router refuses."""
 
-
 import pytest
 
 from bench.contract import C_LINK_REFUSED
