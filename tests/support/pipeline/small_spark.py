@@ -14,7 +14,7 @@ QUICK = {**UNCOMPILED, "spark.sql.adaptive.enabled": "false"}
 PLAIN = {
     "spark.driver.memory": "600m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m",
-    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.shuffle.partitions": "2",
     **QUICK,
 }
 
