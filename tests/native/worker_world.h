@@ -74,4 +74,28 @@ static void worker_open(worker_world *w, pump *p, size_t arena, pump_callback on
     *listener_new(p) = terms;
 }
 
+/* Opens a connection that a client has opened, and closes one that it closes.  False: the event is another one. */
+static bool world_answers(pump *p, int event, worker_connection *c)
+{
+    if (event == EV_CONNECTION_OPEN) {
+        pn_connection_set_container(c->engine, "router");
+        pn_connection_open(c->engine);
+    } else if (event == EV_CONNECTION_CLOSE) {
+        pn_connection_close(c->engine);
+    } else {
+        return false;
+    }
+    mark_dirty(p, c);
+    return true;
+}
+
+/* Breaks the connections that are left, as if their clients had. */
+static void world_breaks(pump *p)
+{
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        worker_connection *c = (worker_connection *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED) conn_broken(p, c);
+    }
+}
+
 #endif

@@ -217,14 +217,15 @@ static void dial_service(worker_connection *up)
     say_sasl_header(&world.services[i].says);
 }
 
-static void opened(worker_connection *c)
+static void service_opened(worker_connection *c)
+{
+    if (c->relay->up) decide(c->relay->up, below(8) != 7);
+    conn_broken(&world.p, c);
+}
+
+static void client_opened(worker_connection *c)
 {
     uint32_t i = client_of(c);
-    if (c->dialled) {
-        if (c->relay->up) decide(c->relay->up, below(8) != 7);
-        conn_broken(&world.p, c);
-        return;
-    }
     reached[c->listener]++;
     if (c->listener != BY_ANYBODY)
         CHECK(pn_sasl_outcome(pn_sasl(c->transport)) == PN_SASL_OK, "a client is in without a login");
@@ -232,18 +233,15 @@ static void opened(worker_connection *c)
         CHECK(!strncmp(pn_transport_get_user(c->transport), "alice", 5), "a client is in as nobody");
     if (c->listener == BY_PYTHON) CHECK(i == CLIENTS || world.admitted[i], "Python has not admitted this client");
     if (c->listener == BY_SERVICE) CHECK(c->relay->user, "a client is in without the service's word");
-    pn_connection_set_container(c->engine, "router");
-    pn_connection_open(c->engine);
-    mark_dirty(&world.p, c);
 }
 
 static void on_event(void *self, int event, worker_connection *c, worker_link *k, void *object,
                      const routerd_record *record)
 {
     (void) self, (void) k, (void) object, (void) record;
-    if (event == EV_RELAY && !c->relay->local) dial_service(c);
-    else if (event == EV_CONNECTION_OPEN) opened(c);
-    else if (event == EV_CONNECTION_CLOSE) { pn_connection_close(c->engine); mark_dirty(&world.p, c); }
+    if (event == EV_CONNECTION_OPEN && c->dialled) { service_opened(c); return; }
+    if (event == EV_CONNECTION_OPEN) client_opened(c);
+    if (!world_answers(&world.p, event, c) && event == EV_RELAY && !c->relay->local) dial_service(c);
 }
 
 /* Python's thread, or the judge of a service's answer, has come to a conclusion, or has not. */
@@ -330,10 +328,7 @@ static void world_rest(void)
         if (world.services[i].says.fd >= 0) client_ends(&world.services[i].says);
     }
     for (uint32_t i = 0; i < LAST_TURNS && p->conns.used; i++) {
-        for (uint32_t c = 0; c < p->conns.high; c++) {        /* those that have not been read to their end */
-            worker_connection *left = (worker_connection *) pool_at(&p->conns, c);
-            if (i > LAST_TURNS / 2 && left->slot.next_free == SLOT_USED) conn_broken(p, left);
-        }
+        if (i > LAST_TURNS / 2) world_breaks(p);               /* those that have not been read to their end */
         turn();
     }
     CHECK(!p->conns.used, "%u connections are left", p->conns.used);

@@ -75,16 +75,7 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
                      const routerd_record *record)
 {
     (void) self, (void) k, (void) record;
-    if (event == EV_CONNECTION_OPEN) {
-        pn_connection_set_container(c->engine, "router");
-        pn_connection_open(c->engine);
-        mark_dirty(&world.p, c);
-    } else if (event == EV_CONNECTION_CLOSE) {
-        pn_connection_close(c->engine);
-        mark_dirty(&world.p, c);
-    } else if (event == EV_ATTACH) {
-        attach(c, (pn_link_t *) object);
-    }
+    if (!world_answers(&world.p, event, c) && event == EV_ATTACH) attach(c, (pn_link_t *) object);
 }
 
 /* ---- the core ---- */
@@ -273,10 +264,7 @@ static void world_rest(void)
     for (uint32_t i = 0; i < CLIENTS; i++) if (world.clients[i].fd >= 0) client_ends(&world.clients[i]);
     ring_publish(&world.core.work);
     for (uint32_t i = 0; i < LAST_TURNS && p->conns.used; i++) {
-        for (uint32_t c = 0; c < p->conns.high; c++) {        /* those that have not been read to their end */
-            worker_connection *left = (worker_connection *) pool_at(&p->conns, c);
-            if (i > LAST_TURNS / 2 && left->slot.next_free == SLOT_USED) conn_broken(p, left);
-        }
+        if (i > LAST_TURNS / 2) world_breaks(p);               /* those that have not been read to their end */
         pump_run(p, 0);
         core_hears();
     }

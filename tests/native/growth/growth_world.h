@@ -65,17 +65,8 @@ static void on_event(void *self, int event, worker_connection *c, worker_link *k
                      const routerd_record *record)
 {
     (void) self, (void) k, (void) record;
-    if (event == EV_CONNECTION_OPEN) {
-        pn_connection_set_container(c->engine, "router");
-        pn_connection_open(c->engine);
-        c->known = true;
-        mark_dirty(&world.p, c);
-    } else if (event == EV_CONNECTION_CLOSE) {
-        pn_connection_close(c->engine);
-        mark_dirty(&world.p, c);
-    } else if (event == EV_ATTACH) {
-        attach(c, (pn_link_t *) object);
-    }
+    if (event == EV_CONNECTION_OPEN) c->known = true;
+    if (!world_answers(&world.p, event, c) && event == EV_ATTACH) attach(c, (pn_link_t *) object);
 }
 
 /* ---- turns ---- */
