@@ -25,6 +25,7 @@ ARENA_LEAST, ARENA_MOST = 65536, MAX_ARENA_MIB * MIB
 _ABOUT: Final = struct.Struct("=BBHIQ")
 _OCTETS: Final = struct.Struct("=II")
 _READS: Final = struct.Struct("=IIQ")
+_MORE: Final = bytes((flight.MORE,))
 _READ_KINDS: Final = (flight.TEXT, flight.ROUTED, flight.STATE, flight.KEY, flight.HOPS)
 NAMES: Final = {
     flight.WORK: "work", flight.FANS: "fans", flight.PARKED: "parked", flight.CALL: "call",
@@ -198,17 +199,18 @@ class _Steps:
         length, _ = _OCTETS.unpack_from(line, 16)
         if length > flight.OCTETS_MOST:
             raise self._wrong(f"it has {length} octets, more than any call")
-        found = [line[24 : 24 + min(length, flight.INLINE)]]
         self._at += 1
-        for left in range(length - flight.INLINE, 0, -flight.MORE_OCTETS):
-            if self._at >= self._end:
-                return None
-            more = self._line(self._at)
-            if more[0] != flight.MORE:
-                raise self._wrong("the octets of a call are cut off")
-            found.append(more[1 : 1 + min(left, flight.MORE_OCTETS)])
-            self._at += 1
-        return b"".join(found)
+        first = line[24 : 24 + min(length, flight.INLINE)]
+        count = -(-(length - len(first)) // flight.MORE_OCTETS)
+        more = bytearray(self._lines[self._at * LINE : (self._at + count) * LINE])
+        kinds = more[::LINE]
+        self._at += (whole := len(kinds) - len(kinds.lstrip(_MORE)))
+        if whole < len(kinds):
+            raise self._wrong("the octets of a call are cut off")
+        if whole < count:
+            return None
+        del more[::LINE]  # each line's type
+        return first + more[: length - len(first)]
 
     def _reads(self) -> tuple[Read, ...]:
         if self._at >= self._end or self._lines[self._at * LINE] not in _READ_KINDS:

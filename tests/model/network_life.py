@@ -2,6 +2,7 @@
 
 import mmap
 import random
+import re
 
 import msgspec
 
@@ -107,9 +108,8 @@ def from_checkpoints(ring: mmap.mmap) -> list[Recording]:
     """What a ring holds, from each of its checkpoints on."""
     taken = flight.take(ring, "me", "0", "a test", running=False)
     kinds = taken.lines[:: flight.LINE]
-    starts = [at for at, kind in enumerate(kinds) if kind == flight.CHECKPOINT]
     about = msgspec.structs.replace(taken.about, whole=False)
     return [
         Recording(msgspec.structs.replace(about, lines=len(kinds) - at), taken.lines[at * flight.LINE :])
-        for at in starts
+        for at in (one.start() for one in re.finditer(re.escape(bytes((flight.CHECKPOINT,))), kinds))
     ]
