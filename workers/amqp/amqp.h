@@ -156,7 +156,12 @@ PRIVATE void egress_accept(pump *p, const routerd_record *r);
 PRIVATE void egress_drained(pump *p, worker_link *k);
 PRIVATE enum serve_result egress_turn(pump *p, worker_connection *c);
 PRIVATE void egress_continue(pump *p, const routerd_record *r);
+PRIVATE void waits_forget(pump *p, worker_link *k);
+
+/* egress_ends.c */
 PRIVATE void egress_lost(pump *p, worker_link *k);
+PRIVATE uint32_t egress_ends(pump *p, worker_link *k, uint32_t most);
+PRIVATE void egress_decline(pump *p, const worker_link *k, const routerd_record *r);
 
 /* egress_updates.c */
 PRIVATE void out_note(pump *p, const out_delivery *o);

@@ -153,7 +153,7 @@ PRIVATE inline void out_waits(pump *p, worker_link *k)
     p->waits_last = k;
 }
 
-static void waits_forget(pump *p, worker_link *k)
+PRIVATE void waits_forget(pump *p, worker_link *k)
 {
     if (!k->waits_due) return;
     k->waits_due = false;
@@ -204,6 +204,7 @@ PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
     worker_link *k = (worker_link *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k || !k->outgoing) return;
+    if (__builtin_expect(k->leaving, 0)) { egress_decline(p, k, r); return; }
     out_delivery *o = r->arena <= p->workers && arena_at(&p->views[r->arena], r->block)
         ? (out_delivery *) pool_take(&p->outs, sizeof(out_delivery)) : NULL;
     if (!o) {
@@ -360,7 +361,7 @@ PRIVATE inline enum serve_result egress_turn(pump *p, worker_connection *c)
         while (index != ROUTERD_NIL) {
             worker_link *k = (worker_link *) pool_at(&p->links, index);
             index = k->work_next;
-            if (!k->open || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
+            if (!k->open || k->leaving || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
             if (session_shut(k->session)) { result = SERVE_BLOCKED; continue; }
             if (index != ROUTERD_NIL) {                         /* the others of this priority come first next time */
                 work_remove(p, k);
@@ -390,30 +391,5 @@ GLUE void egress_flow(pump *p, worker_link *k)
         routed_flow(p, k);
     } else {
         drain_heard(p, k);
-    }
-}
-
-/* Ends the deliveries of a lost link: those not begun as released, begun ones as modified(delivery-failed). A receiver
- * that is still there gets an abort. */
-PRIVATE inline void egress_lost(pump *p, worker_link *k)
-{
-    out_delivery *o;
-    bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
-    work_remove(p, k);
-    waits_forget(p, k);
-    drain_forget(p, k);
-    while ((o = k->queue_first) || (o = k->unsettled_first)) {
-        if (o->settled) {
-            post_done(p, k, o->core, F_DROPPED);
-        } else {
-            routerd_record *r = post_update(p, o);
-            bool begun = o->delivery || o->begun;
-            r->flags = (uint8_t) (F_SETTLED | (begun ? 0 : F_UNSENT));
-            r->state = begun ? S_MODIFIED : S_RELEASED;
-            r->extra = begun ? D_FAILED : 0;
-        }
-        delivery *half = there && !o->sent ? o->delivery : NULL;
-        out_free(p, o);
-        if (half) delivery_abort(half);
     }
 }

@@ -1,7 +1,8 @@
 /* The end of connections: their links go in portions, and each connection in its turn.
  *
- * Each link and each connection that ends is a message to the core and work for Python.  So those that end have a share
- * of each turn, and wait while the core has TOLD_MOST messages to read (pump.h).
+ * Each link and each connection that ends is a message to the core and work for Python, and each of their deliveries a
+ * record.  So those that end have a share of each turn, and wait while the core has TOLD_MOST messages to read (see
+ * pump.h).
  *
  * The engine frees a link or a session by a search in a list, and by moving all that stand behind it there: up to
  * 0.4 ms with 65,536 links.  So what it had of a connection with many of them goes out of the same share, link by link,
@@ -11,10 +12,12 @@
 #include <unistd.h>
 
 #include "workers/loop/loop.h"
+#include "workers/amqp/amqp.h"
 #include "workers/framed/framed.h"
 #include "workers/transport/transport.h"
 
 #define ENDED_MOST 500000u             /* that share, in nanoseconds */
+#define ENDED_DELIVERIES 2048u         /* deliveries of theirs that end in a turn */
 #define FEW 256u                       /* links, and sessions, that the engine frees at once */
 
 static void conn_forget(pump *p, worker_connection *c)
@@ -116,11 +119,15 @@ PRIVATE void ending_add(pump *p, worker_connection *c)
     p->ending_last = index;
 }
 
-/* Ends some links of a connection; then, if no others are left, the connection, unless its peer waits for our CLOSE. */
-static void conn_end(pump *p, worker_connection *c)
+/* Ends some links of a connection, and so many deliveries of them at most; then, if no others are left, the connection,
+ * unless its peer waits for our CLOSE. */
+static void conn_end(pump *p, worker_connection *c, uint32_t *left)
 {
-    for (int i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++)
-        link_lost(p, (worker_link *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+    for (int i = 0; i < PORTION && c->link_first != ROUTERD_NIL; i++) {
+        worker_link *k = (worker_link *) pool_at(&p->links, c->link_first);
+        if (!(*left -= egress_ends(p, k, *left))) break;
+        link_lost(p, k, EV_LINK_LOST);
+    }
     if (c->link_first != ROUTERD_NIL) ending_add(p, c);
     else if (c->framed) conn_free_framed(p, c);
     else if (pn_transport_closed(c->transport)) conn_free(p, c);
@@ -131,13 +138,14 @@ static void conn_end(pump *p, worker_connection *c)
 PRIVATE void ending_serve(pump *p)
 {
     uint64_t began = clock_ns();
+    uint32_t left = ENDED_DELIVERIES;
     p->teller = TELLER_ENDING;
     rests_serve(p, began + ENDED_MOST / 2);
-    while (p->ending_first != ROUTERD_NIL && !p->actions.waiting && !core_crowded(p)) {
+    while (p->ending_first != ROUTERD_NIL && left && !p->actions.waiting && !core_crowded(p)) {
         worker_connection *c = (worker_connection *) pool_at(&p->conns, p->ending_first);
         p->ending_first = c->dirty_next;
         c->list = LIST_NONE;
-        conn_end(p, c);
+        conn_end(p, c, &left);
         if (clock_ns() - began > ENDED_MOST) break;
     }
     p->teller = TELLER_FRAMES;

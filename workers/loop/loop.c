@@ -63,12 +63,22 @@ GLUE void link_lost(pump *p, worker_link *k, int event)
     link_free(p, k);
 }
 
+/* Ends the deliveries of a receiver's link that goes.  False: it has more than its connection has time for in this
+ * turn, and is behind. */
+PRIVATE bool link_ends(pump *p, worker_link *k)
+{
+    while (egress_ends(p, k, ENDS_AT_ONCE) == ENDS_AT_ONCE)
+        if (!turn_work(k->conn->lane, ENDS_AT_ONCE * ENDS_NS)) return false;
+    return true;
+}
+
 /* Ends the links of a session: all, or as many as there is time for.  True: all are gone. */
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
 {
     uint64_t began = turn_begin(s->connection);
     for (uint32_t n = 1; s->links || (!all && session_crowded(s)); n++) {
         if (!all && session_crowded(s)) session_thin(s);
+        else if (!all && !link_ends(p, s->links)) return false;
         else link_lost(p, s->links, EV_LINK_LOST);
         if (!all && !(n % PORTION) && (!turn_lasts(s->connection, began) || core_crowded(p))) return false;
     }
@@ -347,6 +357,7 @@ static void pump_turn(pump *p, int64_t until)
     reads_begin(p, n, p->behind_first ? 0 : began);
     turns_serve(p);
     for (int i = 0; i < n; i++) socket_event(p, &events[i]);
+    drains_serve(p);
     intake_flush(p);
     publish_actions(p);
     work_turn(p);
@@ -357,7 +368,6 @@ static void pump_turn(pump *p, int64_t until)
     intake_flush(p);
     publish_actions(p);
     stats_add(p->stats, N_LOOPS, 1);
-    drains_serve(p);
     atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     uint64_t took = clock_ns() - began;

@@ -42,6 +42,7 @@
 #include "workers/amqp/disposition.c"
 #include "workers/amqp/drains.c"
 #include "workers/amqp/egress.c"
+#include "workers/amqp/egress_ends.c"
 #include "workers/amqp/egress_updates.c"
 #include "workers/amqp/flow_extract.c"
 #include "workers/amqp/streams.c"

@@ -275,8 +275,7 @@ PRIVATE void lane_link_free(worker_link *k)
 {
     worker_session *s = k->session;
     if (!s) return;
-    lane_connection *l = s->connection;
-    if (l->open && l->open->link == k) frame_close(l, true);
+    frame_end(k);
     if (k->remote_attached) lane_map_put(&s->handles, k->remote_handle, HANDLE_IGNORED(k->attach_octets));
     if (k->attach_due) k->attach_due->link = NULL;
     tell_remove(k);

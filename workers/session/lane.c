@@ -120,20 +120,13 @@ static void transport_frame(lane_connection *l, const lane_frame *f)
     else disposition_arrives(l, s, f);
 }
 
-/* Ends the links of a session that the peer ends.  False: it has more than this turn has time for. */
-static bool links_ended(lane_connection *l, const lane_frame *f)
-{
-    worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
-    return !s || session_lost(l->p, s, false);
-}
-
 /* A frame for the engine.  Its event is handled at once, so that a link is known to be this ATTACH's.  Those of OPEN
  * and BEGIN wait: a limit of sessions counts from our OPEN on, and the peer may have begun some before it knew. */
 static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t *octets, size_t size)
 {
     uint64_t began = turn_begin(l);
     if (f->performative > LANE_BEGIN) events_drain(l->p);
-    if (f->performative == LANE_END && !links_ended(l, f)) {
+    if (f->performative >= LANE_DETACH && !frame_ends(l, f)) {
         turn_count(l, began);
         l->behind = true;
         return;

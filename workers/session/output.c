@@ -159,6 +159,13 @@ PRIVATE inline void frame_close(lane_connection *l, bool more)
     l->open = NULL;
 }
 
+/* Ends the unfinished TRANSFER if it is this link's. */
+PRIVATE void frame_end(const worker_link *k)
+{
+    lane_connection *l = k->session->connection;
+    if (l->open && l->open->link == k) frame_close(l, true);
+}
+
 /* Gives a delivery its delivery-id, as its first TRANSFER is written. */
 static void delivery_number(delivery *d, uint32_t id)
 {

@@ -104,6 +104,7 @@ PRIVATE void turn_await(lane_connection *l);
 PRIVATE void turn_forget(lane_connection *l);
 PRIVATE void turn_unchoke(lane_connection *l);
 PRIVATE bool turn_work(lane_connection *l, uint64_t took);
+PRIVATE bool frame_ends(lane_connection *l, const lane_frame *f);
 PRIVATE void turn_fill(lane_connection *l);
 PRIVATE void turn_unfill(lane_connection *l);
 PRIVATE bool said_full(const lane_connection *l);
@@ -137,6 +138,7 @@ PRIVATE void out_due(lane_connection *l);
 PRIVATE void queue_flush(worker_session *s);
 PRIVATE void queue_remove(delivery *d);
 PRIVATE void frame_close(lane_connection *l, bool more);
+PRIVATE void frame_end(const worker_link *k);
 PRIVATE void delivery_finish(delivery *d);
 PRIVATE size_t session_outgoing(const worker_session *s);
 
@@ -200,6 +202,7 @@ PRIVATE void intake_flow(pump *p, worker_link *k);
 PRIVATE void egress_updated(pump *p, worker_link *k, delivery *d);
 GLUE void egress_flow(pump *p, worker_link *k);
 GLUE void link_lost(pump *p, worker_link *k, int event);
+PRIVATE bool link_ends(pump *p, worker_link *k);
 PRIVATE bool session_lost(pump *p, worker_session *s, bool all);
 PRIVATE void events_drain(pump *p);
 

@@ -127,6 +127,19 @@ PRIVATE bool turn_work(lane_connection *l, uint64_t took)
     return !l->behind;
 }
 
+/* Ends the deliveries of a link that the peer detaches, or the links of a session that it ends, before the engine hears
+ * of that.  False: there are more than this turn has time for. */
+PRIVATE bool frame_ends(lane_connection *l, const lane_frame *f)
+{
+    worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
+    uint32_t handle;
+    if (!s) return true;
+    if (f->performative == LANE_END) return session_lost(l->p, s, false);
+    if (f->performative != LANE_DETACH || lane_detach_read(f, &handle)) return true;
+    worker_link *k = HANDLE_LINK(lane_map_get(&s->handles, handle));
+    return !k || link_ends(l->p, k);
+}
+
 /* ---- states of deliveries on their way ---- */
 
 /* Whether a connection has said so many states besides outcomes that it is to wait. */

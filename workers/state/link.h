@@ -24,6 +24,7 @@ struct worker_link {
     bool drain_asked, drain_ready; /* out: the core hears of its drain; answer it once the list is empty */
     bool drain_due;                /* out: the core has not heard of it yet (drains.c) */
     bool draining;                 /* in: the core wants the credit back */
+    bool leaving;                  /* out: its deliveries are being ended, before it is lost (egress_ends.c) */
     bool by_core;                  /* out: its deliveries are in the table of outs_of_core */
     bool routed;                   /* of a link-route pair: transfers and credit are the far peer's (link_routes.c) */
     bool framed;                   /* it belongs to a framed connection (framed.c), whose credit is counted here */
@@ -66,8 +67,8 @@ struct worker_link {
     struct attach_due *attach_due; /* our ATTACH, which the engine has not written; NULL: it has */
     struct worker_link *tell_next, *tell_previous;
     struct worker_link *waits_next, *waits_previous;
-    struct delivery *deliveries;   /* all that are not forgotten */
     struct worker_link *drain_next, *drain_previous;
+    struct delivery *deliveries;   /* all that are not forgotten */
     struct delivery *unread_first, *unread_last;
     struct delivery *arriving, *sending;   /* whose next TRANSFER is to come, or to be written; NULL: none */
 };

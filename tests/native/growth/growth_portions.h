@@ -145,4 +145,46 @@ static void settled_at_once(uint32_t n)
     client_goes(&other, false);
 }
 
+enum leaving { DETACHES, ENDS, CLOSES, VANISHES };
+
+/* A receiver with n unsettled deliveries goes, while more are sent to it and another client is heard in each turn. */
+static void receiver_goes(uint32_t n, enum leaving how, const char *report_name)
+{
+    client from, other = client_with(1, false), k;
+    to_worker(W_FLOW, world.links[0])->credit = 250;
+    turns(false);
+    const routerd_record m = message(&from);
+    k = client_with(1, true);
+    const name link = world.links[0];
+    say_flow(&k, 0, 0, n - n / 4, WIDE);                       /* a quarter of them waits for credit */
+    utter(&k, false);
+    for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1); turns(false); forget_answers(&k); }
+    world.ended = world.delivered_count = 0;
+    if (how == DETACHES) say_end(&k, 0, 0, LANE_DETACH);
+    else if (how == ENDS) say_end(&k, 0, 0, LANE_END);
+    else if (how == CLOSES) say_end(&k, 0, 0, LANE_CLOSE);
+    CHECK(write_said(&k), "the socket takes less");
+    if (how == VANISHES) close(k.fd);
+    uint32_t longest = 0, before = 0, parts = 0, later = 0;
+    for (; pool_find2(&world.p.links, link.index, link.generation); before = world.ended, parts++) {
+        say_transfer(&other, 0, 0, parts);
+        CHECK(write_said(&other) && parts < 250, "a link goes for %u turns", parts);
+        if (parts < LATER) core_sends(&m, 0, n + ++later);
+        turn(false);
+        if (world.ended - before > longest) longest = world.ended - before;
+        CHECK(world.delivered_count == parts + 1, "another client waits for %u deliveries", world.ended);
+    }
+    report_longest(report_name, longest);
+    /* the last one may have crossed with the link's end */
+    CHECK(world.ended == n + later || world.ended == n + later - 1, "%u of %u are told of", world.ended, n + later);
+    turns(false);
+    CHECK(!world.p.outs.used, "%u deliveries are left", world.p.outs.used);
+    for (uint32_t i = 0; i < parts; i++) core_settles(i);
+    turns(false);
+    if (how == VANISHES) free(k.said);
+    else client_goes(&k, false);
+    client_goes(&from, false);
+    client_goes(&other, false);
+}
+
 #endif
