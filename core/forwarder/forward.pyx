@@ -175,8 +175,7 @@ cdef class Forwarder:
         if treatment > T_FLOOD or not -1 <= priority <= 9 or phase > 9:
             raise ValueError(f"no treatment {treatment}, no priority {priority} or no phase {phase}")
         cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
-        if a is NULL:
-            raise MemoryError()
+        if a is NULL: raise MemoryError()
         a.treatment = treatment
         a.priority = <int8_t> priority
         a.unlisted = not listed
@@ -221,8 +220,7 @@ cdef class Forwarder:
         """Forget an alias if all of them cost more than ALIASES bytes. Return the handle of an address that this made
         idle, 0 without one, and None if they do not cost too much."""
         cdef core_address *idle = NULL
-        if not alias_evict(self.core, &idle):
-            return None
+        if not alias_evict(self.core, &idle): return None
         return 0 if idle is NULL else pool_handle(idle)
 
     @property
@@ -267,18 +265,20 @@ cdef class Forwarder:
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
         """Settle a link's deliveries and remove it. Return False if it is unknown."""
         cdef core_link *l = self.link(worker, link, generation)
-        if l is NULL:
-            return False
+        if l is NULL: return False
         link_remove(self.core, l, failed)
         return True
+
+    def thin_link(self, uint32_t worker, uint32_t link, uint32_t generation) -> bool:
+        """End some deliveries of a link before it is removed. Return True if others are left for another portion."""
+        cdef core_link *l = self.link(worker, link, generation)
+        return l is not NULL and link_thin(self.core, l)
 
     def move_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint64_t address) -> bool:
         """Let an outgoing link receive from another address. Return False if it is unknown."""
         cdef core_link *l = self.link(worker, link, generation)
-        if l is NULL or not l.outgoing or l.address is NULL:
-            return False
-        if not link_move(self.core, l, self.address(address)):
-            raise MemoryError()
+        if l is NULL or not l.outgoing or l.address is NULL or l.leaving: return False
+        if not link_move(self.core, l, self.address(address)): raise MemoryError()
         return True
 
     def link_last(self, uint32_t worker, uint32_t link, uint32_t generation) -> int:

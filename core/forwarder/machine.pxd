@@ -278,6 +278,7 @@ cdef extern from "core/forwarder/changes/changes.h" nogil:
     void address_free(core_router *, core_address *)
     core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, const core_link *)
     bint link_move(core_router *, core_link *, core_address *)
+    bint link_thin(core_router *, core_link *)
     void link_remove(core_router *, core_link *, bint)
     core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, const core_link *)
     void link_credit(core_router *, core_link *, int64_t)

@@ -30,7 +30,7 @@ CALLS: Final = (
     "nodes.give_neighbour", "nodes.set_border", "nodes.add_link", "nodes.tell", "stream_links.open",
     "stream_links.close", "stream_links.use", "stream_links.add_link", "stream_links.surplus",
     "routes.add", "routes.open", "routes.close", "routes.set_skip_dead", "routes.part", "routes.use_table",
-    "routes.use_owners", "routes.settle", "routes.bind", "exchanges.put", "exchanges.remove",
+    "routes.use_owners", "routes.settle", "routes.bind", "exchanges.put", "exchanges.remove", "thin_link",
 )  # fmt: skip
 NUMBERS: Final = {name: number for number, name in enumerate(CALLS)}
 

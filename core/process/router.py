@@ -205,13 +205,21 @@ class Core(Base):
 
         self._contained.hear((decide,), worker, attach)
 
-    def _detach(self, worker: int, message: Detach) -> None:
-        """Remove a link once the texts of its last messages are looked up. The worker's later records wait."""
+    def _texts_wait(self, worker: int, link: int, generation: int) -> bool:
+        """Look some texts up that a link's messages wait for. Return whether there may be others."""
         for _ in range(PORTION):
-            if not self.forwarder.unpark(worker, message.link, message.generation):
-                self.attaches.detach(worker, message)
-                return
+            if not self.forwarder.unpark(worker, link, generation):
+                return False
             self._learn()
+        return True
+
+    def _detach(self, worker: int, message: Detach) -> None:
+        """Remove a link once the texts of its last messages are looked up, and most of its deliveries are ended. The
+        worker's later records wait."""
+        link = worker, message.link, message.generation
+        if not self._texts_wait(*link) and not self.forwarder.thin_link(*link):
+            self.attaches.detach(worker, message)
+            return
         self._held[worker] = message
         self.forwarder.hold(worker, True)
 

@@ -26,6 +26,7 @@ GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t g
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted);
 GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link *terms);
 GLUE bool link_move(core_router *c, core_link *l, core_address *a);
+GLUE bool link_thin(core_router *c, core_link *l);
 GLUE void link_remove(core_router *c, core_link *l, bool failed);
 GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing,
                                 bool far);

@@ -1,6 +1,7 @@
 /* Links made and removed, and what is left of a dead worker taken back. */
 #include "core/forwarder/changes/changes.h"
 
+#define LEAVE_PORTION 2048u            /* deliveries of a link that goes, ended before others have their turn: 0.3 ms */
 #define OUT_KEPT 64u                   /* links for which an address keeps room */
 
 /* ---- links ---- */
@@ -168,9 +169,9 @@ static void link_orphan_ins(core_router *c, core_link *l)
 
 /* `failed`: its worker died, and what was on its way may have been sent.  Otherwise the worker has answered for all it
  * had taken, and the rest was not sent.  An outcome that the receiver told stands. */
-static void link_fail_outs(core_router *c, core_link *l, bool failed)
+static void link_fail_outs(core_router *c, core_link *l, bool failed, uint32_t most)
 {
-    while (l->outs) {
+    for (; most && l->outs; most--) {
         core_out *out = l->outs;
         core_outcome o = failed ? outcome_plain(S_MODIFIED, D_FAILED) : outcome_plain(S_RELEASED, 0);
         if (out->state) o = outcome_plain(out->state, D_TOLD);
@@ -179,19 +180,37 @@ static void link_fail_outs(core_router *c, core_link *l, bool failed)
     }
 }
 
-GLUE void link_remove(core_router *c, core_link *l, bool failed)
+/* A link goes: nothing is sent to it any more. */
+static void link_leaves(core_router *c, core_link *l)
 {
     core_address *a = l->address;
     l->leaving = true;
     pair_part(l);
     park_drop(c, l);
     if (link_inter_router(l)) neighbour_drop_link(c, l);
+    if (!l->outgoing || !a) return;
+    address_drop_out(a, l);
+    if (!a->out_count) address_way_changed(c, a);
+}
+
+/* Ends some deliveries of a receiver's link that its worker has lost.  False: link_remove() does that for those that
+ * are left, and is to be the next thing that happens to it. */
+GLUE bool link_thin(core_router *c, core_link *l)
+{
+    if (!l->outgoing || l->count <= LEAVE_PORTION) return false;
+    if (!l->left) link_leaves(c, l);
+    l->left = true;
+    link_fail_outs(c, l, false, LEAVE_PORTION);
+    core_publish(c);
+    return true;
+}
+
+GLUE void link_remove(core_router *c, core_link *l, bool failed)
+{
+    core_address *a = l->address;
+    if (!l->outgoing || !l->left) link_leaves(c, l);
     if (l->outgoing) {
-        if (a) {
-            address_drop_out(a, l);
-            if (!a->out_count) address_way_changed(c, a);
-        }
-        link_fail_outs(c, l, failed);
+        link_fail_outs(c, l, failed, UINT32_MAX);
         outcomes_leave(c, l);
     } else {
         link_orphan_ins(c, l);

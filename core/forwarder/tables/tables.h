@@ -245,7 +245,10 @@ typedef struct core_link {     /* what each message reads or writes stands first
     /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool bounded;
     bool far;                  /* routed: at another router */
-    uint8_t by_peer;           /* incoming, bits: its deliveries are in their worker's table; not all (by_peer.c) */
+    union {
+        uint8_t by_peer;       /* incoming, bits: its deliveries are in their worker's table; not all (by_peer.c) */
+        bool left;             /* outgoing: it is in no list any more, and its deliveries are being ended (recover.c) */
+    };
     uint8_t growth;            /* incoming: enum core_growth */
     union {                    /* by direction: deliveries on it, oldest first */
         struct { core_in *ins, *ins_tail; };

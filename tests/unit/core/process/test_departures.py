@@ -1,4 +1,5 @@
-"""A link that goes while many texts of its messages wait: they are looked up in portions, and nothing overtakes."""
+"""A link that goes while many texts of its messages wait, or with many deliveries: all are looked up or ended in
+portions, and nothing overtakes."""
 
 import struct
 
@@ -85,3 +86,56 @@ def test_a_worker_that_dies_meanwhile_is_reclaimed(going: Going) -> None:
     assert len(going.learned) == TEXTS
     assert core.links.find(0, LINK, 2) is None
     assert core.forwarder.counts()["incoming"] == 0
+
+
+COPIES = 3000
+PORTIONS = [2048, 952]  # of these
+
+
+@pytest.fixture
+def leaving() -> Going:
+    """A core whose worker has detached a receiver, and has not answered for messages that were sent to it."""
+    bed = Going()
+    bed.say(C_ATTACH, Attach(LINK + 1, 1, 0, "receiver", True, "a"))
+    bed.say(C_ATTACH, Attach(LINK + 2, 1, 0, "sender", False, "a"))
+    bed.step()
+    block = bed.arena.write(b"x")  # of all of them: nobody reads it
+    for number in range(COPIES):
+        fields = {"link": LINK + 2, "link_gen": 1, "block": block, "peer": number + 1}
+        bed.act(type=n.A_DELIVER, flags=n.F_COMPLETE, time=1, length=1, **fields)
+        if number % 100 == 99:
+            assert len(bed.step()) >= 100
+    bed.say(C_DETACH, Detach(LINK + 1, 1))
+    bed.say(C_ATTACH, Attach(LINK + 1, 2, 0, "next", True, "a"))
+    return bed
+
+
+def test_the_deliveries_of_a_link_that_goes_are_ended_in_portions(leaving: Going) -> None:
+    """Nothing is sent to it meanwhile, and the link that comes next waits for the last one."""
+    core = leaving.core
+    portions, before = [], core.forwarder.counts()["outgoing"]
+    assert before == COPIES
+    while (stop := core.forwarder.step(1)) != NOTHING:
+        assert stop in (CONTROL, HELD)
+        core._handle(stop)
+        left = core.forwarder.counts()["outgoing"]
+        if left != before:
+            portions.append(before - left)
+        assert core.links.find(0, LINK + 1, 2) is None or left == 0
+        before = left
+    assert portions == PORTIONS
+    assert core.links.find(0, LINK + 1, 1) is None
+    assert core.links.find(0, LINK + 1, 2) is not None
+    assert sum(r["type"] == n.W_UPDATE and r["state"] == n.S_RELEASED for r in leaving.heard()) == COPIES
+
+
+def test_a_worker_that_dies_before_its_deliveries_are_ended_is_reclaimed(leaving: Going) -> None:
+    core = leaving.core
+    while (stop := core.forwarder.step(1)) != HELD:
+        assert stop == CONTROL
+        core._handle(stop)
+    assert 0 < core.forwarder.counts()["outgoing"] < COPIES
+    core.worker_gone(WorkerGone(0, 1), 1)
+    assert core.forwarder.step(1) == NOTHING
+    assert core.links.find(0, LINK + 1, 2) is None
+    assert core.forwarder.counts()["outgoing"] == core.forwarder.counts()["incoming"] == 0
