@@ -5,7 +5,7 @@
 static bool may_say(const client *k)
 {
     const wire *w = &wires[k->wire];
-    return w->open_there && w->in.end - w->in.at < WIRE_ROOM / 4 && !w->out.closed;
+    return !k->closing && w->open_there && w->in.end - w->in.at < WIRE_ROOM / 4 && !w->out.closed;
 }
 
 static void say(client *k, const void *octets, size_t size) { wire_say(k->wire, octets, (uint32_t) size); }

@@ -214,7 +214,7 @@ static bool client_obliges(client *k)
 {
     bool did = false;
     if (client_hears(k)) return true;
-    if (!k->begun || k->closing || !may_say(k)) return false;
+    if (!k->begun || !may_say(k)) return false;
     for (uint32_t i = 0; i < k->places; i++) {
         peer_link *l = &k->links[i];
         if (l->state != ATTACHED) continue;
@@ -231,7 +231,7 @@ bool client_step(uint32_t number)
     if (leaving && may_say(k) && client_ends(k)) return true;
     if (obliging || leaving) return client_obliges(k);
     if (one_in(3) && client_hears(k)) return true;
-    if (!k->begun || k->closing || !may_say(k)) return client_hears(k);
+    if (!k->begun || !may_say(k)) return client_hears(k);
     peer_link *l = &k->links[below(k->places)];
     switch (below(64)) {
     case 0: if (one_in(4)) return client_ends(k); break;
