@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.measures import beginning, gathered, group, hour, messages, placed, ranked, weight
+from pipeline.tables.measures import beginning, gathered, hour, identity, messages, placed, ranked, weight
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "peer_container", "address", "mtype", "n_deliveries", "sample_weight",
@@ -60,7 +60,7 @@ def observed(log: DataFrame) -> DataFrame:
     key = ("quarter", *WHERE, "outer", "began")
     # Spark adds up numbers in code of its own, and texts not: first come many numbers, then the few kinds of errors.
     by_error = (
-        placed(gathered(rows).select("*", group(*key[:-1])), ("group", "began"), "answer", "own")
+        placed(gathered(rows).select("*", identity(*key[:-1]).alias("group")), ("group", "began"), "answer", "own")
         .groupBy(*key, "error_type")
         .agg(
             f.count("*").alias("n"),

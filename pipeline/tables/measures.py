@@ -47,12 +47,13 @@ def hour() -> Column:
     return beginning(HOUR_S).alias("began")
 
 
-def group(*names: str) -> Column:
-    """Return a number that stands for the values of these columns: equal for equal ones alone, but for rare chance.
+def identity(*names: str) -> Column:
+    """Return a number that stands for these columns, null or not: equal for equal ones alone, but for rare chance.
 
-    Spark sorts by it in a fraction of the time that it takes to compare the columns.
+    Columns that are compared by it have the same types. Spark sorts by it in a fraction of the time that it takes to
+    compare the columns themselves.
     """
-    return f.xxhash64(*names, *(f.col(name).isNull() for name in names)).alias("group")
+    return f.xxhash64(*names, *(f.col(name).isNull() for name in names))
 
 
 def gathered(rows: DataFrame) -> DataFrame:
@@ -70,10 +71,10 @@ def placed(rows: DataFrame, key: Iterable[str], *names: str) -> DataFrame:
     and value: Spark sorts what does not fit into memory on disk, so a group may have any number of rows. The column
     that differs most comes first in ``key``: Spark compares the first eight bytes of a row without reading the rest.
     """
-    group = Window.partitionBy(*key)
+    same = Window.partitionBy(*key)
     for name in names:
         counted = f.sum(f.when(f.col(name).isNotNull(), f.col("weight")).otherwise(0))
-        ordered = group.orderBy(name)
+        ordered = same.orderBy(name)
         rows = rows.select(
             "*",
             counted.over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)).alias(f"{name}_upto"),
@@ -110,11 +111,6 @@ def reached(name: str, per_mille: int) -> Column:
 def bucket(column: str) -> Column:
     """Return the logarithmic bucket of a duration; null for null."""
     return f.floor(f.log2(f.greatest(f.col(column), f.lit(1)).cast("double")) * BUCKETS).cast("int")
-
-
-def identity(*names: str) -> Column:
-    """Return a number that stands for these columns, null or not: equal for equal ones alone, but for rare chance."""
-    return f.xxhash64(*(f.coalesce(f.col(name).cast("string"), f.lit("\0")) for name in names))
 
 
 def origin() -> Column:

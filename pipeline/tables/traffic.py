@@ -9,8 +9,8 @@ from pipeline.flow_log.records import require
 from pipeline.tables.measures import (
     beginning,
     gathered,
-    group,
     hour,
+    identity,
     messages,
     octets,
     origin,
@@ -43,7 +43,7 @@ def traffic(log: DataFrame) -> DataFrame:
     """Return one row for each key: messages, bytes, outcomes, and nearest-rank percentiles of latency."""
     rows = keyed(log).select(hour(), "*", f.col("latency_ns").alias("latency"), weight().alias("weight"))
     return (
-        placed(gathered(rows).select("*", group(*KEY)), ("group", "began"), "latency")
+        placed(gathered(rows).select("*", identity(*KEY).alias("group")), ("group", "began"), "latency")
         .groupBy(*KEY, "began")
         .agg(
             f.count("*").alias("records"),

@@ -4,6 +4,7 @@ import os
 import re
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from proton.utils import BlockingConnection
 
 from routerd.cli.client import Client, Place, RefusedError
 from tests.support.clients.secured import Credentials, attempt
-from tests.support.peer import Net
+from tests.support.peer import Net, Peer
 from tests.support.programs import sasl_users
 from tests.support.running import LONG, Configuration, RunningRouter, needs_users, until
 
@@ -50,6 +51,14 @@ def lines(client: Client, *words: str, limit: int | None = None) -> list[list[An
 
 def attaches(client: Client, address: str) -> int:
     return sum(line[0] == "PROTOCOL" for line in lines(client, "@attach", address))
+
+
+def silent(client: Client, net: Net, peer: Peer) -> bool:
+    """Whether no frame of one more receiver is in the log."""
+    address = f"off.{time.monotonic_ns()}"
+    peer.receiver(address)
+    net.round_trips(peer)
+    return attaches(client, address) == 0
 
 
 def test_all_processes_are_heard(router: RunningRouter, client: Client) -> None:
@@ -120,9 +129,7 @@ def test_one_connection(router: RunningRouter, client: Client) -> None:
         assert all(line[2].startswith(f"[C{number}]:FRAME: ") for line in lines(client, "@attach", "traced"))
         assert f" PROTOCOL (trace) [C{number}]:FRAME: " in router.log
         client.call("UPDATE", {"enableProtocolTrace": False}, **connection)
-        one.receiver("off")
-        net.round_trips(one, other)
-        assert attaches(client, "off") == 0
+        until(lambda: silent(client, net, one), "the end of the frames")  # the worker hears of it a moment later
         assert client.call("READ", **connection)["enableProtocolTrace"] is False
         with pytest.raises(RefusedError, match="neither true nor false"):
             client.call("UPDATE", {"enableProtocolTrace": "loud"}, **connection)
