@@ -4,16 +4,14 @@
        ^                 |                         |                        |
        +-----------------+-------- after a while --+------------------------+
 
-retry.py says when and where the next attempt takes place. Nothing here blocks: threads look up names
-(lookup.py), the pump connects sockets.
+retry.py says when and where the next attempt takes place, attempts.py begins it. Nothing here blocks: threads look
+up names, the pump connects sockets.
 """
 
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from heapq import heappop, heappush
-from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -22,8 +20,9 @@ from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup
 from shm.contract.payloads import ConnectorState
 from shm.contract.peer_address import out_of_time
+from workers.control.attempts import Attempt, Attempts
 from workers.control.listeners import terms
-from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin, is_address
+from workers.control.lookup import Address, Lookup, begin, is_address
 from workers.control.neighbours import AmqpError, Name, Places, Protection
 from workers.control.retry import Schedule, failover_hosts, split
 from workers.control.tls import CertificateError, PasswordError, password_of
@@ -63,22 +62,25 @@ class Others(Protocol):
     def number(self, name: Name) -> int: ...
 
 
-class Connector:
+class Connector(Attempt):
     """One connector and its connection, if there is one."""
 
-    def __init__(self, setup: ConnectorSetup, place: int, now: float) -> None:
+    def __init__(self, setup: ConnectorSetup, place: int) -> None:
         self.setup = setup
         self.place = place
-        self.schedule = Schedule(setup.hosts, now)
-        self.lookup: Lookup | None = None
+        self.schedule = Schedule(setup.hosts)
         self.addresses: list[Address] = []
         self.connection: Name | None = None
         self.number = 0
         self.state = ConnectorState(setup.name, CONNECTING, hosts=self.schedule.urls)
         self.failures = Complaints()  # since the last open connection
 
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        return *split(self.schedule.host), self.setup.family
 
-class Connectors:
+
+class Connectors(Attempts[Connector]):
     """All connectors of this worker; ``clock`` returns monotonic seconds, ``others`` makes framed ones."""
 
     def __init__(
@@ -90,18 +92,13 @@ class Connectors:
         clock: Callable[[], float] = time.monotonic,
         look_up: Callable[[str, str, str], Lookup] = Lookup,
     ) -> None:
+        super().__init__(clock, look_up, PORTION)
         self._dialler = dialler
         self._owner = owner
         self._guard = guard
         self._others = others
-        self._clock = clock
-        self._look_up = look_up
         self._connectors: dict[int, Connector] = {}
         self._refused: dict[int, ConnectorSetup] = {}  # those that make no connection
-        self._due: list[tuple[float, int, Connector]] = []  # a heap; what is not due then any more is skipped
-        self._attempts = 0
-        self._looking: dict[Connector, None] = {}  # those whose hosts are being looked up
-        self._stopped = False
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
         """Replace the connectors. A changed connector reconnects, unless only its cost has changed."""
@@ -117,7 +114,7 @@ class Connectors:
                 self._keep(connector, wanted_now)
                 continue
             del self._connectors[number]
-            self._looking.pop(connector, None)
+            self._give_up(connector)
             self._dialler.remove_place(connector.place)
             if connector.connection is not None:
                 self._owner.hang_up(connector.connection, REMOVED)
@@ -139,8 +136,8 @@ class Connectors:
             self._owner.connector_state(ConnectorState(setup.name, FAILED, str(error), setup.hosts))
             self._refused[setup.number] = setup
             return
-        connector = self._connectors[setup.number] = Connector(setup, place, self._clock())
-        self._wait_for(connector)
+        connector = self._connectors[setup.number] = Connector(setup, place)
+        self._plan(connector, self._clock())
         try:
             self._guard.protect(place, setup)
             if setup.ockam is not None:
@@ -150,65 +147,17 @@ class Connectors:
         else:
             self._owner.connector_state(connector.state)
 
-    def stop(self) -> None:
-        """Open no more connections; open ones stay until they are closed."""
-        self._stopped = True
-
     def tell(self) -> None:
         """Tell a new core the states of all connectors."""
         for connector in self._connectors.values():
             self._owner.connector_state(connector.state)
 
-    def wait(self, at_most: float) -> float:
-        """Return the seconds until `step` has something to do, at most ``at_most``."""
-        if self._stopped:
-            return at_most
-        if self._looking:
-            at_most = min(at_most, POLL_SECONDS)
-        if self._due:
-            at_most = min(at_most, max(0.0, self._due[0][0] - self._clock()))
-        return at_most
-
-    def step(self) -> None:
-        """Start attempts that are due, and connect where a lookup has ended, a portion of each."""
-        if self._stopped:
-            return
-        now = self._clock()
-        ended = (connector for connector in self._looking if connector.lookup is not None and connector.lookup.done)
-        for connector in list(islice(ended, PORTION)):
-            self._found(connector)
-        for _ in range(PORTION):
-            if not self._due or self._due[0][0] > now:
-                return
-            due, _, connector = heappop(self._due)
-            if connector.schedule.due == due and self._connectors.get(connector.setup.number) is connector:
-                self._look(connector)
-
-    def _wait_for(self, connector: Connector) -> None:
-        """Let the next attempt begin when it is due."""
-        assert connector.schedule.due is not None, "its last attempt has ended"
-        self._attempts += 1
-        heappush(self._due, (connector.schedule.due, self._attempts, connector))
-
-    def _look(self, connector: Connector) -> None:
-        """Begin an attempt."""
-        connector.schedule.begun()
-        host, port = split(connector.schedule.host)
-        connector.lookup = self._look_up(host, port, connector.setup.family)
-        self._looking[connector] = None
-        if connector.lookup.done:
-            self._found(connector)
-
-    def _found(self, connector: Connector) -> None:
-        """Connect to what a lookup has found."""
-        found, connector.lookup = connector.lookup, None
-        del self._looking[connector]
-        assert found is not None, "it is looking"
-        connector.addresses = list(found.addresses)
-        if found.addresses:
+    def _found(self, connector: Connector, lookup: Lookup) -> None:
+        connector.addresses = list(lookup.addresses)
+        if lookup.addresses:
             self._connect(connector)
         else:
-            self._failed(connector, found.error)
+            self._failed(connector, lookup.error)
 
     def _connect(self, connector: Connector) -> None:
         """Start a connection to the next address of the current host."""
@@ -273,8 +222,8 @@ class Connectors:
         host = ":".join(_shown(connector.schedule.host))
         text = f"Connection to {host} failed: {why}"
         now = self._clock()
-        delay = connector.schedule.ended(now)
-        self._wait_for(connector)
+        delay = connector.schedule.ended()
+        self._plan(connector, now + delay)
         number = f"[C{connector.number}] " if connector.number else ""
         SERVER.info("%s%s", number, text)  # each attempt, in the words of qdrouterd's log
         name, line = connector.setup.name, "connector %s: %s; next attempt in %g s"

@@ -1,4 +1,4 @@
-"""The schedule of a connector's attempts: which host it tries when. Callers pass the time."""
+"""The schedule of a connector's attempts: which host is tried, and how long after the one before."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,16 +11,12 @@ _PORTS: Final = {"amqp": "5672", "amqps": "5671"}
 
 
 class Schedule:
-    """The hosts of one connector, ``[SCHEME://]HOST:PORT``, and the time of the next attempt.
+    """The hosts of one connector, ``[SCHEME://]HOST:PORT``."""
 
-    ``due`` is a time of the caller's clock in seconds; None during an attempt or its connection.
-    """
-
-    def __init__(self, hosts: Sequence[str], now: float) -> None:
+    def __init__(self, hosts: Sequence[str]) -> None:
         self._hosts = list(hosts)
         self._place = 0
         self._open = False
-        self.due: float | None = now
 
     @property
     def host(self) -> str:
@@ -31,10 +27,6 @@ class Schedule:
         """All hosts in the order of attempts, the current one first."""
         turned = self._hosts[self._place :] + self._hosts[: self._place]
         return [host if "://" in host else f"amqp://{host}" for host in turned]
-
-    def begun(self) -> None:
-        """Note that an attempt begins."""
-        self.due = None
 
     def opened(self, others: Sequence[str] | None = None) -> None:
         """Note that the connection is open.
@@ -49,14 +41,13 @@ class Schedule:
             self._hosts = list(dict.fromkeys([first, *([] if listed else [present]), *others]))
             self._place = next(i for i, host in enumerate(self._hosts) if bare(host) == bare(present))
 
-    def ended(self, now: float) -> float:
+    def ended(self) -> float:
         """Note that an attempt has failed or its connection is lost; return the seconds until the next."""
         delay = AFTER_LOSS if self._open else AFTER_FAILURE
         if len(self._hosts) > 1:
             self._place = (self._place + 1) % len(self._hosts)
             delay = TO_THE_NEXT
         self._open = False
-        self.due = now + delay
         return delay
 
 

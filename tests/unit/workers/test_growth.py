@@ -20,11 +20,10 @@ from workers.control.connectors import Connectors
 from workers.control.guard import Passed
 from workers.control.link_requests import LinkRequests
 from workers.control.logins import Asked, Login, Queue
-from workers.control.lookup import POLL_SECONDS
 from workers.control.policy import DeniedError, Policy
 from workers.framed.framed import NAMES
 from workers.ockam.connections import Ockam
-from workers.rmr.endpoints import LOOKUPS_MOST, PORTION, Endpoints
+from workers.rmr.endpoints import PORTION, Endpoints
 from workers.source_routes.senders import Senders
 
 FEW, MANY = 250, 1000
@@ -104,7 +103,7 @@ class Peering:
         self.begun.append(endpoint)
         return len(self.begun), 1
 
-    def find(self, host: str, port: str) -> Any:
+    def find(self, host: str, port: str, family: str) -> Any:
         return SimpleNamespace(done=True, addresses=[(socket.AF_INET, ("127.0.0.1", 9))], error="")
 
 
@@ -310,28 +309,3 @@ def test_one_costs_as_much_among_many(many: Callable[[int], dict[str, int]]) -> 
     """Endpoints of route tables, groups of a policy, Ockam nodes, connectors, senders to route workers."""
     few, more = many(FEW), many(MANY)
     assert {name: (few[name], cost) for name, cost in more.items() if cost > few[name] * GROWTH} == {}
-
-
-def test_few_names_are_looked_up_at_a_time() -> None:
-    """Each lookup takes a thread. The others follow as soon as some are done."""
-    asked: list[Any] = []
-
-    def look_up(*_: str) -> Any:
-        asked.append(SimpleNamespace(done=False, addresses=[], error="no such host"))
-        return asked[-1]
-
-    wanted = Endpoints(lambda *_: None, lambda _: None, lambda _: None, lambda: 0.0, look_up)
-    for i in range(2 * LOOKUPS_MOST):
-        wanted.take(Endpoint("t", f"t/h{i}:1", f"h{i}", 1))
-    for _ in range(4):
-        wanted.step()
-    assert len(asked) == LOOKUPS_MOST
-    assert wanted.wait(1.0) == POLL_SECONDS
-    wanted.take(Endpoint("t", "t/127.0.0.1:1", "127.0.0.1", 1))  # it needs no thread, and waits for no name
-    wanted.step()
-    assert len(asked) == LOOKUPS_MOST + 1
-    asked.pop().done = True
-    wanted.step()
-    asked[3].done = True
-    wanted.step()
-    assert len(asked) == LOOKUPS_MOST + 1
