@@ -198,8 +198,11 @@ static void link_leaves(core_router *c, core_link *l)
 GLUE bool link_thin(core_router *c, core_link *l)
 {
     if (!l->outgoing || l->count <= LEAVE_PORTION) return false;
-    if (!l->left) link_leaves(c, l);
-    l->left = true;
+    if (!l->left) {
+        link_leaves(c, l);
+        if (l->address) l->address->holds++;
+        l->left = true;
+    }
     link_fail_outs(c, l, false, LEAVE_PORTION);
     core_publish(c);
     return true;
@@ -209,6 +212,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
     if (!l->outgoing || !l->left) link_leaves(c, l);
+    else if (a) a->holds--;
     if (l->outgoing) {
         link_fail_outs(c, l, failed, UINT32_MAX);
         outcomes_leave(c, l);

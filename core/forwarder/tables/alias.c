@@ -158,7 +158,7 @@ PRIVATE void alias_drop_all(core_router *c, core_address *address)
     while (address->aliases) alias_remove(&c->aliases, address->aliases);
 }
 
-/* Whether an address has links here or at another router, or something of the router's own holds it. */
+/* Whether an address has links here or at another router, or an exchange or a link that has left it holds it. */
 GLUE bool address_used(const core_address *a)
 {
     return a->out_count || a->in_count || a->holds || mask_any(&a->remotes);

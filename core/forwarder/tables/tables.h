@@ -105,7 +105,7 @@ typedef struct core_address {
     struct core_routes *routes;            /* it is a route table's: its senders' messages have keys */
     uint64_t redirected;       /* messages that its fallback took */
     uint64_t to_containers, from_containers;       /* deliveries to brokers, and from them */
-    uint32_t holds;            /* exchanges that send to it, or are it: it stays */
+    uint32_t holds;            /* exchanges that send to it, or are it, and links that have left it: it stays */
     uint32_t edges;            /* of its outgoing links those of edge connections */
     struct core_fan *fan, *fan_last;       /* messages whose copies are being made, oldest first; NULL: none */
     struct core_address *fan_next;         /* the address whose copies are made next */
