@@ -77,9 +77,9 @@ PRIVATE bool session_lost(pump *p, worker_session *s, bool all)
 {
     uint64_t began = turn_begin(s->connection);
     for (uint32_t n = 1; s->links || (!all && session_crowded(s)); n++) {
-        if (!all && session_crowded(s)) session_thin(s);
-        else if (!all && !link_ends(p, s->links)) return false;
-        else link_lost(p, s->links, EV_LINK_LOST);
+        const bool thins = !all && session_crowded(s);
+        if (!all && !(thins ? session_thin(s) : link_ends(p, s->links))) return false;
+        if (!thins) link_lost(p, s->links, EV_LINK_LOST);
         if (!all && !(n % PORTION) && (!turn_lasts(s->connection, began) || core_crowded(p))) return false;
     }
     return true;

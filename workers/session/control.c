@@ -142,17 +142,19 @@ static bool detach_in(lane_connection *l, worker_session *s, const lane_frame *f
  * session, it frees at once, and each link moves all others in a list. */
 PRIVATE bool session_crowded(const worker_session *s) { return s->engine && s->handle_count > CROWD; }
 
-/* Ends a link of such a session, and lets the engine read a DETACH of it. */
-PRIVATE void session_thin(worker_session *s)
+/* Ends a link of such a session, and lets the engine read a DETACH of it.  False: its deliveries are still ending. */
+PRIVATE bool session_thin(worker_session *s)
 {
     lane_connection *l = s->connection;
     uint8_t detach[LANE_DETACH_MAX];
     uint32_t handle = lane_map_some(&s->handles);
     worker_link *k = HANDLE_LINK(lane_map_get(&s->handles, handle));
+    if (k && !link_ends(l->p, k)) return false;
     if (k) link_lost(l->p, k, EV_LINK_LOST);
     handle_leave(s, lane_map_take(&s->handles, handle));
     layers_give(l, detach, lane_put_detach(detach, s->remote, handle));
     events_drain(l->p);
+    return true;
 }
 
 /* Learns from a frame before the engine reads it.  False: the engine must not see it. */

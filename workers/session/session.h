@@ -70,7 +70,7 @@ PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
-PRIVATE void session_thin(worker_session *s);
+PRIVATE bool session_thin(worker_session *s);
 
 /* numbers.c */
 PRIVATE void session_name(worker_session *s, uint64_t number);

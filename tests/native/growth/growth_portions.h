@@ -145,23 +145,26 @@ static void settled_at_once(uint32_t n)
     client_goes(&other, false);
 }
 
-enum leaving { DETACHES, ENDS, CLOSES, VANISHES };
+enum leaving { DETACHES, ENDS, ENDS_MANY, CLOSES, VANISHES };
 
-/* A receiver with n unsettled deliveries goes, while more are sent to it and another client is heard in each turn. */
+enum { CROWDED = 300 };                /* links of ENDS_MANY: more than the engine frees at once */
+
+/* A receiver with n unsettled deliveries goes, while more are sent to it and another client is heard in each turn.
+ * ENDS_MANY: so do others of its session, which have none. */
 static void receiver_goes(uint32_t n, enum leaving how, const char *report_name)
 {
     client from, other = client_with(1, false), k;
     to_worker(W_FLOW, world.links[0])->credit = 250;
     turns(false);
     const routerd_record m = message(&from);
-    k = client_with(1, true);
+    k = client_with(how == ENDS_MANY ? CROWDED : 1, true);
     const name link = world.links[0];
     say_flow(&k, 0, 0, n - n / 4, WIDE);                       /* a quarter of them waits for credit */
     utter(&k, false);
     for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1); turns(false); forget_answers(&k); }
     world.ended = world.delivered_count = 0;
     if (how == DETACHES) say_end(&k, 0, 0, LANE_DETACH);
-    else if (how == ENDS) say_end(&k, 0, 0, LANE_END);
+    else if (how == ENDS || how == ENDS_MANY) say_end(&k, 0, 0, LANE_END);
     else if (how == CLOSES) say_end(&k, 0, 0, LANE_CLOSE);
     CHECK(write_said(&k), "the socket takes less");
     if (how == VANISHES) close(k.fd);

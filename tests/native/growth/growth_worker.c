@@ -353,6 +353,7 @@ int main(int argc, char **argv)
     settled_at_once(10 * n);
     receiver_goes(10 * n, DETACHES, "most_deliveries_ended_by_detach_in_a_turn");
     receiver_goes(10 * n, ENDS, "most_deliveries_ended_by_end_in_a_turn");
+    receiver_goes(10 * n, ENDS_MANY, "most_deliveries_ended_by_end_with_others_in_a_turn");
     receiver_goes(10 * n, CLOSES, "most_deliveries_ended_by_close_in_a_turn");
     receiver_goes(10 * n, VANISHES, "most_deliveries_ended_without_a_word_in_a_turn");
     dialled(n);

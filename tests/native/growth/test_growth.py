@@ -8,7 +8,7 @@ from tests.support.native.program import compiled, said
 
 FEW, MANY = 1000, 4000
 GROWTH = 1.25  # of the steps of one operation: all these tables promise a constant
-SCENARIOS = {"growth": 42, "growth_worker": 62}
+SCENARIOS = {"growth": 42, "growth_worker": 63}
 
 
 def steps(program: Path, n: int) -> dict[str, float]:
