@@ -17,7 +17,6 @@
 #include "workers/transport/transport.h"
 
 #define ENDED_MOST 500000u             /* that share, in nanoseconds */
-#define ENDED_DELIVERIES 2048u         /* deliveries of theirs that end in a turn */
 #define FEW 256u                       /* links, and sessions, that the engine frees at once */
 
 static void conn_forget(pump *p, worker_connection *c)

@@ -8,8 +8,6 @@
 #include "workers/session/session.h"
 
 #define EPOLL_BATCH 64
-#define ENDS_AT_ONCE 64u               /* deliveries of a link that end between two looks at its connection's share */
-#define ENDS_NS 200u                   /* nanoseconds of each */
 #define PORTION 4                      /* links that are lost between two looks at the clock */
 
 /* wait.c */

@@ -5,8 +5,6 @@
 #include "workers/session/session.h"
 
 enum {
-    SAID_AT_ONCE = 64,                 /* deliveries of a DISPOSITION between two looks at the share of the turn */
-    SETTLED_NS = 200,                  /* nanoseconds of a delivery that one of more than so many settles */
     REPEATS_MOST = 1 << 18,            /* deliveries with a state that get another, between two looks at the socket */
     PASSED_MOST = 1024, PASSED_NS = 20     /* pages of a map that are passed between two counts; nanoseconds of each */
 };

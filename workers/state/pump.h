@@ -35,8 +35,15 @@
 #define HOLD_PART 64u
 #define GROWN_BATCH 256
 #define STARVING_MOST 256
+#ifndef WAITS_MOST
 #define WAITS_MOST 2048u           /* deliveries that are marked in a turn as waiting (out_waits), but for one link's */
 #define DRAINS_MOST 128u           /* links that ask the core in a turn whether they may end their drain (drains.c) */
+#define SAID_AT_ONCE 64u           /* deliveries of a DISPOSITION between two looks at its connection's share of a turn */
+#define SETTLED_NS 200u            /* nanoseconds of a delivery that one of more than so many settles */
+#define ENDS_AT_ONCE 64u           /* deliveries of a link that end between two looks at its connection's share */
+#define ENDS_NS 200u               /* nanoseconds of each */
+#define ENDED_DELIVERIES 2048u     /* deliveries that end in a turn with their connections */
+#endif
 #define COMPLAINTS 32u             /* kinds of malformed messages with log lines of their own */
 #define TOLD_MOST 8u               /* control messages that the core has not read: about 1 ms of its time */
 #define TOLD_SURE 2u               /* the same of one kind of work, however many the others have */

@@ -1,7 +1,6 @@
 /* Links made and removed, and what is left of a dead worker taken back. */
 #include "core/forwarder/changes/changes.h"
 
-#define LEAVE_PORTION 2048u            /* deliveries of a link that goes, ended before others have their turn: 0.3 ms */
 #define OUT_KEPT 64u                   /* links for which an address keeps room */
 
 /* ---- links ---- */

@@ -14,7 +14,6 @@
 #include "core/forwarder/settlement/settlement.h"
 
 #define TELL_TURN 2048u                /* copies told in a turn */
-#define TELL_PORTION 512u              /* of one message before the next has its turn */
 
 static void tell_append(core_router *c, core_tell *t)
 {

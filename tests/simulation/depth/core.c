@@ -11,7 +11,10 @@ static ssize_t core_rings(int fd, const void *octets, size_t size);
 #define sem_close core_closes
 #define write core_rings
 
-#define MANY_COPIES 2u                 /* few receivers are many here, so that what many get is made in portions */
+#define MANY_COPIES 2u                 /* few are many here, so that what is done for many is done in portions */
+#define FAN_PORTION 2u
+#define TELL_PORTION 2u
+#define LEAVE_PORTION 2u
 #define WORKER_BEHIND 20u
 #define RANK_FEW 2u
 #include "core/forwarder/unity.c"
@@ -20,9 +23,11 @@ enum { PATIENCE_NS = 1000000000, TICK_NS = 10000000 };
 
 static struct {
     core_router *c;
-    core_address *addresses[ADDRESSES];
+    core_address *addresses[ADDRESSES];    /* those that are in use */
     uint32_t awaited, presented, gone[MOST_WORKERS], reclaimed[MOST_WORKERS];
     bool is_gone[MOST_WORKERS];
+    /* a DETACH of a link with many deliveries: the worker's later records wait; and its other end */
+    struct { told t, other; uint32_t other_worker; bool paired; } held[MOST_WORKERS];
     uint64_t late_at, pristine[2], seed;
     uint32_t presenting, looked, requests;
     struct { uint32_t worker, connection, generation; } brokers[WIRES];   /* some may have vanished */
@@ -90,12 +95,33 @@ static void go_on(void)
     if (!it.awaited) it.presented = 0;
 }
 
+/* An address, which is made if it is not in use. */
+static core_address *address_of(uint32_t address)
+{
+    core_address *a = it.addresses[address];
+    if (a) return a;
+    it.addresses[address] = a = (core_address *) pool_take(&it.c->addresses);
+    a->treatment = treatments[address];
+    a->priority = priorities[address];
+    return a;
+}
+
+/* Those that nobody uses any more go. */
+static void addresses_settle(void)
+{
+    for (uint32_t i = 0; i < ADDRESSES; i++) {
+        if (!it.addresses[i] || !address_idle(it.addresses[i])) continue;
+        address_free(it.c, it.addresses[i]);
+        it.addresses[i] = NULL;
+    }
+}
+
 static void learn(void)
 {
     core_router *c = it.c;
     core_address *a = NULL;
     for (uint32_t i = 0; i < ADDRESSES; i++)
-        if (c->text_length == ADDRESS_OCTETS && !memcmp(c->text, address_text(i), ADDRESS_OCTETS)) a = it.addresses[i];
+        if (c->text_length == ADDRESS_OCTETS && !memcmp(c->text, address_text(i), ADDRESS_OCTETS)) a = address_of(i);
     HOLDS(a, "a message to %.*s", (int) c->text_length, (const char *) c->text);
     HOLDS(alias_insert(c, c->text_scope, c->text, c->text_length, a, false), "no memory");
 }
@@ -111,7 +137,7 @@ static void attach(uint32_t w, const told *t)
     if (t->kind) { inter_router_attach(w, t); return; }
     core_link terms = { .outgoing = t->outgoing, .capacity = t->capacity ? t->capacity : ROUTERD_LINK_CREDIT,
                         .settles = t->settles, .growth = !t->capacity && !t->outgoing,
-                        .address = t->address == ANONYMOUS ? NULL : it.addresses[t->address],
+                        .address = t->address == ANONYMOUS ? NULL : address_of(t->address),
                         .connection = t->address == ANONYMOUS ? t->connection + 1 : 0,
                         .granted = t->restored ? t->granted : 0 };
     told answer = *t;
@@ -127,7 +153,16 @@ static void detach(uint32_t w, const told *t)
     core_link *l = link_find(it.c, w, t->link, t->generation);
     if (cancelled(w, t) || !l) return;
     while (park_finish(it.c, l) == STOP_UNKNOWN) learn();
-    parts(l, false);
+    if (!l->outgoing || !l->left) {
+        it.held[w].t = *t;
+        it.held[w].paired = l->kind == LINK_ROUTED && l->pair;
+        if (it.held[w].paired) {
+            it.held[w].other = (told) { .link = l->pair->link, .generation = l->pair->link_gen };
+            it.held[w].other_worker = l->pair->worker;
+        }
+    }
+    if (link_thin(it.c, l)) { it.c->held |= 1ull << w; return; }
+    if (it.held[w].paired) core_says(it.held[w].other_worker, C_DETACH, &it.held[w].other);
     link_remove(it.c, l, false);
     inter_router_detached(w, t);
 }
@@ -159,8 +194,17 @@ static void control(void)
     }
 }
 
+static void held(uint32_t w)
+{
+    it.c->held &= ~(1ull << w);
+    const told t = it.held[w].t;
+    detach(w, &t);
+}
+
 static void handle(enum core_stop stop)
 {
+    if (stop == STOP_HELD) for (uint32_t w = 0; w < shared.workers; w++) if (it.c->held >> w & 1) held(w);
+    if (stop == STOP_HELD) return;
     if (stop == STOP_UNKNOWN) learn();
     else if (stop == STOP_CONTROL) control();
     else if (stop == STOP_LOCAL) it.c->network.thirsty = false;    /* neighbours have attached all links there are */
@@ -170,7 +214,12 @@ static void handle(enum core_stop stop)
 static void reclaim(uint32_t w)
 {
     uint32_t handled = 0;
-    for (enum core_stop stop; (stop = core_batch(it.c, w, UINT32_MAX, &handled)) != STOP_NOTHING;) handle(stop);
+    for (;;) {
+        if (it.c->held >> w & 1) { held(w); continue; }
+        const enum core_stop stop = core_batch(it.c, w, UINT32_MAX, &handled);
+        if (stop == STOP_NOTHING) break;
+        handle(stop);
+    }
     routes_lost(w);
     core_reclaim(it.c, w);
     inter_routers_lost(w);
@@ -221,11 +270,7 @@ static void core_opens(void)
         HOLDS(!setup_worker(c, i, shared.control, shared.rings, (int) i), "no worker");
     HOLDS(!core_open(c, shared.workers, shared.control, it.seed), "no core");
     c->sem = &semaphore;
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
-        it.addresses[i] = (core_address *) pool_take(&c->addresses);
-        it.addresses[i]->treatment = treatments[i];
-        it.addresses[i]->priority = priorities[i];
-    }
+    memset(it.addresses, 0, sizeof it.addresses);
     it.pristine[0] = c->own.free_count[0];
     it.pristine[1] = c->own.free_count[1];
     it.c = c;
@@ -243,6 +288,7 @@ void core_body(int number)
             tick();
             next = virtual_now + TICK_NS;
         }
+        addresses_settle();
         core_publish(it.c);
         handle(core_run(it.c, next, 0));
     }
@@ -269,7 +315,7 @@ core_view core_see(uint32_t worker, uint32_t link, uint32_t generation)
     if (!l->outgoing) { v.withheld = l->withheld; v.owed = l->owed; }
     if (l->kind == LINK_ROUTED) v.address = l->pair ? ROUTED : ROUTED + 1;
     for (uint32_t i = 0; i < ADDRESSES; i++)
-        if (l->kind != LINK_ROUTED && l->address == it.addresses[i]) v.address = (uint8_t) i;
+        if (l->kind != LINK_ROUTED && l->address && l->address == it.addresses[i]) v.address = (uint8_t) i;
     return v;
 }
 
@@ -315,6 +361,7 @@ void core_rests(bool empty)
           (unsigned long) counted(N_RECEIVED));
     uint32_t incoming = 0, outgoing = 0;
     for (uint32_t i = 0; i < ADDRESSES; i++) {
+        if (!it.addresses[i]) continue;
         outgoing += it.addresses[i]->out_count;
         incoming += it.addresses[i]->in_count;
     }

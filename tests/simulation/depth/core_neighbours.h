@@ -43,7 +43,7 @@ static core_mask valid_to(uint32_t bit)
 
 static void map(uint32_t address, uint32_t bit)
 {
-    core_address *a = it.addresses[address];
+    core_address *a = address_of(address);
     text_disown(it.c, a->text);
     a->text = text_new(address_text(address), ADDRESS_OCTETS);
     HOLDS(address_add_remote(it.c, a, bit), "no memory");
@@ -52,7 +52,7 @@ static void map(uint32_t address, uint32_t bit)
 
 static void unmap(uint32_t address, uint32_t bit)
 {
-    address_drop_remote(it.c, it.addresses[address], bit);
+    address_drop_remote(it.c, address_of(address), bit);
     interior.mapped[address] &= (uint8_t) ~(1u << bit);
 }
 
@@ -247,6 +247,7 @@ static uint32_t interior_rests(void)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ADDRESSES; i++) {
         const core_address *a = it.addresses[i];
+        if (!a) continue;
         for (uint32_t hop = 0; a->outstanding && hop < NODES; hop++)
             HOLDS(!a->outstanding[hop], "address %u has %u outstanding over %u", i, a->outstanding[hop], hop);
         if (!a->text) continue;

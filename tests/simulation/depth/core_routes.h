@@ -83,10 +83,10 @@ static void refused(const told *t)
     if (!it.waiting[at].cancelled) refuse(it.waiting[at].worker, it.waiting[at].near);
 }
 
-/* A link that goes; its other end follows. */
-static void parts(const core_link *l, bool dead)
+/* A link whose worker has died; its other end follows. */
+static void parts(const core_link *l)
 {
-    if (l->kind != LINK_ROUTED || !l->pair || (dead && l->pair->worker == l->worker)) return;
+    if (l->kind != LINK_ROUTED || !l->pair || l->pair->worker == l->worker) return;
     core_says(l->pair->worker, C_DETACH, &(told) { .link = l->pair->link, .generation = l->pair->link_gen });
 }
 
@@ -94,7 +94,7 @@ static void parts(const core_link *l, bool dead)
 static void routes_lost(uint32_t w)
 {
     const core_worker *k = &it.c->worker[w];
-    for (uint32_t i = 0; i < k->link_room; i++) if (k->link[i]) parts(k->link[i], true);
+    for (uint32_t i = 0; i < k->link_room; i++) if (k->link[i]) parts(k->link[i]);
     for (uint32_t i = it.broker_count; i--;) if (it.brokers[i].worker == w) broker_gone(i);
     for (int i = 0; i < CLIENTS * CLIENT_LINKS; i++) {
         if (!it.waiting[i].request) continue;

@@ -24,6 +24,14 @@ static int worker_posts(sem_t *whose);
 #define epoll_wait worker_waits
 #define sem_post worker_posts
 
+#define WAITS_MOST 4u                  /* few are many here, so that what is done for many is done in portions */
+#define DRAINS_MOST 2u
+#define SAID_AT_ONCE 2u
+#define SETTLED_NS 100000u
+#define ENDS_AT_ONCE 2u
+#define ENDS_NS 100000u
+#define ENDED_DELIVERIES 4u
+
 #include "workers/loop/unity.c"
 
 #include "shm/memory/layout.h"
