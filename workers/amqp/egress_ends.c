@@ -2,8 +2,9 @@
  *
  *   there --DETACH, END or the end of the connection--> leaving --egress_ends: portions--> nothing is left: it is lost
  *
- * A leaving link writes nothing more, and what the core still sends to it is released at once.  The frames of its
- * connection wait meanwhile.  Whoever loses a link without such portions ends all that is left of it (egress_lost).
+ * A leaving link writes no more TRANSFERs.  What the core still sends to it is released at once, or dropped if it came
+ * settled.  The frames of its connection wait meanwhile.  Whoever loses a link without such portions ends all that is
+ * left of it (egress_lost).
  */
 #include "workers/amqp/amqp.h"
 
@@ -21,14 +22,21 @@ static void out_report_lost(pump *p, out_delivery *o)
     r->extra = begun ? D_FAILED : 0;
 }
 
-/* Ends the deliveries of a lost link.  A receiver that is still there gets an abort. */
-PRIVATE inline void egress_lost(pump *p, worker_link *k)
+/* Takes a link out of the lists of those that have something to send, or to tell the core. */
+static void egress_stop(pump *p, worker_link *k)
 {
-    out_delivery *o;
-    bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE && !k->leaving;
     work_remove(p, k);
     waits_forget(p, k);
     drain_forget(p, k);
+}
+
+/* Ends the deliveries of a lost link.  A receiver that is still there gets an abort; none is half written on a link
+ * that was leaving. */
+PRIVATE inline void egress_lost(pump *p, worker_link *k)
+{
+    out_delivery *o;
+    bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
+    egress_stop(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
         delivery *half = there && !o->sent ? o->delivery : NULL;
         out_report_lost(p, o);
@@ -45,9 +53,7 @@ PRIVATE uint32_t egress_ends(pump *p, worker_link *k, uint32_t most)
     if (!k->outgoing) return 0;
     if (!k->leaving) {
         k->leaving = true;
-        work_remove(p, k);
-        waits_forget(p, k);
-        drain_forget(p, k);
+        egress_stop(p, k);
         if (k->session) frame_end(k);
     }
     for (out_delivery *o; n < most && ((o = k->queue_first) || (o = k->unsettled_first)); n++) {
@@ -56,7 +62,8 @@ PRIVATE uint32_t egress_ends(pump *p, worker_link *k, uint32_t most)
         out_free(p, o);
         if (d && k->session) delivery_drop(d);
     }
-    for (; n < most && k->session && k->deliveries; n++) delivery_drop(k->deliveries);     /* of an earlier core */
+    /* of an earlier core, or settled, with octets that wait for the window */
+    for (; n < most && k->session && k->deliveries; n++) delivery_drop(k->deliveries);
     return n;
 }
 

@@ -147,6 +147,22 @@ static void settled_at_once(uint32_t n)
 
 enum leaving { DETACHES, ENDS, ENDS_MANY, CLOSES, VANISHES };
 
+/* What is sent to a link that goes is not taken: it is released at once, or dropped if it came settled. */
+static void declined(uint32_t handle, bool settled)
+{
+    const routerd_record *r = &world.newest;
+    CHECK((uint32_t) r->delivery == handle, "delivery %u waits for those before it", handle);
+    if (settled) CHECK(r->type == A_DONE && r->flags == F_DROPPED, "delivery %u is not dropped", handle);
+    else CHECK(r->type == A_UPDATE && r->state == S_RELEASED && r->flags == (F_SETTLED | F_UNSENT),
+               "delivery %u is not released", handle);
+}
+
+/* NULL: it is gone. */
+static const worker_link *link_at(name link)
+{
+    return (const worker_link *) pool_find2(&world.p.links, link.index, link.generation);
+}
+
 enum { CROWDED = 300 };                /* links of ENDS_MANY: more than the engine frees at once */
 
 /* A receiver with n unsettled deliveries goes, while more are sent to it and another client is heard in each turn.
@@ -163,17 +179,20 @@ static void receiver_goes(uint32_t n, enum leaving how, const char *report_name)
     utter(&k, false);
     for (uint32_t i = 0; i < n; i++) { core_sends(&m, 0, i + 1); turns(false); forget_answers(&k); }
     world.ended = world.delivered_count = 0;
+    world.newest.delivery = 0;
     if (how == DETACHES) say_end(&k, 0, 0, LANE_DETACH);
     else if (how == ENDS || how == ENDS_MANY) say_end(&k, 0, 0, LANE_END);
     else if (how == CLOSES) say_end(&k, 0, 0, LANE_CLOSE);
     CHECK(write_said(&k), "the socket takes less");
     if (how == VANISHES) close(k.fd);
     uint32_t longest = 0, before = 0, parts = 0, later = 0;
-    for (; pool_find2(&world.p.links, link.index, link.generation); before = world.ended, parts++) {
+    for (const worker_link *l; (l = link_at(link)); before = world.ended, parts++) {
+        const bool more = parts < LATER, settled = parts % 2, leaves = l->leaving;
         say_transfer(&other, 0, 0, parts);
         CHECK(write_said(&other) && parts < 250, "a link goes for %u turns", parts);
-        if (parts < LATER) core_sends(&m, 0, n + ++later);
+        if (more) core_sends(&m, 0, n + ++later)->flags |= settled ? F_SETTLED : 0;
         turn(false);
+        if (more && leaves && link_at(link)) declined(n + later, settled);
         if (world.ended - before > longest) longest = world.ended - before;
         CHECK(world.delivered_count == parts + 1, "another client waits for %u deliveries", world.ended);
     }

@@ -29,6 +29,7 @@ static struct {
     name *drained;                                             /* links of A_DRAIN since the last turn */
     uint32_t drained_count;
     uint32_t ended;                                            /* outgoing deliveries */
+    routerd_record newest;                                     /* what ended the one with the largest handle of these */
     uint32_t accepted;                                         /* of receivers, who settle */
     uint32_t heard;                                            /* actions in all */
 } world;
@@ -77,7 +78,9 @@ static void core_hears(void)
     for (const routerd_record *r; (r = ring_peek(&world.core.actions)); ring_advance(&world.core.actions)) {
         if (r->type == A_DELIVER) world.delivered[world.delivered_count++] = *r;
         if (r->type == A_DRAIN) world.drained[world.drained_count++] = (name) { r->link, r->link_gen };
-        world.ended += r->type == A_DONE || (r->type == A_UPDATE && !(r->flags & F_IN) && r->flags & F_SETTLED);
+        const bool ends = r->type == A_DONE || (r->type == A_UPDATE && !(r->flags & F_IN) && r->flags & F_SETTLED);
+        world.ended += ends;
+        if (ends && r->delivery > world.newest.delivery) world.newest = *r;
         world.accepted += r->type == A_UPDATE && !(r->flags & F_IN) && r->flags & F_SETTLED && r->state == S_ACCEPTED;
         if (r->type == A_UPDATE && r->extra & D_PAYLOAD)
             to_worker(W_RELEASE, (name) { ROUTERD_NIL, 0 })->block = r->block;
