@@ -122,7 +122,7 @@ PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled)
     if (!k || !(complete || stalled || in->length >= STREAM_LEAST)) return;
     out->flags &= (uint8_t) ~OUT_GROWING;
     core_link *to = complete ? (core_link *) pool_find(&c->links, out->ordinary) : NULL;
-    if (to) {
+    if (to && !to->leaving) {
         out->flags &= (uint8_t) ~OUT_STREAM;
         out->routed &= (uint8_t) ~SEND_STREAM;
     } else {

@@ -105,6 +105,21 @@ def test_a_short_message_that_came_in_two_reads_keeps_its_place(links: int) -> N
     assert border.forwarder.counts()["outgoing"] == 0
 
 
+def test_a_short_message_does_not_go_on_over_a_link_that_goes() -> None:
+    """Its worker has lost the link of all messages, whose deliveries the core is ending in portions."""
+    border = Border()
+    block = border.short(1)
+    for peer in range(2, 3002):
+        border.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=0, link_gen=1, block=block, peer=peer, time=1)
+        border.heard(RECEIVER, 0)
+    assert border.forwarder.thin_link(RECEIVER, DATA, 1)
+    border.go_on(1, 6, n.F_COMPLETE)
+    assert border.sends() == []
+    border.forwarder.remove_link(RECEIVER, DATA, 1)
+    border.open(FIRST, STREAM_LINK)
+    assert [r["link"] for r in border.sends()] == [FIRST]
+
+
 @pytest.mark.parametrize(("length", "flags"), [(LONG, 0), (6, n.F_STALLED)])
 def test_a_message_grows_into_a_stream(length: int, flags: int) -> None:
     """It is long, or its worker has no blocks for more of it unless somebody reads."""
