@@ -203,7 +203,6 @@ GLUE bool link_thin(core_router *c, core_link *l)
         l->left = true;
     }
     link_fail_outs(c, l, false, LEAVE_PORTION);
-    core_publish(c);
     return true;
 }
 
