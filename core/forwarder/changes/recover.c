@@ -197,10 +197,9 @@ static void link_leaves(core_router *c, core_link *l)
 GLUE bool link_thin(core_router *c, core_link *l)
 {
     if (!l->outgoing || l->count <= LEAVE_PORTION) return false;
-    if (!l->left) {
+    if (!l->leaving) {
         link_leaves(c, l);
         if (l->address) l->address->holds++;
-        l->left = true;
     }
     link_fail_outs(c, l, false, LEAVE_PORTION);
     return true;
@@ -209,7 +208,7 @@ GLUE bool link_thin(core_router *c, core_link *l)
 GLUE void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
-    if (!l->outgoing || !l->left) link_leaves(c, l);
+    if (!link_left(l)) link_leaves(c, l);
     else if (a) a->holds--;
     if (l->outgoing) {
         link_fail_outs(c, l, failed, UINT32_MAX);

@@ -29,11 +29,6 @@ static bool address_known(const core_address *a)
     return (!a->routes || routes_fit(a->routes)) && a->out_room < 1u << 16;
 }
 
-static bool link_known(const core_link *l)
-{
-    return !l->leaving || l->kind == LINK_STREAM;      /* a surplus one carries nothing any more */
-}
-
 /* Whether no route table's counts are on their way to the next one's. */
 static bool routes_all_rest(const core_router *c)
 {
@@ -51,7 +46,7 @@ static bool tables_known(const core_router *c)
         if (!address_known(a)) return false;
     at = 0;
     for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));)
-        if (!link_known(l)) return false;
+        if (link_left(l)) return false;
     return true;
 }
 

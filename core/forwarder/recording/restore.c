@@ -121,7 +121,7 @@ static void link_numbers(core_link *l, const image_link *image)
     l->fallback = image->flags & IMAGE_FALLBACK;
     l->bounded = image->flags & IMAGE_BOUNDED;
     l->far = image->flags & IMAGE_FAR;
-    l->by_peer = image->flags & IMAGE_BY_PEER && !l->outgoing ? UINT8_MAX : 0;
+    l->by_peer = image->flags & IMAGE_BY_PEER ? UINT8_MAX : 0;
     l->to_table = image->flags & IMAGE_TO_TABLE;
     if (l->outgoing) return;
     l->withheld = image->withheld;

@@ -32,6 +32,9 @@ static inline bool core_constant(const core_router *c, uint32_t block)
 /* Between interior routers, all of whose messages come over such links. */
 static inline bool link_inter_router(const core_link *l) { return l->kind - 1u < 3u; }
 
+/* Whether it is in no list any more, and its deliveries are being ended in portions (recover.c). */
+static inline bool link_left(const core_link *l) { return l->leaving && l->kind != LINK_STREAM; }
+
 /* ---- finding what a record names ---- */
 
 static INLINED core_link *link_find(const core_router *c, uint32_t w, uint32_t link, uint32_t generation)

@@ -236,7 +236,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     bool outgoing;
     bool settles;              /* outgoing: the receiver wants everything presettled */
     bool draining;             /* incoming: W_DRAIN is not answered yet */
-    bool leaving;              /* it is being removed */
+    bool leaving;              /* it is being removed, or is for streams and surplus: it carries nothing any more */
     bool to_table;             /* incoming, to a route table: its worker tells a key with each message */
     bool annotated;            /* incoming: its messages may say where they go and have been */
     bool wants_override;       /* outgoing: the peer asks its messages where they go */
@@ -245,10 +245,7 @@ typedef struct core_link {     /* what each message reads or writes stands first
     /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool bounded;
     bool far;                  /* routed: at another router */
-    union {
-        uint8_t by_peer;       /* incoming, bits: its deliveries are in their worker's table; not all (by_peer.c) */
-        bool left;             /* outgoing: it is in no list any more, and its deliveries are being ended (recover.c) */
-    };
+    uint8_t by_peer;           /* incoming, bits: its deliveries are in their worker's table; not all (by_peer.c) */
     uint8_t growth;            /* incoming: enum core_growth */
     union {                    /* by direction: deliveries on it, oldest first */
         struct { core_in *ins, *ins_tail; };
