@@ -4,6 +4,8 @@ import pytest
 
 from bench import contract as n
 from core.forwarder.link_terms import LinkTerms
+from routerd.replay.run import Replay
+from tests.support.beds import recorded
 from tests.support.beds.forwarding import RECEIVER, SENDER, Bed
 
 COPIES = 3000  # more than one portion
@@ -44,3 +46,16 @@ def test_messages_go_to_others(bed: Bed) -> None:
     bed.forwarder.add_link(RECEIVER, 1, 1, LinkTerms(True, bed.address, 10))
     bed.deliver()
     assert [r["link"] for r in bed.heard(RECEIVER, n.W_SEND)] == [1]
+
+
+def test_a_replay_ends_the_same_portions() -> None:
+    bed = recorded.Bed(1 << 15)
+    for peer in range(1, COPIES + 1):
+        bed.act(0, type=n.A_DELIVER, flags=n.F_COMPLETE, link=0, link_gen=1, block=1, peer=peer, length=1)
+        bed.heard(1)
+    assert bed.forwarder.thin_link(1, 0, 1)
+    bed.forwarder.remove_link(0, 0, 1)
+    bed.act(1, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=1)  # of none: the work of the portion is published
+    recording = bed.recording()
+    assert recording.about.whole
+    assert Replay(recording).run() is None
