@@ -16,6 +16,7 @@ def bed() -> Bed:
     """A receiver of thousands of deliveries of which the first portion is over."""
     bed = Bed()
     block = bed.arena.write(b"x")  # of all of them: nobody reads it
+    assert block is not None
     for number in range(COPIES):
         fields = {"link_gen": 1, "block": block, "peer": number + 1, "length": 1, "time": 1}
         bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=0, **fields)
