@@ -21,7 +21,7 @@ static bool queues_empty(const core_router *c)
 static bool tables_rest(const core_router *c)
 {
     return !c->fan_first && !c->tell_first && !c->park_first && !c->dirty && !c->ins.sweep && !c->outs.sweep
-           && !c->links.sweep && !c->addresses.sweep && !c->streams.sweep && queues_empty(c);
+           && !c->links.sweep && !c->addresses.sweep && !c->streams.sweep && !c->held && queues_empty(c);
 }
 
 static bool address_known(const core_address *a)
@@ -44,9 +44,6 @@ static bool tables_known(const core_router *c)
     uint32_t at = 0;
     for (const core_address *a; (a = (const core_address *) pool_next(&c->addresses, &at));)
         if (!address_known(a)) return false;
-    at = 0;
-    for (const core_link *l; (l = (const core_link *) pool_next(&c->links, &at));)
-        if (link_left(l)) return false;
     return true;
 }
 

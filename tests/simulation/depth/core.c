@@ -153,7 +153,7 @@ static void detach(uint32_t w, const told *t)
     core_link *l = link_find(it.c, w, t->link, t->generation);
     if (cancelled(w, t) || !l) return;
     while (park_finish(it.c, l) == STOP_UNKNOWN) learn();
-    if (!l->outgoing || !l->left) {
+    if (!link_left(l)) {
         it.held[w].t = *t;
         it.held[w].paired = l->kind == LINK_ROUTED && l->pair;
         if (it.held[w].paired) {
