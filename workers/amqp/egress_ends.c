@@ -8,7 +8,8 @@
  */
 #include "workers/amqp/amqp.h"
 
-/* Reports the end of a delivery: one not begun as released, a begun one as modified (delivery-failed). */
+/* Reports the end of a delivery: as released if none of its frames was written, also if they wait for the session's
+ * window, else as modified (delivery-failed). */
 static void out_report_lost(pump *p, out_delivery *o)
 {
     if (o->settled) {
@@ -16,7 +17,7 @@ static void out_report_lost(pump *p, out_delivery *o)
         return;
     }
     routerd_record *r = post_update(p, o);
-    bool begun = o->delivery || o->begun;
+    bool begun = o->begun || (o->delivery && o->delivery->numbered);
     r->flags = (uint8_t) (F_SETTLED | (begun ? 0 : F_UNSENT));
     r->state = begun ? S_MODIFIED : S_RELEASED;
     r->extra = begun ? D_FAILED : 0;
