@@ -87,7 +87,16 @@ MUTANTS = [
         "    k->drain_asked = link_get_drain(k);\n    if (!k->drain_asked) drain_forget(p, k);",
         "    if (!link_get_drain(k)) return;\n    k->drain_asked = true;\n    if (!k->drain_asked) drain_forget(p, k);",
         "still drains",
-        seed=763,
+        seed=2788,
+    ),
+    # a link is sent messages while its deliveries end in portions
+    Mutant(
+        "core",
+        "core/forwarder/changes/recover.c",
+        "        link_leaves(c, l);\n        if (l->address)",
+        "        l->leaving = true;\n        if (l->address)",
+        "outstanding",
+        seed=3,
     ),
     # a new core repeats an attach whose far end its predecessor had opened, in a session that all link routes share
     Mutant(
@@ -114,7 +123,7 @@ MUTANTS = [
         "if (routed_grant(p, k) && k->drain_asked) post_link(p, A_DRAIN, k);",
         "routed_grant(p, k);",
         "still drains",
-        seed=2158,
+        seed=2168,
     ),
     # a receiver that settles the last message before it has all of it, when its sender has answered the drain
     Mutant(
