@@ -38,7 +38,7 @@
 #ifndef WAITS_MOST
 #define WAITS_MOST 2048u           /* deliveries that are marked in a turn as waiting (out_waits), but for one link's */
 #define DRAINS_MOST 128u           /* links that ask the core in a turn whether they may end their drain (drains.c) */
-#define SAID_AT_ONCE 64u           /* deliveries of a DISPOSITION between two looks at its connection's share of a turn */
+#define SAID_AT_ONCE 64u           /* deliveries of a DISPOSITION between two looks at the share of the turn */
 #define SETTLED_NS 200u            /* nanoseconds of a delivery that one of more than so many settles */
 #define ENDS_AT_ONCE 64u           /* deliveries of a link that end between two looks at its connection's share */
 #define ENDS_NS 200u               /* nanoseconds of each */
