@@ -13,6 +13,8 @@
 #ifndef WORKER_BEHIND
 #define WORKER_BEHIND 4096u            /* records that wait for a worker beside its full ring */
 #define MANY_COPIES 64u                /* beyond so many, what all get is made in portions */
+#endif
+#ifndef FAN_PORTION
 #define FAN_PORTION 512u               /* copies for one address, before the next has its turn */
 #define TELL_PORTION 512u              /* copies of one message told of its end, before the next has its turn */
 #define LEAVE_PORTION 2048u            /* deliveries of a link that goes, ended before others have their turn: 0.3 ms */
