@@ -50,13 +50,13 @@ lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Six tests run at once, also on two CPUs, because most tests mostly wait. mypy runs meanwhile; its output comes last.
-# pytest rewrites the assertions of all tests first, once, so that not each of the six does that.
+# Four tests run at once, also on two CPUs, because most tests mostly wait. mypy runs meanwhile; its output comes last.
+# pytest rewrites the assertions of all tests first, once, so that not each of the four does that.
 test: build $(SPARK) $(NODE)
 	$(BIN)/ruff check .
 	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
 	    $(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1; \
-	    $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder; status=$$?; \
+	    $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder; status=$$?; \
 	    wait $$types || status=1; cat $(VENV)/.types; exit $$status
 
 # A wheel takes the extensions that `make build` has compiled; what an earlier wheel had is not to be in this one.
