@@ -193,10 +193,11 @@ static void link_leaves(core_router *c, core_link *l)
 }
 
 /* Ends some deliveries of a receiver's link that its worker has lost.  False: link_remove() does that for those that
- * are left, and is to be the next thing that happens to it. */
+ * are left, and is to be the next thing that happens to it.  A link for streams has one, and `leaving` says something
+ * else of it. */
 GLUE bool link_thin(core_router *c, core_link *l)
 {
-    if (!l->outgoing || l->count <= LEAVE_PORTION) return false;
+    if (!l->outgoing || l->kind == LINK_STREAM || l->count <= LEAVE_PORTION) return false;
     if (!l->leaving) {
         link_leaves(c, l);
         if (l->address) l->address->holds++;
