@@ -152,6 +152,31 @@ size_t shortened(const uint8_t *octets, size_t size, uint8_t *to, uint32_t room)
     return lane_state_shorten((amqp_value) { octets, size }, to, room);
 }
 
+/* ---- dispositions ---- */
+
+static void say_range(out *o, lane_range *r)
+{
+    lane_disposition d;
+    if (!lane_range_take(r, &d)) return;
+    say_disposition(o, &d);
+    say(o, "\n");
+}
+
+/* The DISPOSITIONs, a line each, that say settled outcomes of these deliveries; `state`: the number of each outcome. */
+void outcomes(const uint32_t *id, const uint8_t *state, size_t count, char *to, size_t room)
+{
+    out o = { to, to + room };
+    lane_range r = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t outcome[] = { 0, AMQP_SMALLULONG, (uint8_t) (LANE_ACCEPTED + state[i]), AMQP_LIST0 };
+        const amqp_value value = { outcome, sizeof outcome };
+        if (lane_range_add(&r, true, true, id[i], value)) continue;
+        say_range(&o, &r);
+        lane_range_add(&r, true, true, id[i], value);
+    }
+    say_range(&o, &r);
+}
+
 /* ---- sessions ---- */
 
 world *opened(uint32_t window, uint32_t next_in, uint32_t out_window, uint32_t next_out, uint32_t count)

@@ -1,6 +1,7 @@
 """The data lane against a model: each field in each of its forms, and sessions step by step."""
 
 import ctypes
+import re
 import struct
 import subprocess
 from collections.abc import Callable
@@ -297,6 +298,37 @@ def test_a_long_state_loses_what_matters_least(native: ctypes.CDLL) -> None:
         assert 0 < len(found) <= room
         assert engine_value(found) == engine_value(expected)
     assert not shorter(native, STATES[5], 10)
+
+
+# ---- dispositions ----
+
+
+def outcomes(native: ctypes.CDLL, said: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """First, last and outcome of each DISPOSITION that says outcomes of deliveries."""
+    words = ctypes.create_string_buffer(ROOM)
+    ids = (ctypes.c_uint32 * len(said))(*(number for number, _ in said))
+    states = (ctypes.c_uint8 * len(said))(*(state for _, state in said))
+    native.outcomes(ids, states, ctypes.c_size_t(len(said)), words, ctypes.c_size_t(ROOM))
+    found = re.findall(r"first=(\d+) last=(\d+) settled state=0053(\w\w)45\n", words.value.decode())
+    return [(int(first), int(last), int(state, 16) - 0x24) for first, last, state in found]
+
+
+@given(
+    runs=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5), st.booleans(), st.integers(0, 1)), max_size=9),
+    edge=st.sampled_from((0, WRAP - 9)),
+)
+def test_dispositions_say_each_outcome_once(
+    native: ctypes.CDLL, runs: list[tuple[int, int, bool, int]], edge: int
+) -> None:
+    """In runs up or down, also where the delivery-id wraps; each run makes one DISPOSITION."""
+    said = []
+    for place, (gap, length, down, state) in enumerate(runs):
+        run = [((edge + 20 * place + gap + number) % WRAP, state) for number in range(length)]
+        said += reversed(run) if down else run
+    found = outcomes(native, said)
+    told = [((first + i) % WRAP, state) for first, last, state in found for i in range((last - first) % WRAP + 1)]
+    assert sorted(told) == sorted(said)
+    assert len(found) == len(runs)
 
 
 # ---- sessions ----

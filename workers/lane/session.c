@@ -215,22 +215,26 @@ static inline bool octets_same(const uint8_t *a, const uint8_t *b, size_t size)
     return __builtin_expect(size == 4, 1) ? be32(a) == be32(b) : !memcmp(a, b, size);
 }
 
-/* Adds a delivery to the pending DISPOSITION.  False: that has to be written first, or this state needs one alone. */
+/* Adds a delivery to the pending DISPOSITION, at either end: what a receiver leaves is told newest first.  False: that
+ * has to be written first, or this state needs one alone. */
 PRIVATE inline bool lane_range_add(lane_range *r, bool receiver, bool settled, uint32_t id, amqp_value state)
 {
     if (state.size > sizeof r->state) return false;
     if (!r->open) {
-        r->first = id;
+        r->first = r->last = id;
         r->receiver = receiver;
         r->settled = settled;
         r->size = (uint8_t) state.size;
         if (state.size) memcpy(r->state, state.at, state.size);
         r->open = true;
-    } else if (id != r->last + 1 || receiver != r->receiver || settled != r->settled || state.size != r->size
-               || (state.size && !octets_same(r->state, state.at, state.size))) {
-        return false;
+        return true;
     }
-    r->last = id;
+    if (receiver != r->receiver || settled != r->settled || state.size != r->size
+        || (state.size && !octets_same(r->state, state.at, state.size)))
+        return false;
+    if (__builtin_expect(id == r->last + 1, 1)) r->last = id;
+    else if (id == r->first - 1) r->first = id;
+    else return false;
     return true;
 }
 
