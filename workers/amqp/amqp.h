@@ -166,6 +166,7 @@ PRIVATE void egress_decline(pump *p, const worker_link *k, const routerd_record 
 /* egress_updates.c */
 PRIVATE void out_note(pump *p, const out_delivery *o);
 PRIVATE out_delivery *egress_find(pump *p, const routerd_record *r);
+PRIVATE void egress_said(pump *p, out_delivery *o, delivery *d);
 PRIVATE void egress_update(pump *p, const routerd_record *r);
 
 #endif

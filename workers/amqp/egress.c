@@ -246,7 +246,9 @@ static void egress_finish(pump *p, worker_link *k, out_delivery *o, bool sent)
         return;
     }
     out_sent(k, o);
-    if (!sent) link_advance(k);
+    if (sent) return;
+    link_advance(k);
+    if (__builtin_expect(delivery_updated(d), 0)) egress_said(p, o, d);
 }
 
 /* Begins a delivery, with what precedes the bytes of its blocks.  False: it cannot be sent. */
