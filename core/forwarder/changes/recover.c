@@ -25,13 +25,15 @@ static void address_out_less(core_address *a)
     a->out_room /= 2;
 }
 
-/* The last one takes its place. */
+/* The last one takes its place, unless fan_leave has given it one already. */
 static void address_drop_out(core_address *a, core_link *l)
 {
     uint32_t at = fan_leave(a, l->place);
     core_link *last = a->out[--a->out_count];
-    a->out[at] = last;
-    last->place = at;
+    if (at < a->out_count) {
+        a->out[at] = last;
+        last->place = at;
+    }
     a->edges -= l->edge != 0;
     ranks_remove(a, l);
     if (a->out_room > OUT_KEPT && a->out_count < a->out_room / 4) address_out_less(a);

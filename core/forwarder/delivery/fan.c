@@ -13,7 +13,6 @@
 #include "core/forwarder/delivery/delivery.h"
 #include "core/forwarder/tables/planes.h"
 
-#define FAN_TURN 2048u                 /* copies made in a turn, for all addresses: about 0.2 ms */
 #define FAN_AHEAD 6u                   /* receivers between the current one and the one that is fetched */
 
 /* Whether an address's copies are made in portions. */

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from bench import contract as n
-from core.forwarder.forward import NOTHING, Exchanges
+from core.forwarder.forward import CONTROL, NOTHING, Exchanges
 from core.forwarder.link_terms import LinkTerms
 from shm.statistics.stats import COUNTERS
 from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, Bed
@@ -14,7 +14,8 @@ BAD = COUNTERS["bad_records"][0]
 MANY_COPIES = 64  # access.h: more are made in portions
 BATCH = 128  # loop.c: actions of a worker in a turn
 BEHIND = 4096  # fan.c: records beside a full ring, beyond which a worker gets no more copies
-PORTION = 2048 + 64  # fan.c: copies of a turn; with so few receivers they are made at once
+TURN = 2048  # access.h: copies of a turn
+PORTION = TURN + 64  # with so few receivers they are made at once
 MANY = 2600
 OTHER = 9999  # a receiver of another address
 
@@ -289,3 +290,19 @@ def test_a_message_that_nobody_takes_is_told_to_nobody() -> None:
     bed.act(SENDER, type=n.A_CONTINUE, peer=INCOMING + 7, link=0, link_gen=1, length=600, flags=n.F_COMPLETE)
     told = bed.heard(RECEIVER, n.W_CONTINUE)
     assert [(r["length"], r["flags"]) for r in told] == [(600, n.F_COMPLETE)] * MANY
+
+
+def test_a_receiver_goes_when_a_fan_has_just_served_all() -> None:
+    """The turn ends with the last copy, so the fan is not over. Those that go then leave the others their places."""
+    bed = crowd(TURN)
+    block = push(bed, 0, INCOMING)
+    bed.actions[SENDER].push(n.pack(type=n.A_CONTROL, arena=SENDER, block=block, state=1))  # the turn ends with it
+    bed.actions[SENDER].publish()
+    assert bed.step() == CONTROL
+    bed.forwarder.remove_link(RECEIVER, 0, 1)
+    assert len(all_copies(bed)) == TURN
+    for link in range(TURN - 1, 1, -1):
+        bed.forwarder.remove_link(RECEIVER, link, 1)
+    push(bed, 0, INCOMING + 1)
+    bed.step()
+    assert [record["link"] for record in all_copies(bed)] == [1]
