@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
+from core.addresses.addresses import Identity, Rules, tokens
 from core.addresses.phases import FALLBACK, WAYPOINT
 from core.addresses.tenants import FIRST, HEADS, trespasses
 from core.links.termini import COORDINATOR, named
@@ -16,6 +16,7 @@ from shm.contract.control import AddressSetup
 from shm.contract.patterns import WILD, covers
 from shm.contract.payloads import Attach, Error
 from shm.contract.security import Admission
+from shm.contract.spelling import strip_spelling
 from shm.contract.text import printable
 
 LOGGER = logging.getLogger("POLICY")
