@@ -38,8 +38,8 @@ class AddressRights:
     def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
         names, patterns = tuple(names), tuple(patterns)
         self.key = names, patterns
-        listed = [name.removeprefix("amqp:/").removeprefix("/") for name in names]
-        self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
+        listed = [strip_spelling(name) for name in names]
+        self._exact = {name for name in listed if not name.endswith(ANY)}
         self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
         self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
         routers = [AddressSetup(pattern=one) for one in patterns if tokens(one)[0] in FIRST]

@@ -38,6 +38,7 @@ FILES = {
     "logins": "unit/workers/test_logins.py",
     "open": "unit/routerd/config/test_doors.py",
     "order": "unit/workers/test_sasl_order.py",
+    "personal": "property/test_personal_rights.py",
     "policy": "unit/workers/test_policy.py",
     "reach": "unit/routerd/reload/test_reach.py",
     "reload": "system/security/test_reload.py",
@@ -101,7 +102,7 @@ PROMISES: dict[str, str] = {
     # vhost policy
     "Lists of names allow exactly those": "admission.names_beginnings vhost.address_that_is_not",
     "What is not listed is not allowed": "doors.what_a_group_does_not_list doors.forbidden_address_however",
-    "For a user whose name holds": "policy.leftmost_user_is_put_in doors.strangers_name_opens_nothing",
+    "For a user whose name holds": "policy.leftmost_user personal.no_user_has doors.strangers_name_opens_nothing",
     "Every address that a terminus names": "doors.forbidden_address_however admission.every_address_that",
     "Node properties that cannot be read": "admission.every_address_that_a_terminus_names_is_judged",
     "A link to a transaction coordinator": "doors.coordinator_of_transactions admission.who_may_use_a",
