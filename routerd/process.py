@@ -117,7 +117,8 @@ def spare_stacks(known_failures: list[str]) -> None:
     """Print no stack for a minute after a crash that has just left one; other signals leave none."""
     if faulthandler.is_enabled() and not CRASHES.isdisjoint(known_failures):
         faulthandler.disable()
-        start_thread("stacks", _leave_stacks_later, again=1.0)
+        if start_thread("stacks", _leave_stacks_later, again=1.0) is None:
+            faulthandler.enable()
 
 
 def _leave_stacks_later() -> None:

@@ -18,6 +18,7 @@ from shm.contract.chunked import Chunked, Rows
 from shm.contract.control import AddressSetup
 from shm.contract.patterns import WILD, Patterns, SearchTooLongError
 from shm.contract.sparse import thinned
+from shm.contract.spelling import strip_spelling
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -43,17 +44,6 @@ class Identity(msgspec.Struct, frozen=True):
     router_id: str
     area: str = "0"
     edge: bool = False
-
-
-def strip_spelling(text: str) -> str:
-    """Return an address without scheme, authority or leading slash and without one trailing separator."""
-    if text.startswith("amqp://"):
-        text = text[len("amqp://") :].partition("/")[2]
-    elif text.startswith("amqp:/"):
-        text = text[len("amqp:/") :]
-    else:
-        text = text.removeprefix("/")
-    return text[:-1] if text.endswith((".", "/")) else text
 
 
 def address_key(text: str, me: Identity, phase: int = 0) -> str:

@@ -10,7 +10,8 @@ generated name of a dynamic terminus, whose 90 bits are known only to those who 
 import re
 from typing import Final, Protocol
 
-from core.addresses.addresses import Identity, address_key, lies_in_a_space, strip_spelling
+from core.addresses.addresses import Identity, address_key, lies_in_a_space
+from shm.contract.spelling import strip_spelling
 
 HEADS: Final = ("_local/", "_topo/", "_edge/", "_$temp.")
 FIRST: Final = frozenset(("_local", "_topo", "_edge", "_$temp"))  # first tokens of such patterns

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import strip_spelling
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key
 from core.interior.inter_router import is_skupper
@@ -23,6 +22,7 @@ from core.links.terminus import EDGE, MAX_CAPACITY, Place, shared
 from shm.contract.failures import failures
 from shm.contract.patterns import SearchTooLongError
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
+from shm.contract.spelling import strip_spelling
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

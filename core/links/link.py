@@ -4,12 +4,13 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Address, strip_spelling
+from core.addresses.addresses import Address
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK
 from core.links.admission import Guarded
 from core.links.plane import Plane
 from core.links.terminus import Place
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
+from shm.contract.spelling import strip_spelling
 
 # What management calls each kind of link.
 TYPES: Final = {

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
+from core.addresses.addresses import Identity, Rules, tokens
 from core.addresses.phases import FALLBACK, WAYPOINT
 from core.addresses.tenants import FIRST, HEADS, trespasses
 from core.links.termini import COORDINATOR, named
@@ -16,6 +16,7 @@ from shm.contract.control import AddressSetup
 from shm.contract.patterns import WILD, covers
 from shm.contract.payloads import Attach, Error
 from shm.contract.security import Admission
+from shm.contract.spelling import strip_spelling
 from shm.contract.text import printable
 
 LOGGER = logging.getLogger("POLICY")
@@ -37,8 +38,8 @@ class AddressRights:
     def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
         names, patterns = tuple(names), tuple(patterns)
         self.key = names, patterns
-        listed = [name.removeprefix("amqp:/").removeprefix("/") for name in names]
-        self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
+        listed = [strip_spelling(name) for name in names]
+        self._exact = {name for name in listed if not name.endswith(ANY)}
         self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
         self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
         routers = [AddressSetup(pattern=one) for one in patterns if tokens(one)[0] in FIRST]

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
-from core.addresses.addresses import strip_spelling
 from core.addresses.tenants import HEADS
 from core.amqp import codec as wire
 from shm.contract.payloads import Attach, Termini, Terminus
+from shm.contract.spelling import strip_spelling
 
 COORDINATOR: Final = "$coordinator"  # address that stands for a transaction coordinator, which has none
 COORDINATOR_KIND: Final = 3  # PN_COORDINATOR

@@ -82,8 +82,8 @@ class Families:
 class Collector:
     """Collects a router's metrics; with ``connections`` also the newest connections.
 
-    ``http`` are the open connections of the exporter's own listeners, by name, ``spans`` those of traces by result, and
-    ``exemplars`` some of these by latency (`routerd.exporter.tracing`).
+    ``http`` are the open connections of the exporter's own listeners, by name (None: its TLS cannot be used), ``spans``
+    those of traces by result, and ``exemplars`` some of these by latency (`routerd.exporter.tracing`).
     """
 
     observer: Observer
@@ -91,7 +91,7 @@ class Collector:
     answered: Mapping[int, int]
     refused: Mapping[str, int]
     connections: bool = False
-    http: Mapping[str, int] = field(default_factory=dict)
+    http: Mapping[str, int | None] = field(default_factory=dict)
     spans: Mapping[str, int] = field(default_factory=dict)
     exemplars: Mapping[int, Exemplar] = field(default_factory=dict)
 
@@ -218,7 +218,9 @@ class Collector:
 
     def _listeners(self, families: Families, states: list[State]) -> None:
         accepting = {state.page.process for state in states if state.works and state.page.counters["accepting"]}
-        serving, takes, connections = Counter(self.http.keys()), Counter(self.http.keys()), Counter(self.http)
+        shut = {name for name, count in self.http.items() if count is None}
+        serving, takes = Counter(self.http.keys() - shut), Counter(self.http.keys() - shut)
+        connections = Counter({name: count or 0 for name, count in self.http.items()})
         for row in self.observer.board().listeners:
             workers = [process_name(Role.WORKER, worker) for worker in row.workers]
             serving[row.name] += len(workers)
@@ -226,7 +228,7 @@ class Collector:
             connections[row.name] += row.connections
         for name, count in connections.items():
             listener = name or UNNAMED
-            families.add(catalogue.LISTENER_UP, serving[name] > 0, listener=listener)
+            families.add(catalogue.LISTENER_UP, serving[name] > 0 and name not in shut, listener=listener)
             families.add(catalogue.LISTENER_ACCEPTING, takes[name], listener=listener)
             families.add(catalogue.LISTENER_CONNECTIONS, count, listener=listener)
 

@@ -18,6 +18,7 @@ from routerd.exporter.tls import Secured
 from routerd.exporter.tracing import Tracing
 from shm.contract.channel import Channel
 from shm.contract.control import Alive, Exit, ListenerSetup, Ready, SetListeners, Setup, StopAccepting
+from shm.contract.security import TlsSetup
 from shm.contract.tracing import SetTracing
 from shm.memory.observer import SharedView, spans
 from shm.memory.segment import SegmentError
@@ -35,17 +36,17 @@ def run(setup: Setup, channel: Channel) -> None:
     observer = Observer(SharedView(setup.segments), time.monotonic)
     tracing = Tracing(spans(setup.segments, later=setup.generation > 1), setup.router_id, setup.version)
     counts = server.answered, server.refused, server.by_listener, tracing.counts, tracing.exemplars.copy
-    pages = Pages(observer, identity, *counts)
-    _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
+    doors = Doors(server, Pages(observer, identity, *counts))
+    doors.change(setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
     _look(observer)  # an exporter that cannot read shared memory is not ready
     tracing.configure(setup.tracing)
     channel.send(Ready(os.getpid()))
-    serve(server, pages, observer, tracing, channel)
+    serve(server, doors, observer, tracing, channel)
     server.close()
 
 
-def serve(server: Server, pages: Pages, observer: Observer, tracing: Tracing, channel: Channel) -> None:
+def serve(server: Server, doors: "Doors", observer: Observer, tracing: Tracing, channel: Channel) -> None:
     """Run turns until the supervisor sends Exit."""
     due = 0.0
     while True:
@@ -61,7 +62,7 @@ def serve(server: Server, pages: Pages, observer: Observer, tracing: Tracing, ch
                 case Exit():
                     return
                 case SetListeners(listeners):
-                    _listen(server, pages, listeners, channel.take_descriptors())
+                    doors.change(listeners, channel.take_descriptors())
                 case SetTracing(setup):
                     tracing.configure(setup)
                 case StopAccepting():
@@ -75,18 +76,27 @@ def _look(observer: Observer) -> None:
         observer.tick()
 
 
-def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
-    """Serve these listeners from now on; ``descriptors`` are the sockets of all of them in order."""
-    sockets = iter([socket.socket(fileno=fd) for fd in descriptors])
-    doors: dict[socket.socket, Door] = {}
-    for one in listeners:
-        mine = list(islice(sockets, len(one.fds)))
-        door = _door(pages, one, mine.pop() if one.websockets else None)
-        doors |= dict.fromkeys(mine, door)
-    server.listen(doors)
+class Doors:
+    """What the sockets of the listeners lead to. The TLS of a set-up is kept while others come and go."""
 
+    def __init__(self, server: Server, pages: Pages) -> None:
+        self._server = server
+        self._pages = pages
+        self._secured: dict[TlsSetup, Secured] = {}
 
-def _door(pages: Pages, listener: ListenerSetup, workers: socket.socket | None) -> Door:
-    site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir, listener.websockets)
-    gate = Gate(listener.allowed_hosts, listener.allowed_origins)
-    return Door(site, gate, Secured(listener.tls) if listener.tls else None, workers, listener.name)
+    def change(self, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
+        """Serve these listeners from now on; ``descriptors`` are the sockets of all of them in order."""
+        sockets = iter([socket.socket(fileno=fd) for fd in descriptors])
+        wanted = {one.tls for one in listeners if one.tls is not None}
+        self._secured = {tls: self._secured.get(tls) or Secured(tls) for tls in wanted}
+        doors: dict[socket.socket, Door] = {}
+        for one in listeners:
+            mine = list(islice(sockets, len(one.fds)))
+            door = self._door(one, mine.pop() if one.websockets else None)
+            doors |= dict.fromkeys(mine, door)
+        self._server.listen(doors)
+
+    def _door(self, listener: ListenerSetup, workers: socket.socket | None) -> Door:
+        site = self._pages.site(listener.metrics, listener.healthz, listener.http_root_dir, listener.websockets)
+        gate = Gate(listener.allowed_hosts, listener.allowed_origins)
+        return Door(site, gate, self._secured[listener.tls] if listener.tls else None, workers, listener.name)

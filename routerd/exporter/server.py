@@ -174,12 +174,12 @@ class Server:
     def __len__(self) -> int:
         return len(self._connections)
 
-    def by_listener(self) -> dict[str, int]:
-        """Return the number of open connections of each listener by its name."""
-        found = dict.fromkeys((door.name for door in self._listening.values()), 0)
-        for connection in self._connections:
-            found[connection.door.name] = found.get(connection.door.name, 0) + 1
-        return found
+    def by_listener(self) -> dict[str, int | None]:
+        """Return the number of open connections of each listener by its name; None: its TLS cannot be used."""
+        doors = self._listening.values()
+        counts = Counter(connection.door.name for connection in self._connections)
+        shut = dict.fromkeys(door.name for door in doors if door.tls is not None and not door.tls.usable)
+        return {door.name: 0 for door in doors} | counts | shut
 
     def watch(self, fd: int) -> None:
         """Let ``turn`` return when this descriptor is readable."""

@@ -63,7 +63,7 @@ class Pages:
     identity: Identity
     answered: Counter[int]
     refused: Counter[str]
-    http: Callable[[], dict[str, int]] = dict  # open connections of the exporter's listeners, by name
+    http: Callable[[], dict[str, int | None]] = dict  # open connections of the exporter's listeners, by name
     spans: Callable[[], dict[str, int]] = dict  # spans by what became of them
     exemplars: Callable[[], dict[int, Exemplar]] = dict  # some of them by latency
 

@@ -71,7 +71,7 @@ class Past(msgspec.Struct, rename="camel"):
     points: list[tuple[float | None, ...]]
 
 
-def status(observer: Observer, identity: Identity, http: Mapping[str, int], websockets: bool) -> Status:
+def status(observer: Observer, identity: Identity, http: Mapping[str, int | None], websockets: bool) -> Status:
     """Return the status from shared memory and the ticks so far.
 
     ``http`` are the exporter's listeners, by name; ``websockets`` is that attribute of the one that answers.

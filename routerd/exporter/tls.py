@@ -21,24 +21,42 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Secured:
-    """The TLS of one HTTP listener. Raises CertificateError if its sslProfile cannot be used."""
+    """The TLS of an HTTP listener: as its files were when they could be used last."""
 
     def __init__(self, setup: TlsSetup) -> None:
         self._setup = setup
-        self._stamp = self._look()
-        self._context = _context(setup)
+        self._stamp: Stamp | None = None
+        self._context: ssl.SSLContext | None = None
         self.required = setup.required or setup.verify
+        self._renew()
+
+    @property
+    def usable(self) -> bool:
+        """Whether clients can speak TLS: the files can be used, or could be since this process knows them."""
+        if self._context is None:
+            self._renew()
+        return self._context is not None
 
     def accept(self, sock: socket.socket) -> ssl.SSLSocket:
-        """Return the server's end of TLS on an accepted socket, before its handshake."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._context = _context(self._setup)
-            except CertificateError as error:
-                LOGGER.error("%s; new connections keep the previous certificates", error)
+        """Return the server's end of TLS on an accepted socket, before its handshake. Raises ssl.SSLError."""
+        self._renew()
+        if self._context is None:
+            raise ssl.SSLError(0, "the listener's sslProfile cannot be used")
         return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+    def _renew(self) -> None:
+        """Use the files if they have changed since the last time."""
+        stamp = self._look()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._context = _context(self._setup)
+        except (CertificateError, OSError, ValueError) as error:  # the latter: they have changed once more
+            then = "new connections keep the previous certificates"
+            if self._context is None:
+                then = "clients with TLS are refused until that is mended"
+            LOGGER.error("%s; %s", error, then)
 
     def _look(self) -> Stamp:
         setup = self._setup

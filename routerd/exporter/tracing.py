@@ -78,12 +78,16 @@ class Tracing:
         """Send to this set-up's endpoint from now on."""
         self._setup = setup
         self._rest = 0.0
-        if setup.endpoint and self._thread is None:
-            self._thread = start_thread("tracing", self._work, again=PAUSE_SECONDS)
+        self._begin()
         self._woken.set()
 
+    def _begin(self) -> None:
+        if self._setup.endpoint and self._thread is None:
+            self._thread = start_thread("tracing", self._work, again=PAUSE_SECONDS)
+
     def step(self, now: float) -> None:
-        """End a request that takes too long, whatever its collector still sends."""
+        """End a request that takes too long, whatever its collector still sends; begin if no thread was to be had."""
+        self._begin()
         began, sock = self._began, self._socket
         if began and now - began > LONGEST_SECONDS and sock is not None:
             with contextlib.suppress(OSError):  # it has ended

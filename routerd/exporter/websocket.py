@@ -4,7 +4,9 @@
           --granted--> handed over                         without TLS: the socket goes to a worker
                    --> relayed --either side ends--> gone  with TLS: a worker has one end of a pair
 
-A relay passes bytes between TLS and a worker; it reads from neither side while the other has bytes to take.
+A relay passes bytes between TLS and a worker; it reads from neither side while the other has bytes to take. In a turn
+of the exporter it passes a portion in each direction: the rest still waits in the sockets, which wake it again. A read
+leaves nothing in TLS, because it takes more than the largest record.
 """
 
 import array
@@ -25,6 +27,7 @@ from routerd.exporter.gate import ShutError
 
 PROTOCOLS: Final = ("amqp", "AMQPWSB10", "binary")  # the first one that the client offers wins
 MOST_RELAYS: Final = 512
+PORTION: Final = 4  # reads and writes of a relay in a turn, in each direction
 _RELAY_BYTES: Final = 64 * 1024
 _KEY: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -92,8 +95,10 @@ class _Way:
         self.ended = self.closed = False
 
     def move(self) -> None:
-        """Pass bytes on until the source has no more or the sink is full."""
-        while not self.closed:
+        """Pass a portion on, or what the source has and the sink takes."""
+        for _ in range(PORTION):
+            if self.closed:
+                return
             if not self.rest and not self.ended:
                 data = self.source.recv(_RELAY_BYTES)
                 self.ended = not data

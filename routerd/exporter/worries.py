@@ -26,13 +26,16 @@ _RECENTLY: Final = "within the last minute"
 
 
 class Sight(NamedTuple):
-    """What worries are judged by; ``http`` are the open connections of the exporter's own listeners, by name."""
+    """What worries are judged by.
+
+    ``http`` are the open connections of the exporter's own listeners, by name; None: its TLS cannot be used.
+    """
 
     observer: Observer
     states: list[State]
     processes: list[Process]
     board: Board
-    http: Mapping[str, int]
+    http: Mapping[str, int | None]
 
     def grown(self, *names: str) -> int:
         """Return how much these counters have grown within the last minute."""
@@ -212,6 +215,9 @@ def _idle_listeners(sight: Sight, _: float) -> Iterator[str]:
     for name in dict.fromkeys(row.name for row in sight.board.listeners):
         if name not in serving:
             yield f"listener {name or '(unnamed)'}: nobody can connect by it; the log says why"
+    for name, count in sight.http.items():
+        if count is None:
+            yield f"listener {name or '(unnamed)'}: nobody can connect by it with TLS; the log says why"
 
 
 def _failing_connectors(sight: Sight, _: float) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Turns signals into bytes on a socket, which the main loop reads when it is ready."""
+"""Turns signals into bytes on a socket, which the main loop reads when it is ready.
+
+Whoever starts the router may have left signals ignored or blocked (signal(7)): those that matter are as it needs them.
+"""
 
 import os
 import signal
@@ -11,22 +14,29 @@ HANDLED = (*STOP, signal.SIGHUP, ROLL)
 
 
 class Signals:
-    """Between `install` and `restore` no handled signal ends or interrupts the process."""
+    """Between `install` and `restore` no handled signal ends or interrupts the process, and each arrives.
+
+    Children stay until they are reaped: with SIGCHLD ignored the kernel would forget how they ended (waitpid(2)).
+    """
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
         self._terminal = next(filter(_is_controlling_terminal, (1, 2)), None)
-        self._before = [(number, signal.getsignal(number)) for number in HANDLED]
+        self._before = [(number, signal.getsignal(number)) for number in (*HANDLED, signal.SIGCHLD)]
+        self._mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         self._wakeup_before = -1
 
     def install(self) -> None:
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in HANDLED:
             signal.signal(number, _nothing)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
     def restore(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask_before)
         signal.set_wakeup_fd(self._wakeup_before)
         for number, handler in self._before:
             signal.signal(number, handler)

@@ -1,7 +1,8 @@
 """One end of the socket pair between the supervisor and a child, which carries msgspec structures.
 
 A structure travels as one packet, or as several if it is too large, such as the set-up of a router with ten
-thousand addresses. The first byte of a packet says whether more follow. File descriptors travel with the last
+thousand addresses. The first byte of a packet says whether others of its structure came before and follow, so that the
+beginning of one whose end could not be sent in time spoils none of the next ones. File descriptors travel with the last
 packet, from the supervisor to a child only.
 """
 
@@ -22,14 +23,14 @@ MOST_DESCRIPTORS = 250  # the kernel takes 253 with one packet
 SEND_SECONDS = 3.0  # a peer with a full buffer that does not read for so long counts as gone
 
 _DESCRIPTORS_BYTES = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
-_LAST = b"\x00"
-_MORE = b"\x01"
+_MORE = 1  # packets of the structure follow
+_CONTINUED = 2  # others came before
 
 Received = TypeVar("Received")
 
 
 class ChannelClosedError(ConnectionError):
-    """The other end is gone or has sent something invalid; the channel is unusable."""
+    """The other end is gone or has sent something invalid; or it has not read a structure in time, which is lost."""
 
 
 class Channel(Generic[Received]):
@@ -59,8 +60,8 @@ class Channel(Generic[Received]):
         data = self._encode(message)
         for start in range(0, len(data), FRAGMENT):
             last = start + FRAGMENT >= len(data)
-            packet = (_LAST if last else _MORE) + data[start : start + FRAGMENT]
-            self._send_packet(packet, descriptors if last else ())
+            place = (0 if last else _MORE) | (_CONTINUED if start else 0)
+            self._send_packet(bytes((place,)) + data[start : start + FRAGMENT], descriptors if last else ())
 
     def receive(self) -> Received | None:
         """Return the next structure, or None if there is none yet."""
@@ -74,11 +75,14 @@ class Channel(Generic[Received]):
             if not packet:
                 raise ChannelClosedError("control socket: the other end is closed")
             self._keep(ancillary)
+            if not packet[0] & _CONTINUED:
+                self._parts.clear()
+                self._size = 0
             self._parts.append(packet[1:])
             self._size += len(packet) - 1
             if self._size > LARGEST:
                 raise ChannelClosedError(f"control socket: a message of more than {LARGEST} bytes")
-            if packet[:1] == _LAST:
+            if not packet[0] & _MORE:
                 return self._decode()
 
     def take_descriptors(self) -> list[int]:

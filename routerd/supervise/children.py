@@ -188,7 +188,7 @@ class Children:
                 worker = self.workers[index]
                 if generation == worker.generation:
                     worker.reclaim_by = None
-            case Quiesced(generation) if place.role == Role.WORKER and child is not None:
+            case Quiesced(generation) if place.role == Role.WORKER and child is not None and self.core.child is None:
                 if generation == self.core.generation:
                     place.quiet, child.kill_at = True, None
             case Drained() if self._answered(place, Phase.DRAINING):
@@ -220,7 +220,7 @@ class Children:
         assert place.child is not None
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
-        place.child = None
+        place.child, place.quiet = None, False
         why = death.why or ("told to" if wanted else guess(death.how))
         (self.spares.later if wanted else self.spares.needed)(now)
         if not wanted:

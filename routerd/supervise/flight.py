@@ -14,7 +14,7 @@ from typing import Final
 
 from routerd.log.log import NOTICE, event
 from routerd.supervise.child import Death
-from shm.contract.failures import start_thread
+from shm.contract.failures import NO_THREAD, start_thread
 from shm.memory import flight
 from shm.memory.flight import RecordingError
 
@@ -86,6 +86,8 @@ class Keeper:
             return
         name = f"{self._prefix}-{time.strftime(_MOMENT, time.gmtime())}-{death.generation:06}{SUFFIX}"
         self._writer = start_thread("flight recorder", self._write, self._folder, name, recording)
+        if self._writer is None:
+            _warn(f"{_LOST}: there is no thread to write them; {NO_THREAD}")
 
     def end(self) -> None:
         """Wait a moment for the file that is being written."""

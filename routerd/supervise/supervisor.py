@@ -304,15 +304,16 @@ class Supervisor:
         if self._announced:
             self._manager.reloading()
         try:
-            reloaded = reload(self._config, self._listening, self._passed)
+            self._apply(reload(self._config, self._listening, self._passed))
         except RefusedError as error:
             tell_refused(error)
-            self._memory.configuration_read(taken=False)
             self._note = "the last reload was refused; the log says why"
+        except Exception as error:  # no reload may end the router
+            failures.tell("Reload", error, "the router goes on with what it has")
+            self._note = "the last reload failed; the log says why"
         else:
             self._note = ""
-            self._apply(reloaded)
-            self._memory.configuration_read(taken=True)
+        self._memory.configuration_read(taken=not self._note)
         if self._announced:
             self._manager.ready(self._status())
 

@@ -1,6 +1,7 @@
 """Unexpected exceptions: each is logged with its traceback, is counted, and ends as little as possible.
 
     in a thread       `start_thread` logs it, and restarts a thread that serves for ever
+    no thread         `start_thread` logs that, too; who needs the thread tries again when it is needed next
     from a peer       `core.process.contained` and `workers.loop.pump` end the connection that caused it
     in a main loop    routerd.process logs it and exits; the supervisor starts another process
 
@@ -29,6 +30,7 @@ AGAIN_SECONDS: Final = 1.0  # pause before a failed thread restarts
 TRACEBACKS: Final = 10  # in a row; more come once in
 TRACEBACK_SECONDS: Final = 30.0
 FAILED: Final = COUNTERS["failures"].place
+NO_THREAD: Final = "raise the limit of threads (TasksMax of the unit, ulimit -u), or give the machine memory"
 
 
 class Failures:
@@ -72,14 +74,20 @@ class Failures:
 failures: Final = Failures()
 
 
-def start_thread(name: str, work: Callable[..., None], *given: Any, again: float | None = None) -> threading.Thread:
-    """Start a daemon thread that runs ``work(*given)``.
+def start_thread(
+    name: str, work: Callable[..., None], *given: Any, again: float | None = None
+) -> threading.Thread | None:
+    """Start a daemon thread that runs ``work(*given)``; return None, and log it, if the system gives no thread.
 
     With ``again``, a thread that an exception has ended restarts after that many seconds. Without it, the
     caller has to notice the thread's end.
     """
     thread = threading.Thread(target=_serve, args=(name, work, given, again), name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        failures.tell(f"starting thread {name}", error, NO_THREAD)
+        return None
     return thread
 
 

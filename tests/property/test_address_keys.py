@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.addresses.addresses import Identity, Rules, address_key, strip_spelling
+from core.addresses.addresses import Identity, Rules, address_key
 from shm.contract.control import AddressSetup
+from shm.contract.spelling import strip_spelling
 
 ME = Identity("me")
 TOKENS = st.sampled_from(["a", "b", "c", "*", "#"])

@@ -253,9 +253,11 @@ class Logins:
 
     def step(self) -> None:
         """Pass the thread's answers to the clients, and deny those whose delay has passed."""
-        if self._thread is None:
+        if self._thread is None and not self._undecided and not self._denials:
             return
-        if not self._thread.is_alive():
+        if self._thread is None:
+            self._begin()  # the system gave none when the first one asked
+        elif not self._thread.is_alive():
             SERVER.error("the thread for logins has ended; another one takes its place")
             if self._queue.taken is not None:
                 self._queue.taken.answer = Said(FAILED, why="the thread for logins has ended")

@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from typing import Any, Final
 
-from shm.contract.failures import failures, start_thread
+from shm.contract.failures import NO_THREAD, failures, start_thread
 
 Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
 
@@ -28,10 +28,8 @@ class Lookup:
         self._find(socket.AI_NUMERICHOST)
         if not self.addresses:
             self.done, self.error = False, ""
-            try:
-                start_thread("lookup", self._find)
-            except RuntimeError as error:  # the process cannot have more threads
-                self.done, self.error = True, f"host {host} cannot be looked up: {error}"
+            if start_thread("lookup", self._find) is None:
+                self.done, self.error = True, f"host {host} cannot be looked up: there is no thread for it; {NO_THREAD}"
 
     def _find(self, flags: int = 0) -> None:
         host, port, family = self._asked

@@ -13,6 +13,7 @@ import msgspec
 
 from shm.contract.patterns import MOST_STEPS, WILD, Patterns, SearchTooLongError
 from shm.contract.security import Admission, GroupSetup, PolicySetup, VhostSetup
+from shm.contract.spelling import strip_spelling
 from shm.contract.structs import same
 
 DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
@@ -168,10 +169,16 @@ def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner
 def personal(names: Iterable[str], user: str) -> list[str]:
     """Return the names with the leftmost ``${user}`` replaced, without those that need an unusable user name.
 
-    An empty name, and one that would act as a wildcard, is unusable.
+    An empty name, and one that would act as a wildcard, is unusable. So is one that would be read as a spelling of the
+    address and not as a part of it: `q.${user}` for `bob.` would be bob's address, `${user}/*` for `amqp:` everybody's.
     """
-    wild = any(character in user for character in WILD)
-    return [name.replace(USER, user, 1) for name in names if USER not in name or (user and not wild)]
+    return [name.replace(USER, user, 1) for name in names if USER not in name or _is_usable(user, name)]
+
+
+def _is_usable(user: str, name: str) -> bool:
+    wild = not user or any(character in user for character in WILD)
+    whole = strip_spelling(name.replace(USER, user, 1)) == strip_spelling(name).replace(USER, user, 1)
+    return whole and not wild
 
 
 def _range(first: str, last: str) -> Range:

@@ -4,15 +4,15 @@
        |             |              |                                    |
        +-------------+--------------+-- anything else, or SERVICE_SECONDS +--> refused
 
-Each client has its own connection to the service during its SASL exchange. Nothing here blocks: threads look
-up names, and the pump relays SASL frames in both directions. The router refuses every client that the service
-does not explicitly accept.
+Each client has its own connection to the service during its SASL exchange; all who wait for the service's name share
+one lookup. Nothing here blocks: threads look up names, and the pump relays SASL frames in both directions. The router
+refuses every client that the service does not explicitly accept.
 """
 
 import logging
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
@@ -20,9 +20,10 @@ from typing import Any, Final, Protocol
 from shm.contract.complaints import bursts
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import ServiceSetup
+from workers.control.attempts import Attempt, Attempts
 from workers.control.listeners import terms
 from workers.control.logins import crowd, less, network
-from workers.control.lookup import POLL_SECONDS, Address, Lookup, begin
+from workers.control.lookup import Address, Lookup, begin
 from workers.control.neighbours import AmqpError, Name, Places, Protection
 from workers.control.policy import Rights
 from workers.control.tls import CertificateError
@@ -30,6 +31,7 @@ from workers.control.tls import CertificateError
 LOGGER = logging.getLogger("AUTHSERVICE")
 
 SERVICE_SECONDS: Final = 10  # timeout of one client's exchange
+PORTION: Final = 8  # connections to services that begin before messages have their turn: about a millisecond
 OPEN_BYTES: Final = 65536  # size limit of the service's OPEN, which has a client's permissions
 CAPABILITY: Final = "ADDRESS-AUTHZ"
 IDENTITY: Final = "authenticated-identity"
@@ -76,11 +78,15 @@ class WordError(ValueError):
     """An authentication service has sent a malformed identity or malformed permissions."""
 
 
-class _Service:
+class _Service(Attempt):
     """A listener's authentication service, and the place in the pump of connections to it."""
 
     def __init__(self, setup: ServiceSetup, place: int | None, terms: ConnectorSetup) -> None:
         self.setup, self.place, self.terms = setup, place, terms
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        return self.setup.host, self.setup.port, ""
 
 
 class _Exchange:
@@ -89,13 +95,13 @@ class _Exchange:
     def __init__(self, client: Name, peer: str, service: _Service, now: float) -> None:
         self.client, self.peer, self.service, self.began = client, peer, service, now
         self.host = network(peer)
-        self.lookup: Lookup | None = None
-        self.addresses: list[Address] = []
+        self.addresses: list[Address] = []  # of the service, not tried yet
+        self.unknown = ""  # why there are none
         self.over = False  # the client was let in or refused
         self.dialled = False  # it has a connection to the service
 
 
-class Relays:
+class Relays(Attempts[_Service]):
     """All exchanges of one worker's clients with authentication services.
 
     ``identity`` is the router's id and version; ``numbers`` are connections' numbers (registry.py).
@@ -111,18 +117,18 @@ class Relays:
         numbers: dict[int, int],
         *,
         clock: Callable[[], float] = time.monotonic,
-        look_up: Callable[[str, str], Lookup] = Lookup,
+        look_up: Callable[[str, str, str], Lookup] = Lookup,
     ) -> None:
+        super().__init__(clock, look_up, PORTION)
         self._relayer = relayer
         self.logins = logins
         self._dialler = dialler
         self._guard = guard
         self._identity = identity
         self._numbers = numbers
-        self._clock = clock
-        self._look_up = look_up
         self._services: dict[int, _Service] = {}  # by listener
-        self._waiting: list[_Exchange] = []  # those whose lookup is not done
+        self._unknown: list[_Exchange] = []  # those whose service is being looked up
+        self._ready: deque[_Exchange] = deque()  # those whose service has been looked up
         self._refusals: list[Callable[[], None]] = []  # for `step`: `wanted` runs while the engine reads SASL's header
         self._by_name: dict[Name, _Exchange] = {}
         self._begun: Counter[str] = Counter()  # exchanges that have begun and hold something, by host
@@ -173,8 +179,9 @@ class Relays:
             self._refusals.append(partial(self._fail, exchange, why))
             return
         self._begun[exchange.host] += 1
-        exchange.lookup = self._look_up(service.setup.host, service.setup.port)
-        self._waiting.append(exchange)
+        self._unknown.append(exchange)
+        if service.due is None and service.lookup is None:
+            self._plan(service, self._clock())
 
     def left(self, client: Name) -> None:
         """Forget a client that has left."""
@@ -183,32 +190,37 @@ class Relays:
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
-        if self._refusals:
+        if self._refusals or self._ready:
             return 0.0
-        return min(at_most, POLL_SECONDS) if self._waiting else at_most
+        return super().wait(at_most) if self._unknown else at_most
 
     def step(self) -> None:
-        """Connect to the service where its lookup has ended, and refuse whom `wanted` has turned away."""
+        """Connect to services that have been looked up, a portion, and refuse whom `wanted` has turned away."""
         refusals, self._refusals = self._refusals, []
         for refuse in refusals:
             refuse()
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, []
-        for exchange in waiting:
-            found = exchange.lookup
-            if not self._relayer.waiting(*exchange.client):
-                self._release(exchange)
-                continue
-            if found is None or not found.done:
-                self._waiting.append(exchange)
-            elif found.addresses:
-                exchange.addresses = list(found.addresses)
-                self._connect(exchange, "")
-                self._release(exchange)
+        unknown, self._unknown = self._unknown, []
+        for exchange in unknown:
+            if self._relayer.waiting(*exchange.client):
+                self._unknown.append(exchange)
             else:
-                self._fail(exchange, found.error)
                 self._release(exchange)
+        super().step()
+        for _ in range(min(PORTION, len(self._ready))):
+            exchange = self._ready.popleft()
+            if self._relayer.waiting(*exchange.client):
+                self._connect(exchange, exchange.unknown)
+            self._release(exchange)
+
+    def _found(self, one: _Service, lookup: Lookup) -> None:
+        """Let all who wait for a service go on."""
+        unknown, self._unknown = self._unknown, []
+        for exchange in unknown:
+            if exchange.service is one:
+                exchange.addresses, exchange.unknown = list(lookup.addresses), lookup.error
+                self._ready.append(exchange)
+            else:
+                self._unknown.append(exchange)
 
     def _release(self, exchange: _Exchange) -> None:
         """Let another login begin, unless a connection to the service is there or begins for this one."""

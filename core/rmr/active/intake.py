@@ -7,6 +7,7 @@ use as a whole, so a table and its map change together.
 
 import gc
 import logging
+import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -194,6 +195,11 @@ class Intake:
         self._wake = wake
         if wake is not None:
             self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+            self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start the thread if there is work and none yet: the system may have had none when the work came."""
+        if self._wake is not None and self._thread is None and not self._jobs.empty():
             self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
@@ -201,12 +207,12 @@ class Intake:
         if self._wake is None:
             self.made.append(feed.take(text, last))
         else:
-            self._jobs.put(partial(self._take, feed, text, last))
+            self._do(partial(self._take, feed, text, last))
 
     def forget(self, things: list[object]) -> None:
         """Release large objects, of which nothing else holds a reference, in the thread."""
         if self._wake is not None:
-            self._jobs.put(things.clear)
+            self._do(things.clear)
 
     def keep(self, path: str, use: Use | None) -> None:
         """Write a snapshot of what is in use, or without a use remove it."""
@@ -214,13 +220,17 @@ class Intake:
             self._keeper.put(path, use)
             self._keeper.flush()
         else:
-            self._jobs.put(partial(self._keeper.put, path, use))
+            self._do(partial(self._keeper.put, path, use))
 
     def close(self) -> None:
         """Finish all work; nothing follows."""
-        if self._wake is not None:
+        if self._wake is not None and self._thread is not None:
             self._jobs.put(None)
             self._thread.join(CLOSE_SECONDS)
+
+    def _do(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+        self.begin()
 
     def _run(self) -> None:
         while True:

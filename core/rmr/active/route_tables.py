@@ -261,6 +261,7 @@ class RouteTables(Plane):
 
     def step(self, now: int) -> None:
         """Take finished tables into use, and free those that they replace."""
+        self.intake.begin()
         self._turn()
         while self.intake.made:  # results of what was just taken into use or refused
             self._turn()

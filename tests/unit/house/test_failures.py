@@ -375,15 +375,3 @@ def test_a_page_that_fails_ends_one_http_connection() -> None:
         assert there.recv(1) == b""
     assert failures.number == before + 1
     assert len(server) == 0
-
-
-def test_a_lookup_without_a_thread_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system gives no more threads: whoever waits for the host is told, and tries again."""
-
-    def none(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", none)
-    asked = Lookup("no.such.host.example", "80")
-    assert (asked.done, asked.addresses) == (True, [])
-    assert "cannot be looked up: can't start new thread" in asked.error

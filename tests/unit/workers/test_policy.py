@@ -154,6 +154,11 @@ def test_patterns_count_only_when_enabled() -> None:
         ("*", ["x"]),  # a name that would open everything opens nothing
         ("b#", ["x"]),
         ("", ["x"]),
+        ("bob.", ["x", "bob..${user}"]),  # `q_bob.` would be bob's `q_bob`
+        ("bob/", ["x", "bob/.${user}"]),
+        ("/bob", ["x", "q_/bob"]),  # as `/bob.` would be bob's at the beginning
+        ("amqp:/bob", ["x", "q_amqp:/bob"]),
+        ("amqp://host/bob", ["x", "q_amqp://host/bob"]),
     ],
 )
 def test_the_leftmost_user_is_put_in(user: str, granted: list[str]) -> None:

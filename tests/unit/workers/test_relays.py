@@ -8,10 +8,11 @@ import pytest
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import Admission, PolicySetup, ServiceSetup, TlsSetup
+from workers.control.attempts import LOOKUPS_MOST
 from workers.control.listeners import Terms
 from workers.control.logins import MOST, PER_HOST
 from workers.control.policy import Grant, Policy, Rights, with_rights
-from workers.control.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
+from workers.control.relays import PORTION, SERVICE_SECONDS, Relays, WordError, identity, permissions
 from workers.control.tls import CertificateError
 
 CLIENT = (3, 1)
@@ -31,6 +32,7 @@ class Home:
         self.undecided = {CLIENT}
         self.unusable = False
         self.looked: Any = None
+        self.asked: list[tuple[str, ...]] = []
         self.names = iter((index, 1) for index in range(50, 60))
         self.numbers = {50: 7}
         time = {"clock": lambda: self.now, "look_up": self.look_up}
@@ -45,8 +47,9 @@ class Home:
     def left(self, client: tuple[int, int]) -> None:
         self.done.append(("left", client))
 
-    def look_up(self, host: str, port: str) -> Any:
+    def look_up(self, *asked: str) -> Any:
         self.looked = type("Lookup", (), {"done": False, "addresses": [], "error": "nobody knows it"})()
+        self.asked.append(asked)
         return self.looked
 
     def add_place(self, *terms: *Terms) -> int:
@@ -94,8 +97,8 @@ class Home:
         self.done.append(("hang up", index))
 
 
-def listener(**more: Any) -> ListenerSetup:
-    service = ServiceSetup("judge", "auth.example", "5672", "realm", **more)
+def listener(port: int = 5672, **more: Any) -> ListenerSetup:
+    service = ServiceSetup("judge", "auth.example", str(port), "realm", **more)
     return ListenerSetup("l", [], number=4, service=service)
 
 
@@ -106,10 +109,17 @@ def home() -> Home:
     return home
 
 
+def wanted(home: Home, client: tuple[int, int] = CLIENT) -> None:
+    """A client wants to be judged, and the service's name is being looked up."""
+    home.undecided.add(client)
+    home.relays.wanted(client, 4)
+    assert home.relays.wait(1.0) < 0.1
+    home.relays.step()
+
+
 def found(home: Home, addresses: int = 1) -> None:
     """A client wants to be judged, and where the service is has been found out."""
-    home.relays.wanted(CLIENT, 4)
-    assert home.relays.wait(1.0) < 0.1
+    wanted(home)
     server = socket.create_server(("127.0.0.1", 0))
     home.looked.addresses = [(socket.AF_INET, server.getsockname())] * addresses
     home.looked.done = True
@@ -134,19 +144,62 @@ def test_a_client_is_let_in_by_the_services_word(home: Home) -> None:
 
 
 def test_nobody_knows_the_service(home: Home) -> None:
-    home.relays.wanted(CLIENT, 4)
+    wanted(home)
     home.looked.done = True
     home.relays.step()
     assert home.done[-1] == ("refuse", True)
     assert home.counts == FAILED
 
 
+def test_all_who_wait_for_a_service_share_a_lookup(home: Home) -> None:
+    """However many come and leave while the name service is slow: each lookup has a thread."""
+    for index in range(1000, 1000 + 100 * MOST, 100):
+        wanted(home, (index, 1))
+        home.undecided.clear()
+    wanted(home)
+    wanted(home, (4, 1))
+    assert home.asked == [("auth.example", "5672", "")]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        home.looked.addresses, home.looked.done = [(socket.AF_INET, server.getsockname())], True
+        home.relays.step()
+    assert [one[2] for one in home.done if one[0] == "dial"] == [CLIENT, (4, 1)]
+    wanted(home, (5, 1))
+    assert len(home.asked) == 2
+
+
+def test_lookups_of_many_services_are_bounded(home: Home) -> None:
+    """Those of services that a reload has removed count, because their threads live on."""
+    for number in range(LOOKUPS_MOST):
+        home.relays.change([listener(number)])
+        home.undecided.add((number, 1))
+        home.relays.wanted((number, 1), 4)
+        home.relays.step()
+    home.relays.change([listener()])
+    wanted(home, (60, 1))
+    assert len(home.asked) == LOOKUPS_MOST
+    home.looked.done = True
+    home.relays.step()
+    assert len(home.asked) == LOOKUPS_MOST + 1
+
+
+def test_messages_have_their_turn_between_connections_to_a_service(home: Home) -> None:
+    """All whose service has been looked up at once begin a portion at a time."""
+    for index in range(3 * PORTION):
+        wanted(home, (index, 1))
+    home.looked.done = True
+    for rounds in range(1, 4):
+        home.relays.step()
+        assert home.done.count(("refuse", True)) == rounds * PORTION
+        assert home.relays.wait(1.0) == (0.0 if rounds < 3 else 1.0)
+
+
 def test_a_client_that_does_not_wait_is_forgotten(home: Home) -> None:
-    home.relays.wanted(CLIENT, 4)
+    wanted(home)
     home.undecided.clear()
     home.relays.step()
     assert home.relays.wait(1.0) == 1.0
     assert home.counts == []
+    assert not home.relays._begun
 
 
 def test_the_next_address_is_tried(home: Home) -> None:
@@ -186,7 +239,7 @@ def test_a_service_whose_certificates_are_of_no_use_lets_nobody_in(home: Home) -
     home.unusable = True
     home.relays.change([listener(tls=TlsSetup("p"))])
     assert ("removed", 9) in home.done
-    home.relays.wanted(CLIENT, 4)
+    wanted(home)
     home.looked.addresses, home.looked.done = [(socket.AF_INET, ("127.0.0.1", 9))], True
     home.relays.step()
     assert home.done[-1][0] == "refuse"
@@ -195,7 +248,7 @@ def test_a_service_whose_certificates_are_of_no_use_lets_nobody_in(home: Home) -
 
 def test_a_service_that_is_taken_away_judges_nobody(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """Whether the client came before or after."""
-    home.relays.wanted(CLIENT, 4)
+    wanted(home)
     home.relays.change([])
     home.looked.addresses, home.looked.done = [(socket.AF_INET, ("127.0.0.1", 9))], True
     home.relays.step()

@@ -5,13 +5,14 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from core.addresses.addresses import Identity, strip_spelling
+from core.addresses.addresses import Identity
 from core.amqp import codec as wire
 from core.links.admission import Admissions
 from core.links.rights import LONGEST_TOLD, AddressRights, Rights, Scopes
 from shm.contract.complaints import LINE_BURST
 from shm.contract.payloads import Attach, ConnectionOpened, Termini, Terminus
 from shm.contract.security import Admission
+from shm.contract.spelling import strip_spelling
 
 
 def admission(**more: object) -> Admission:

@@ -54,7 +54,7 @@ def segments() -> Iterator[segment.Segments]:
         yield made
 
 
-def scrape(segments: segment.Segments, http: dict[str, int] | None = None, **parameters: list[str]) -> Answer:
+def scrape(segments: segment.Segments, http: dict[str, int | None] | None = None, **parameters: list[str]) -> Answer:
     observer = Observer(SharedView(segments.names.prefix), time.monotonic)
     accept = "".join(parameters.pop("accept", []))
     pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1), lambda: http or {}, lambda: {"sent": 3})
@@ -380,23 +380,19 @@ def test_outcomes_latency_and_load_of_busy_addresses(segments: segment.Segments)
 
 def test_listeners_are_shown(segments: segment.Segments) -> None:
     """Served or not, by how many processes that accept, with their connections; the exporter serves some itself."""
-    rows = [
-        ListenerRow("amqp", [0, 1], 7),
-        ListenerRow("amqps", [], 0),
-        ListenerRow("", [1], 2),
-        ListenerRow("w", [0], 3),
-    ]
-    segments.board().write(board.encode(Board(listeners=rows)))
+    rows = ("amqp", [0, 1], 7), ("amqps", [], 0), ("", [1], 2), ("w", [0], 3), ("no tls", [0], 3)
+    segments.board().write(board.encode(Board(listeners=[ListenerRow(*one) for one in rows])))
     segments.worker_stats(0).set(COUNTERS["accepting"].place, 1)
-    found = families(scrape(segments, http={"http": 4, "w": 1}))
+    found = families(scrape(segments, http={"http": 4, "w": 1, "https": None, "no tls": None}))
     shown = {
         name: [
             value(found, f"routerd_listener_{of}", listener=name) for of in ("up", "accepting_processes", "connections")
         ]
-        for name in ("amqp", "amqps", "(unnamed)", "http", "w")
+        for name in ("amqp", "amqps", "(unnamed)", "http", "w", "https", "no tls")
     }
     assert shown == {
         "amqp": [1, 1, 7], "amqps": [0, 0, 0], "(unnamed)": [1, 0, 2], "http": [1, 1, 4], "w": [1, 2, 4],
+        "https": [0, 0, 0], "no tls": [0, 1, 3],
     }  # fmt: skip
 
 

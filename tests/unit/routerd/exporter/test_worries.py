@@ -162,6 +162,12 @@ def test_what_the_core_shows_is_an_alarm(bed: Bed, rule: str, shown: Board, said
         assert bed.alarms == ""
 
 
+def test_an_http_listener_whose_tls_cannot_be_used_is_an_alarm(bed: Bed) -> None:
+    """The exporter alone serves it, so the core shows nothing of it."""
+    told = alarms(Sight(bed.observer, bed.observer.states(), [], Board(), {"http": 3, "https": None}))
+    assert told == ["listener https: nobody can connect by it with TLS; the log says why"]
+
+
 @pytest.mark.parametrize(("days", "said"), [(13.5, "a certificate expires in 13.5 days"), (15, "")])
 def test_a_certificate_that_soon_expires_is_an_alarm(bed: Bed, days: float, said: str) -> None:
     """Two weeks before, as the rule has it."""

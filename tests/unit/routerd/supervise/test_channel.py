@@ -13,7 +13,7 @@ import pytest
 from routerd.supervise import channel
 from routerd.supervise.channel import FRAGMENT, Channel, ChannelClosedError, ChildEnd, of_child, pair
 from shm.contract import control
-from shm.contract.control import AddressSetup, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
+from shm.contract.control import AddressSetup, ChangeRequest, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
 
 Ends = tuple[Channel[FromChild], Channel[ToChild]]
 
@@ -99,6 +99,31 @@ def test_a_peer_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch, en
         ends[0].send(setup(20_000))
 
 
+def test_what_follows_a_message_that_was_not_read_in_time_is_whole(monkeypatch: pytest.MonkeyPatch, ends: Ends) -> None:
+    """The sender is told of the torn one, and may go on: a core has other work, and other requests."""
+    ours, child = ends
+    monkeypatch.setattr(channel, "SEND_SECONDS", 0.01)
+    with pytest.raises(ChannelClosedError, match="not read"):
+        child.send(ChangeRequest(1, "CREATE", "listener", "", {"name": "x" * 4_000_000}))
+    assert ours.receive() is None
+    child.send(Ready(1))
+    child.send(Ready(2))
+    assert [ours.receive(), ours.receive(), ours.receive()] == [Ready(1), Ready(2), None]
+
+
+def test_a_torn_message_leaves_no_room_taken(monkeypatch: pytest.MonkeyPatch, ends: Ends) -> None:
+    """However many there are: only the last one's octets count for its size."""
+    ours, child = ends
+    monkeypatch.setattr(channel, "SEND_SECONDS", 0.01)
+    monkeypatch.setattr(channel, "LARGEST", 5_000_000)
+    for _ in range(60):
+        with pytest.raises(ChannelClosedError, match="not read"):
+            child.send(ChangeRequest(1, "CREATE", "listener", "", {"name": "x" * 4_000_000}))
+        assert ours.receive() is None
+    child.send(Ready(1))
+    assert ours.receive() == Ready(1)
+
+
 def test_a_flood_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message has an end, or memory has."""
     monkeypatch.setattr(channel, "LARGEST", 1000)
@@ -106,7 +131,7 @@ def test_a_flood_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     receiver: Channel[FromChild] = Channel(ours, FromChild)
     with theirs:
         theirs.send(b"\x01" + bytes(900))
-        theirs.send(b"\x01" + bytes(900))
+        theirs.send(b"\x03" + bytes(900))
         with pytest.raises(ChannelClosedError, match="more than 1000 bytes"):
             receiver.receive()
     receiver.close()

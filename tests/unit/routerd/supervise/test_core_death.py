@@ -3,7 +3,16 @@
 import pytest
 
 from routerd.supervise.children import QUIESCE_SECONDS
-from shm.contract.control import CloseConnections, CoreBack, CoreGone, Drained, Quiesced, WorkerGone, WorkerReclaimed
+from shm.contract.control import (
+    CloseConnections,
+    CoreBack,
+    CoreGone,
+    Drained,
+    Quiesced,
+    StopAccepting,
+    WorkerGone,
+    WorkerReclaimed,
+)
 from tests.support.beds.household import Home
 
 
@@ -91,6 +100,32 @@ def test_a_worker_that_dies_without_a_core_starts_with_the_next(home: Home) -> N
     home.children.said(home.core, WorkerReclaimed(1, 1), 40.3)
     home.children.step(40.3)
     assert home.child(home.workers[1]).generation == 2
+
+
+def test_who_dies_between_two_cores_leaves_its_successor_nothing_to_wait_for(home: Home) -> None:
+    """The successor knows the next core alone: a rolling restart need not wait until it is told of it."""
+    home.up()
+    home.children.died(home.core, 40.0)
+    for worker in home.workers:
+        home.children.said(worker, Quiesced(1), 40.0)
+    home.children.died(home.workers[0], 40.0)
+    home.children.step(40.0)
+    home.ready(home.core, 40.2)
+    home.children.step(40.2)
+    home.ready(home.workers[0], 40.4)
+    assert home.children.roll(1.0)
+    home.children.step(40.4)
+    assert home.child(home.workers[0]).sent == [StopAccepting()]
+
+
+def test_a_worker_that_says_it_is_quiet_beside_a_core_is_not_believed(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No next core would ever be made known to it."""
+    home.up()
+    home.children.said(home.workers[0], Quiesced(1), 40.0)
+    assert not home.workers[0].quiet
+    assert "worker 0 sent a message that makes no sense now" in caplog.text
 
 
 def test_a_core_that_dies_while_it_comes_back(home: Home) -> None:

@@ -16,7 +16,7 @@ Begun = list[Callable[[], None]]
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begun]:
     """What threads were begun for: the test does it."""
     works: Begun = []
-    monkeypatch.setattr(process, "start_thread", lambda _, work, again: works.append(work))
+    monkeypatch.setattr(process, "start_thread", lambda _, work, again: works.append(work) or works)
     before = faulthandler.is_enabled()
     faulthandler.enable()
     yield works

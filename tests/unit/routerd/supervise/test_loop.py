@@ -84,3 +84,24 @@ def test_an_end_by_an_exception_is_told_in_the_log(
         "the supervisor ends: unhandled RuntimeError: planted",
     )
     assert told.exc_info
+
+
+def test_a_reload_that_fails_as_nobody_foresaw_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as refused, as a change by management does."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(supervisor_module, "reload", broken)
+    reads: list[bool] = []
+    children: Any = SimpleNamespace(stopping=None)
+    memory: Any = SimpleNamespace(
+        set_certificate_expiry=lambda seconds: None, configuration_read=lambda *, taken: reads.append(taken)
+    )
+    nothing: Any = None
+    supervisor = Supervisor(default_config(), nothing, children, memory, Manager({}, 1), listening=[], signals=nothing)
+    supervisor._reload()
+    assert reads == [False]
+    assert "Reload failed: RuntimeError: planted; the router goes on" in caplog.text

@@ -74,10 +74,10 @@ def test_a_stash_that_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.L
     intake.keep(str(tmp_path / "folder"), None)  # no file: whoever removes it fails
     outcomes: list[Outcome] = []
     intake.put(TableSite().active.feed("test", outcomes.extend), table("next", "a:1"), last=True)
-    thread = intake._thread
     intake.close()
     assert len(intake.made) == 1
-    assert not thread.is_alive()
+    assert intake._thread is not None
+    assert not intake._thread.is_alive()
     assert "folder of a route table no longer in use cannot be removed" in caplog.text
     assert "thread tables failed" not in caplog.text
 
@@ -92,6 +92,8 @@ def test_the_thread_ends_though_keeping_fails(
 
     intake = Intake(lambda: None)
     monkeypatch.setattr(intake._keeper, "flush", fail)
+    intake.forget([])
     intake.close()
+    assert intake._thread is not None
     assert not intake._thread.is_alive()
     assert "keeping route tables at the end failed: RuntimeError: planted" in caplog.text
