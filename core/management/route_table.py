@@ -227,6 +227,7 @@ class _Rows(Sequence[Any]):
 class RouteTableEntries(Table):
     """The entries of all route tables in use, in the order given. Of equal entries the last one counts."""
 
+    listed = False
     NAME = "routeTable.entry"
     DESCRIPTION = "An entry of a route table in use."
     COLUMNS = (
@@ -277,6 +278,7 @@ class EndpointRow(NamedTuple):
 class RouteTableEndpoints(Table):
     """The endpoints of all route tables in use."""
 
+    listed = False
     NAME = "routeTable.endpoint"
     DESCRIPTION = "An endpoint of a route table in use."
     COLUMNS = (
