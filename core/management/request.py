@@ -47,7 +47,6 @@ class Requester(msgspec.Struct, frozen=True):
     connection: int | None = None
     may_update_status: bool = True
     may_route_links: bool = True
-    host: tuple[int, int] | None = None  # worker, index of the connection in it
     container: str = ""
     peer: str = "a client whose link is gone"  # address:port, for the log
     management: str = ALL

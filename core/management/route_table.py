@@ -127,13 +127,13 @@ class RouteTables(Configured):
         """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
         requester, pushers = self._view.requester, active.setup.pushers
         requester.check()
-        opened = None if requester.host is None else self._view.core.connections.find(*requester.host)
-        user = "" if opened is None else opened.user
+        client = self._view.client(requester)
+        user, host = ("", "") if client is None else (client[1].user, client[1].host)
         if EVERYBODY not in pushers and user not in pushers:
             who = f"user {user!r}" if user else "the requester, who is unknown; send the request unsettled"
             text = f"pushers of the route table {active.setup.name!r} do not include {who}"
             raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {text}")
-        return f"{user or 'somebody'}@{'' if opened is None else opened.host}"
+        return f"{user or 'somebody'}@{host}"
 
     def _answer(self, push: _Push) -> Response:
         outcomes: list[Outcome] = []

@@ -116,7 +116,6 @@ class Service:
             connection.number,
             granted,
             may_route,
-            (link.worker, link.connection),
             connection.container,
             connection.host,
             connection.management,

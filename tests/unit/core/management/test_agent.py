@@ -7,13 +7,14 @@ import msgspec
 import pytest
 from proton import Message, symbol
 
-from bench.contract import C_CONNECTION_OPENED
+from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED
 from core.addresses.addresses import Address
+from core.link_routes.routes import Routes
 from core.management import codec
 from core.management.request import MOST_VALUES, ManagementError, Request, Requester, request_of
 from shm.contract.chunked import Rows
 from shm.contract.management import PREFIX
-from shm.contract.payloads import ConnectionOpened
+from shm.contract.payloads import ConnectionClosed, ConnectionOpened
 from shm.memory import segment
 from tests.support.beds.agent import Bed
 
@@ -306,11 +307,44 @@ def test_the_link_routes_of_a_connection_are_bounded(bed: Bed, monkeypatch: pyte
     def ask(operation: str, name: str) -> int:
         properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
         request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
-        requester = Requester(host=(0, 0), container="box")
+        requester = Requester(4, container="box")
         return bed.agent.handle(msgspec.structs.replace(request, requester=requester)).status
 
     assert [ask("CREATE", name) for name in ("a", "b", "c")] == [201, 201, 403]
     assert [ask("DELETE", "a"), ask("CREATE", "c"), ask("CREATE", "d")] == [204, 201, 403]
+
+
+@pytest.mark.parametrize("successor", [False, True], ids=["nobody there", "another client there"])
+def test_a_request_of_a_connection_that_is_gone_concerns_no_other(bed: Bed, successor: bool) -> None:
+    """It waited while the connection ended, and another one may have its index: no link route is made or shown."""
+    bed.say(C_CONNECTION_CLOSED, ConnectionClosed(0, 1))
+    if successor:
+        bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 2, "other", "10.0.0.2:7", number=5))
+    bed.core.step(2)
+    if successor:
+        bed.core.plane(Routes).offer((0, 0), "theirs", "theirs.#", False, "other")
+
+    def ask(operation: str, name: str) -> int:
+        properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
+        request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
+        return bed.agent.handle(msgspec.structs.replace(request, requester=Requester(4, container="box"))).status
+
+    assert [ask("CREATE", "mine"), ask("READ", "theirs"), ask("DELETE", "theirs")] == [400, 404, 404]
+    assert [route.key for route in bed.core.plane(Routes).entries()] == ["Ctheirs"] * successor
+
+
+def test_a_push_of_a_connection_that_is_gone_is_not_its_successors(segments: segment.Segments) -> None:
+    """Whoever has its index by now may be a pusher of the table, and the requester was none."""
+    bed = Bed(segments, "routeTable {\n name: t\n address: t\n pushers: alice\n}\n")
+    bed.say(C_CONNECTION_CLOSED, ConnectionClosed(0, 1))
+    bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 2, "other", "10.0.0.2:7", number=5, user="alice"))
+    bed.core.step(2)
+
+    def push(number: int) -> int:
+        request = request_of({"operation": "PUSH", "type": "routeTable", "name": "t"}, {"text": "", "last": False})
+        return bed.agent.handle(msgspec.structs.replace(request, requester=Requester(number))).status
+
+    assert [push(5), push(4)] == [200, 403]
 
 
 def test_the_wrong_type(bed: Bed) -> None:
