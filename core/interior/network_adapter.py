@@ -84,6 +84,7 @@ class NetworkAdapter(Plane):
             text = spelling.format(area=self._me.area)
             self._addresses.fix(text, rule)
             self._local.listen(text, self._heard)
+        self._addresses.changed = self._treated
         self.nodes.set_border(self._addresses.resolve("_local/qdrouter.ma").handle)
         self._network = network(self)
         for key in self._consumers:
@@ -171,6 +172,11 @@ class NetworkAdapter(Plane):
         elif not self._consumers[key]:
             del self._consumers[key]
             self._event().local_address(key, None)
+
+    def _treated(self, address: Address) -> None:
+        """Announce the other treatment of an address that has receivers here."""
+        if address.key in self._consumers:
+            self._event().local_address(address.key, NUMBERS[address.rule.distribution])
 
     def step(self, now: int) -> None:
         """Run the protocol once per second, after every change and when addresses are due. ``now`` is in ns."""
