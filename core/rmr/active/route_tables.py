@@ -25,6 +25,7 @@ from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use
 from core.rmr.tables.state import Installed
 from shm.contract.control import SetTables
+from shm.contract.failures import failures
 from shm.contract.numbers import counted
 from shm.contract.payloads import Detach, Error, record
 from shm.contract.tables import TableSetup
@@ -346,7 +347,10 @@ class RouteTables(Plane):
             history.stamp = made.feed.stamp
         if made.values and made.kept is not None:
             _recall(history, made.kept, origin)
-        made.feed.done(made.outcomes)
+        try:
+            made.feed.done(made.outcomes)
+        except Exception as error:  # who sent the table must not end the core that has it in use
+            failures.tell(f"telling {origin} what became of its table", error, "it is not told")
 
     # ---- endpoints ----
 

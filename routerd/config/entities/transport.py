@@ -53,6 +53,7 @@ _PLACE = re.compile(
 )
 _DEFAULT_PORT = "5672"
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
+EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 MAX_COST = 2**31 - 1  # routers exchange it as an int
 
 
@@ -76,7 +77,7 @@ class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
         "With `protocol: rmr`: name of the routeTable that routes this listener's messages."
     )] | None = None  # fmt: skip
     advertised: Annotated[str, about(
-        "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
+        "With `protocol: rmr`: host:port, at most 63 bytes, by which applications reach this listener; for replies.",
         default="its own host, or the machine's name, and port")] | None = None  # fmt: skip
     replies: Annotated[
         bool, about("With `protocol: rmr`: whether this listener takes only replies to messages of this router.")

@@ -9,6 +9,7 @@ import pytest
 from core.rmr.active.intake import Intake, Outcome
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
+from shm.contract.failures import failures
 from tests.model.table_site import TableSite, got
 
 ENTRIES = 100_000
@@ -46,6 +47,23 @@ def test_a_table_is_swapped_under_load() -> None:
     assert longest < 50_000_000  # a portion is a fraction of a millisecond; machines that run tests are busy
     taken = site.active.native.counts()[0]
     assert taken == number + 1
+
+
+def test_a_sender_that_cannot_be_told_ends_nothing() -> None:
+    """Its table is in use, and the next one is taken."""
+    site, before = TableSite(), failures.number
+    tables = site.core.plane(RouteTables)
+    outcomes: list[Outcome] = []
+
+    def fails(_: list[Outcome]) -> None:
+        raise ValueError("a fault of whoever sent the table")
+
+    tables.take(site.active.feed("one", fails), "newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n", last=True)
+    tables.take(site.active.feed("two", outcomes.extend), "newrt|start|t2\nmse|1|-1|a:1\nnewrt|end|1\n", last=True)
+    while not outcomes:
+        tables.step(0)
+    assert failures.number == before + 1
+    assert (outcomes[0].ok, site.active.history.table_id) == (True, "t2")
 
 
 def test_a_text_that_cannot_be_built_ends_nothing() -> None:
