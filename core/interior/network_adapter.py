@@ -264,8 +264,20 @@ class NetworkAdapter(Plane):
     def _change(self, key: str, bit: int, treatment: int | None) -> None:
         if self._left > 0 and bit not in self._waiting:
             self._map(key, bit, treatment)
+            return
+        waiting = self._waiting.setdefault(bit, OrderedDict())
+        if treatment is None and waiting.get(key) is not None and not self._mapped(key, bit):
+            del waiting[key]  # it has come and gone while it waited
         else:
-            self._waiting.setdefault(bit, OrderedDict())[key] = treatment
+            waiting[key] = treatment
+
+    def _mapped(self, key: str, bit: int) -> bool:
+        """Whether a router's destination is in the tables."""
+        if key and key[0] in CLASSES and self._routes is not None:
+            route = self._routes.known(key)
+            return route is not None and bit in route.remotes
+        address = self._addresses.known(key)
+        return address is not None and self.nodes.has_remote(address.handle, bit)
 
     def _go_on(self) -> None:
         """Change a portion of the destinations that wait, one router after the other."""

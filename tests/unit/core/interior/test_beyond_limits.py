@@ -8,6 +8,7 @@ from core.interior.linkstate import LARGEST_COST, LinkStateUpdate
 from core.interior.message import NEXT_ROUTER
 from core.interior.network import Network
 from core.interior.network_adapter import TICK_NS, NetworkAdapter
+from core.link_routes.routes import Routes
 from shm.contract.failures import failures
 from shm.contract.routing import NetworkSetup
 from tests.support.beds.control import Bed
@@ -69,3 +70,26 @@ def test_a_step_that_fails_costs_the_step_and_not_the_core(bed: Bed, monkeypatch
     for second in (1, 2):
         bed.core.tick(bed.now + second * TICK_NS)
         assert (len(ticks), failures.number) == (second, before + 1)
+
+
+@pytest.mark.parametrize("letter", ["M0", "D"], ids=["addresses", "link routes"])
+def test_what_comes_and_goes_while_it_waits_takes_no_room(bed: Bed, letter: str) -> None:
+    """A router announces other destinations again and again, faster than they get into the tables."""
+    adapter, keys = bed.core.plane(NetworkAdapter), [f"{letter}{number}" for number in range(1000)]
+    (bit,) = (row["index"] for row in adapter.network.nodes() if row["id"] == "B")
+    for key in (*keys[:500], keys[0], *keys[500:]):
+        adapter.map_destination(key, bit, 3)
+        if key != keys[0]:
+            adapter.unmap_destination(key, bit)
+    steps = 0
+    while adapter.restless:
+        bed.core.tick(bed.now + TICK_NS)
+        steps += 1
+    assert steps <= 3
+    there = [key for key in keys if known(bed, key) is not None]
+    assert there == keys[:1]
+
+
+def known(bed: Bed, key: str) -> object:
+    """What the tables have of a destination."""
+    return bed.core.addresses.known(key) or bed.core.plane(Routes).known(key)
