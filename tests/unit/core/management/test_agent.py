@@ -333,20 +333,6 @@ def test_a_request_of_a_connection_that_is_gone_concerns_no_other(bed: Bed, succ
     assert [route.key for route in bed.core.plane(Routes).entries()] == ["Ctheirs"] * successor
 
 
-def test_a_push_of_a_connection_that_is_gone_is_not_its_successors(segments: segment.Segments) -> None:
-    """Whoever has its index by now may be a pusher of the table, and the requester was none."""
-    bed = Bed(segments, "routeTable {\n name: t\n address: t\n pushers: alice\n}\n")
-    bed.say(C_CONNECTION_CLOSED, ConnectionClosed(0, 1))
-    bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 2, "other", "10.0.0.2:7", number=5, user="alice"))
-    bed.core.step(2)
-
-    def push(number: int) -> int:
-        request = request_of({"operation": "PUSH", "type": "routeTable", "name": "t"}, {"text": "", "last": False})
-        return bed.agent.handle(msgspec.structs.replace(request, requester=Requester(number))).status
-
-    assert [push(5), push(4)] == [200, 403]
-
-
 def test_the_wrong_type(bed: Bed) -> None:
     """One that is there, but of another type, is told apart from one that is not there."""
     assert bed.crud("READ", None, type="sslProfile", name="here")[0] == 400
