@@ -202,12 +202,13 @@ def _begins(key: str, heads: tuple[str, ...]) -> bool:
 
 
 class Address(msgspec.Struct):
-    """An address in the forwarder's table. ``to_core`` means that the core itself receives from it."""
+    """An address in the forwarder's table."""
 
     key: str
     handle: int
     rule: Rule
-    to_core: bool = False
+    to_core: bool = False  # the core itself receives from it
+    hint: Rule | None = None  # its rule where none is configured, as another router announced it; None: the default
 
 
 class Scopes(Protocol):
@@ -232,6 +233,7 @@ class Addresses:
         self._heads: tuple[str, ...] = ()  # only those that begin so
         self.tables: set[str] = set()  # keys of the addresses of route tables
         self.watchers: list[Callable[[Address, bool], None]] = []  # called for new and removed addresses
+        self.changed: Callable[[Address], None] = lambda address: None  # called for an address with another rule
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -286,8 +288,13 @@ class Addresses:
                 self._follow_rules(address)
                 effort -= self._rules.effort
 
+    def _hinted(self, key: str, hint: Rule | None) -> Rule:
+        """Return the rule of a key that other routers may have announced with a rule of theirs."""
+        rule = self.rule(key)
+        return hint if hint and rule is self._rules.default else rule
+
     def _follow_rules(self, address: Address) -> None:
-        rule = self.rule(address.key)
+        rule = self._hinted(address.key, address.hint)
         if rule != address.rule:
             permitted, address.rule = address.rule.fallback, rule
             priority = -1 if rule.priority is None else rule.priority
@@ -295,6 +302,7 @@ class Addresses:
             LOGGER.debug("address %s is %s now", address.key, rule.distribution)
             if rule.fallback != permitted:
                 self._link_fallback(address.key)
+            self.changed(address)
 
     def fix(self, text: str, rule: Rule) -> None:
         """Give an address of the router itself a rule, whatever is configured."""
@@ -327,18 +335,19 @@ class Addresses:
     def of_key(self, key: str, hint: Rule | None = None) -> Address:
         """Return the address of a key, and make it if it is new.
 
-        ``hint`` is its rule if none is configured.
+        ``hint`` is its rule if none is configured, unless the address was there before without a hint.
         """
         known = self._by_key.get(key)
         if known is not None:
+            if hint and known.hint and hint != known.hint:
+                known.hint = hint
+                self._follow_rules(known)
             return known
-        rule = self.rule(key)
-        if hint is not None and rule is self._rules.default:
-            rule = hint
+        rule = self._hinted(key, hint)
         priority = -1 if rule.priority is None else rule.priority
         phase = int(key[1]) if key[0] == "M" and key[1:2].isdecimal() else 0
         handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY), phase)
-        address = self._by_key[key] = Address(key, handle, rule)
+        address = self._by_key[key] = Address(key, handle, rule, hint=hint)
         self._by_handle[handle] = address
         if rule.fallback:
             self._link_fallback(key)

@@ -13,7 +13,7 @@ from core.amqp import message
 from core.amqp.message import APPLICATION, PROPERTIES, TO, VALUE, composed
 
 AREA: Final = "0"
-LONGEST_ID: Final = 127
+LONGEST_ID: Final = 127  # octets
 _LARGEST: Final = 2**63 - 1
 
 HELLO_ADDRESS: Final = "amqp:/_local/qdhello"
@@ -131,4 +131,4 @@ class Fields:
 
 def is_router(value: object) -> bool:
     """Whether a value can be the id of a router."""
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and "/" not in value
+    return isinstance(value, str) and 0 < len(value.encode()) <= LONGEST_ID and "/" not in value

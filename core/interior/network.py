@@ -287,6 +287,10 @@ class Network:
         before = self._sync.seq_of(node.router)
         for answer in self._sync.updated(node, message):
             self._answer(answer)
+        if self._sync.lacks(node.router):
+            text = "router %s announces more addresses than are kept of one router, or of all: some get no messages %s"
+            which = node.router, "from here, until there is room (docs/network.md)"
+            self._complaints.tell(now, MA_LOG, logging.ERROR, text, *which, key=which)
         if not message.absolute and self._sync.seq_of(node.router) != before:
             self._translate(message, neighbour)
 

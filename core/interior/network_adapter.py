@@ -20,6 +20,7 @@ from core.links.base import Base
 from core.links.connections import Hop
 from core.links.plane import Plane
 from core.links.streams import Streams
+from shm.contract.failures import failures
 from shm.statistics.board import EDGES, Board, EdgeRow, RouterRow, short
 from shm.statistics.stats import COUNTERS
 
@@ -33,6 +34,7 @@ LOGGER = logging.getLogger("ROUTER")
 PATHS_CHANGED: Final = COUNTERS["ways_changed"].place
 TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"].place
 TICK_NS: Final = 1_000_000_000
+LARGEST_COST: Final = 2**32 - 1  # of a path, in the forwarder's table
 PORTION: Final = 16  # destinations of routers that change before others have their turn: some 0.1 ms
 ROUTE: Final = PORTION // ROUTES  # so many of them a link route counts for
 FLOOD: Final = Rule("flood")
@@ -82,6 +84,7 @@ class NetworkAdapter(Plane):
             text = spelling.format(area=self._me.area)
             self._addresses.fix(text, rule)
             self._local.listen(text, self._heard)
+        self._addresses.changed = self._treated
         self.nodes.set_border(self._addresses.resolve("_local/qdrouter.ma").handle)
         self._network = network(self)
         for key in self._consumers:
@@ -170,8 +173,19 @@ class NetworkAdapter(Plane):
             del self._consumers[key]
             self._event().local_address(key, None)
 
+    def _treated(self, address: Address) -> None:
+        """Announce the other treatment of an address that has receivers here."""
+        if address.key in self._consumers:
+            self._event().local_address(address.key, NUMBERS[address.rule.distribution])
+
     def step(self, now: int) -> None:
         """Run the protocol once per second, after every change and when addresses are due. ``now`` is in ns."""
+        try:
+            self._step(now)
+        except Exception as error:  # other routers' input must not end this core, nor the next one, which gets it again
+            failures.tell("the router protocol", error, "it goes on within a second")
+
+    def _step(self, now: int) -> None:
         self._go_on()
         if not self._changed and now - self._ticked < TICK_NS and self.pause(now) != 0:
             return
@@ -226,11 +240,14 @@ class NetworkAdapter(Plane):
         self.nodes.set_neighbour(bit, -1)
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
-        """Set the path to a router; ``next_hop`` -1 means that there is none."""
+        """Set the path to a router; ``next_hop`` -1 means that there is none.
+
+        Paths that cost more than the forwarder's table can hold cost the same.
+        """
         self._forwarder.count(PATHS_CHANGED)
         self.routes += 1
         self._hops[bit] = next_hop
-        self.nodes.set_path(bit, next_hop, cost, valid_origins)
+        self.nodes.set_path(bit, next_hop, min(cost, LARGEST_COST), valid_origins)
 
     def set_radius(self, radius: int) -> None:
         """Set the number of hops to the farthest router."""
@@ -247,8 +264,20 @@ class NetworkAdapter(Plane):
     def _change(self, key: str, bit: int, treatment: int | None) -> None:
         if self._left > 0 and bit not in self._waiting:
             self._map(key, bit, treatment)
+            return
+        waiting = self._waiting.setdefault(bit, OrderedDict())
+        if treatment is None and waiting.get(key) is not None and not self._mapped(key, bit):
+            del waiting[key]  # it has come and gone while it waited
         else:
-            self._waiting.setdefault(bit, OrderedDict())[key] = treatment
+            waiting[key] = treatment
+
+    def _mapped(self, key: str, bit: int) -> bool:
+        """Whether a router's destination is in the tables."""
+        if key and key[0] in CLASSES and self._routes is not None:
+            route = self._routes.known(key)
+            return route is not None and bit in route.remotes
+        address = self._addresses.known(key)
+        return address is not None and self.nodes.has_remote(address.handle, bit)
 
     def _go_on(self) -> None:
         """Change a portion of the destinations that wait, one router after the other."""

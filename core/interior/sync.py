@@ -4,6 +4,9 @@ Changes are sent at once, with the next sequence number (MAU). Where many follow
 second go together: each update is work for every router of the network. A router that misses one, or sees a higher
 number in an advertisement, requests all addresses (MAR). A request that must not cross to the other dialect's side is
 answered here on behalf of its router, with that router's last report.
+
+The addresses that are kept of one router, and of all, are bounded. Those beyond are left out. Once a tenth of one
+router's bound is free, the router is asked for all its addresses again.
 """
 
 import logging
@@ -26,6 +29,9 @@ BURST: Final = 20
 RATE: Final = 10.0
 # seconds until an unanswered request is repeated
 PATIENCE: Final = 2.0
+# addresses of other routers that are kept, and the characters of their keys: of one router, and of all
+MOST: Final = (100_000, 4 << 20)
+MOST_OF_ALL: Final = (1_000_000, 32 << 20)
 _NEVER: Final = float("-inf")
 
 
@@ -37,6 +43,7 @@ class Remote(msgspec.Struct, eq=False):
     asked: float = _NEVER
     # Requests for more than is known here: by the id of the router that asks, with its connection.
     waiting: dict[str, tuple[MobileRequest, int]] = {}
+    size: int = 0  # characters of the keys
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -60,6 +67,8 @@ class MobileSync:
         self._answered: dict[str, tuple[int, int | None, float]] = {}  # by router: our number, its instance, the time
         # routers that have newer addresses than are known here
         self._behind: set[str] = set()
+        self._cut: set[str] = set()  # routers of whose addresses some are left out
+        self._count = self._size = 0  # of the addresses of all routers
         self.seq = 0
 
     # -- of this router ------------------------------------------------------------------------------------
@@ -123,15 +132,25 @@ class MobileSync:
             remote.seq = 0
         self._behind.add(node.router)
 
+    def lacks(self, router: str) -> bool:
+        """Whether some of a router's addresses are left out."""
+        return router in self._cut
+
+    def _room(self, remote: Remote, count: int, size: int) -> bool:
+        """Whether so many addresses more of a router can be kept, with keys of so many characters."""
+        kept = (len(remote.addresses), remote.size, MOST), (self._count, self._size, MOST_OF_ALL)
+        return all(has + count <= most[0] and long + size <= most[1] for has, long, most in kept)
+
     def requests(self, nodes: Nodes, now: float) -> list[tuple[Node, int]]:
-        """Return the routers to ask now, with the sequence number known of each."""
+        """Return the routers to ask now, with the sequence number known of each, or 0 for all addresses."""
         due = []
-        for router in sorted(self._behind):
+        for router in sorted(self._behind | self._cut):
             remote = self._remote(router)
             node = nodes.get(router)
-            if node is not None and node.reachable and now - remote.asked >= PATIENCE:
+            wanted = router in self._behind or self._room(remote, MOST[0] // 10, MOST[1] // 10)
+            if wanted and node is not None and node.reachable and now - remote.asked >= PATIENCE:
                 remote.asked = now
-                due.append((node, remote.seq))
+                due.append((node, 0 if router in self._cut else remote.seq))
         return due
 
     def updated(self, node: Node, update: MobileUpdate) -> list[Answer]:
@@ -147,13 +166,15 @@ class MobileSync:
                 self._behind.add(node.router)
             return []
         remote.seq = update.mobile_seq
-        remote.asked = _NEVER
+        if node.router not in self._cut:
+            remote.asked = _NEVER
         self._behind.discard(node.router)
         count = counted(len(remote.addresses), "address")
         LOGGER.debug("router %s has %s at %d", node.router, count, remote.seq)
         return self._waiting_for(node.router, remote)
 
     def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
+        self._cut.discard(node.router)
         for key in [key for key in remote.addresses if key not in update.present]:
             self._unmap(node, remote, key)
         self._map(node, remote, update)
@@ -166,12 +187,23 @@ class MobileSync:
 
     def _map(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         for key, treatment in update.present.items():
-            if remote.addresses.get(key) != treatment:
+            known = remote.addresses.get(key)
+            if known is None and not self._room(remote, 1, len(key)):
+                self._cut.add(node.router)
+            elif known != treatment:
+                if known is None:
+                    self._weigh(remote, 1, len(key))
                 remote.addresses[key] = treatment
                 self._port.map_destination(key, node.bit, treatment)
 
+    def _weigh(self, remote: Remote, count: int, size: int) -> None:
+        remote.size += size
+        self._count += count
+        self._size += size
+
     def _unmap(self, node: Node, remote: Remote, key: str) -> None:
         del remote.addresses[key]
+        self._weigh(remote, -1, -len(key))
         self._port.unmap_destination(key, node.bit)
 
     def flush(self, node: Node) -> None:
@@ -179,10 +211,12 @@ class MobileSync:
         for other in self._remotes.values():
             other.waiting.pop(node.router, None)
         self._behind.discard(node.router)
+        self._cut.discard(node.router)
         self._answered.pop(node.router, None)
         remote = self._remotes.pop(node.router, None)
         if remote is None:
             return
+        self._weigh(remote, -len(remote.addresses), -remote.size)
         for key in remote.addresses:
             self._port.unmap_destination(key, node.bit)
         if remote.addresses:

@@ -9,10 +9,17 @@ import msgspec
 from core.amqp import codec as wire
 from core.amqp import message
 from core.amqp.message import BODIES, composed, sections
-from core.management.request import BAD_REQUEST, ManagementError, Request, Response, request_of
+from core.management.request import (
+    BAD_REQUEST,
+    MOST_VALUES,
+    REPLY_LIMIT,
+    ManagementError,
+    Request,
+    Response,
+    TooLongError,
+    request_of,
+)
 
-MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
-REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 _LARGEST: Final = 2**63 - 1
 _PORTIONED: Final = 2  # containers around the rows of a page
 _CONTAINERS: Final = (dict, list, tuple)
@@ -29,10 +36,6 @@ class Envelope(msgspec.Struct, frozen=True):
 
 class NoReplyError(Exception):
     """The request cannot be answered: it is no AMQP message or has no reply-to."""
-
-
-class TooLongError(Exception):
-    """The response has more octets or values than one message may have."""
 
 
 def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:

@@ -10,7 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from core.management.choice import MOST_ROWS, Choice
-from core.management.request import BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED, ManagementError, Request, Response
+from core.management.request import (
+    BAD_REQUEST,
+    MOST_VALUES,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    ManagementError,
+    Request,
+    Response,
+    TooLongError,
+)
 from core.management.view import View
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
@@ -66,7 +75,8 @@ class EntityType:
     ) -> tuple[list[str], list[list[Any]], int]:
         """Return the names and values of attributes for a page of entities, and how many entities there are in all.
 
-        No names mean all; a choice leaves entities out. Raises ManagementError.
+        No names mean all; a choice leaves entities out. Raises ManagementError, also for more values than a response
+        may have, before they are read.
         """
         names = names or self.standard
         unknown = [name for name in names if name not in self.columns]
@@ -81,6 +91,8 @@ class EntityType:
             rows = list(rows)
         if choice is not None:
             rows = self._chosen(rows, choice, names)
+        if len(range(len(rows))[offset:last]) * len(names) > MOST_VALUES:
+            raise TooLongError
         page = list(rows[offset:last])
         self.prepare(page, names)
         return names, [[read(row) for read in reads] for row in self.portions(page)], len(rows)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from core.addresses.agent_address import is_own
-from core.link_routes.routes import Offer, Routes
+from core.link_routes.routes import Host, Offer, Routes
 from core.management.configured import Routing, column, unserved
 from core.management.entity_type import Column, Table, type_column
 from core.management.request import (
@@ -63,19 +63,23 @@ class ConnectionLinkRoutes(Table):
         Column("containerId", "string", "Container id of the connection.", lambda o: o.container),
     )
 
+    def _host(self, requester: Requester) -> Host | None:
+        """Return a requester's connection as `Routes` names it, or None if it is gone."""
+        client = self._view.client(requester)
+        return None if client is None else (client[0], client[1].connection)
+
     def rows(self) -> list[Offer]:
-        requester = self._view.requester
-        return self._view.core.plane(Routes).offers(requester.host)
+        return self._view.core.plane(Routes).offers(self._host(self._view.requester))
 
     def among(self, name: str | None, identity: str | None) -> list[Offer]:
         """Return this connection's link route of this identity, or those of this name."""
-        routes, host = self._view.core.plane(Routes), self._view.requester.host
+        routes, host = self._view.core.plane(Routes), self._host(self._view.requester)
         return routes.named(host, name or "") if identity is None else routes.identified(host, identity)
 
     def create(self, request: Request) -> Response:
         """Create a link route to the connection that requests it."""
-        host, requester = self._view.requester.host, self._view.requester
-        if host is None:
+        requester = self._view.requester
+        if requester.connection is None:
             raise ManagementError(BAD_REQUEST, "the requester is unknown; send the request unsettled")
         if not requester.may_route_links:
             raise ManagementError(FORBIDDEN, "allowDynamicLinkRoutes of the policy is no")
@@ -87,14 +91,19 @@ class ConnectionLinkRoutes(Table):
             raise ManagementError(BAD_REQUEST, "direction: give one of in, out")
         _check(str(pattern), direction == "out", requester)
         name = request.name or attributes.get("name")
-        container = requester.container
-        routes = self._view.core.plane(Routes)
-        if routes.offered(host) >= MOST:
-            raise ManagementError(FORBIDDEN, f"the connection has {MOST} link routes already; delete one first")
-        offer: Offer = self._view.command(
-            lambda: routes.offer(host, None if name is None else str(name), str(pattern), direction == "out", container)
-        )
-        return Response(CREATED, self.values(offer))
+
+        def act() -> Offer:
+            """Look for the connection in the core's thread: a route of one that is gone would stay for ever."""
+            routes, host = self._view.core.plane(Routes), self._host(requester)
+            if host is None:
+                raise ManagementError(BAD_REQUEST, "the connection that asked is gone")
+            if routes.offered(host) >= MOST:
+                raise ManagementError(FORBIDDEN, f"the connection has {MOST} link routes already; delete one first")
+            return routes.offer(
+                host, None if name is None else str(name), str(pattern), direction == "out", requester.container
+            )
+
+        return Response(CREATED, self.values(self._view.command(act)))
 
     def delete(self, request: Request) -> Response:
         """Delete a link route of this connection."""

@@ -18,6 +18,8 @@ NOT_FOUND: Final = HTTPStatus.NOT_FOUND
 INTERNAL: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 NOT_IMPLEMENTED: Final = HTTPStatus.NOT_IMPLEMENTED
 
+MOST_VALUES: Final = 65_535  # of a request, and of a response: the engine of many clients decodes no more
+REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
 _LONGEST_NUMBER: Final = 20  # characters: each shorter text fits into 64 bits
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 
@@ -31,13 +33,20 @@ class ManagementError(Exception):
         self.text = text
 
 
+class TooLongError(ManagementError):
+    """The response has more octets or values than one message may have."""
+
+    def __init__(self) -> None:
+        most = f"{REPLY_LIMIT} bytes or {MOST_VALUES} values"
+        super().__init__(BAD_REQUEST, f"the response has more than {most}; request it in pages, with offset and count")
+
+
 class Requester(msgspec.Struct, frozen=True):
     """The source of a request: the number of its connection (None: unknown), and its rights by policy."""
 
     connection: int | None = None
     may_update_status: bool = True
     may_route_links: bool = True
-    host: tuple[int, int] | None = None  # worker, index of the connection in it
     container: str = ""
     peer: str = "a client whose link is gone"  # address:port, for the log
     management: str = ALL

@@ -38,6 +38,7 @@ class ManagerRow(msgspec.Struct, frozen=True):
 class Applications(Table):
     """The entity type `routeTable.application`."""
 
+    listed = False
     NAME = "routeTable.application"
     DESCRIPTION = "An application that gets its route table from this router."
     COLUMNS = (

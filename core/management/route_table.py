@@ -15,6 +15,7 @@ from core.rmr.active.dialling import Dialling
 from core.rmr.active.intake import Feed, Outcome
 from core.rmr.active.route_tables import ActiveTable
 from core.rmr.active.route_tables import RouteTables as Tables
+from core.rmr.managers.stream import LONGEST_TABLE
 from core.rmr.tables import decoding
 from core.rmr.tables.decoding import INT32
 from core.rmr.tables.lookup import Question, fate
@@ -29,9 +30,11 @@ EVERYBODY: Final = "*"
 class _Push(msgspec.Struct):
     """A table that arrives in pieces. Each piece gets an answer."""
 
+    active: ActiveTable
     feed: Feed
     answers: SimpleQueue[list[Outcome]]
     pieces: int = 0
+    size: int = 0  # characters of the pieces
 
 
 class RouteTables(Configured):
@@ -95,7 +98,7 @@ class RouteTables(Configured):
         name = self.find(request.name, request.identity)["name"]
         active = self._tables.find(name)
         if active is None:
-            raise ManagementError(NOT_FOUND, f"the route table {name!r} does not exist any more")
+            raise _gone(name)
         return active
 
     # ---- PUSH ----
@@ -111,29 +114,40 @@ class RouteTables(Configured):
         name = active.setup.name
         key = self._view.requester.connection, name
         push = self._pushes.pop(key, None)
-        if push is None or given.get("first", False):
+        if push is None or given.get("first", False) or push.active is not active:
             answers: SimpleQueue[list[Outcome]] = SimpleQueue()
-            push = _Push(active.feed(f"{user} by management", answers.put), answers)
-        if not last:
-            while len(self._pushes) >= PUSHES:
-                del self._pushes[next(iter(self._pushes))]
-            self._pushes[key] = push
+            push = _Push(active, active.feed(f"{user} by management", answers.put), answers)
         push.pieces += 1
+        push.size += len(text)
+        self._bound(push)
+        if not last:
+            self._pushes[key] = push
         feed = push.feed
         self._view.command(lambda: self._tables.take(feed, text, last))
         return self._answer(push) if last else Response(OK, {})
+
+    def _bound(self, push: _Push) -> None:
+        """Make room for a push that has got another piece. Raises ManagementError if there is none."""
+        if push.size > LONGEST_TABLE:
+            text = f"a push has {LONGEST_TABLE} characters at most; begin again, and push a table at a time"
+            raise ManagementError(BAD_REQUEST, text)
+        if self._tables.intake.queued > LONGEST_TABLE:
+            raise ManagementError(BAD_REQUEST, "too many characters wait to be read; begin again later")
+        size = sum(one.size for one in self._pushes.values())
+        while len(self._pushes) >= PUSHES or size + push.size > LONGEST_TABLE:
+            size -= self._pushes.pop(next(iter(self._pushes))).size
 
     def _allowed(self, active: ActiveTable) -> str:
         """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
         requester, pushers = self._view.requester, active.setup.pushers
         requester.check()
-        opened = None if requester.host is None else self._view.core.connections.find(*requester.host)
-        user = "" if opened is None else opened.user
+        client = self._view.client(requester)
+        user, host = ("", "") if client is None else (client[1].user, client[1].host)
         if EVERYBODY not in pushers and user not in pushers:
             who = f"user {user!r}" if user else "the requester, who is unknown; send the request unsettled"
             text = f"pushers of the route table {active.setup.name!r} do not include {who}"
             raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {text}")
-        return f"{user or 'somebody'}@{'' if opened is None else opened.host}"
+        return f"{user or 'somebody'}@{host}"
 
     def _answer(self, push: _Push) -> Response:
         outcomes: list[Outcome] = []
@@ -144,6 +158,8 @@ class RouteTables(Configured):
             raise ManagementError(
                 INTERNAL, f"the table is not in use after {PUSH_SECONDS:g} s; check again later"
             ) from None
+        if self._tables.find(push.active.setup.name) is not push.active:
+            raise _gone(push.active.setup.name)
         bad = [one for one in outcomes if not one.ok]
         if bad:
             reasons = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
@@ -168,6 +184,10 @@ class RouteTables(Configured):
         for name in dict.fromkeys(one for group in found.groups for one in group):
             steps.append(f"{name}: {'has a receiver' if name in active.live else 'has no receiver'}")
         return Response(OK, {"steps": steps, "groups": [list(group) for group in found.groups]})
+
+
+def _gone(name: str) -> ManagementError:
+    return ManagementError(NOT_FOUND, f"the route table {name!r} does not exist any more")
 
 
 def _text(given: dict[str, Any], name: str, otherwise: str | None) -> str:
@@ -227,6 +247,7 @@ class _Rows(Sequence[Any]):
 class RouteTableEntries(Table):
     """The entries of all route tables in use, in the order given. Of equal entries the last one counts."""
 
+    listed = False
     NAME = "routeTable.entry"
     DESCRIPTION = "An entry of a route table in use."
     COLUMNS = (
@@ -277,6 +298,7 @@ class EndpointRow(NamedTuple):
 class RouteTableEndpoints(Table):
     """The endpoints of all route tables in use."""
 
+    listed = False
     NAME = "routeTable.endpoint"
     DESCRIPTION = "An endpoint of a route table in use."
     COLUMNS = (

@@ -1,17 +1,28 @@
 """The management node itself: GET-TYPES and similar operations, QUERY over all types, GET-LOG."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from cProfile import Profile
 from difflib import get_close_matches
 from io import StringIO
+from itertools import islice
 from pstats import Stats
 from typing import Any
 
 from core.management.choice import choice_of
 from core.management.entity_type import EntityType
 from core.management.recent import Recent
-from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response, whole_number
+from core.management.request import (
+    BAD_REQUEST,
+    MOST_VALUES,
+    NOT_FOUND,
+    OK,
+    ManagementError,
+    Request,
+    Response,
+    TooLongError,
+    whole_number,
+)
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 NAME = "self"
@@ -91,14 +102,26 @@ class SelfNode:
         return self._query_all(names, entity_types, request)
 
     def _query_all(self, names: list[str], entity_types: list[EntityType], request: Request) -> Response:
-        """Query all entities that have one of the attributes, but not of types that clients fill."""
+        """Query all entities that have one of the attributes, but not of types that clients fill.
+
+        Only the page is kept. Raises ManagementError, also for more values than a response may have.
+        """
         known = {name for entity_type in entity_types for name in entity_type.columns}
         entity_types = [entity_type for entity_type in entity_types if entity_type.listed]
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ManagementError(NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}")
         names = names or list(dict.fromkeys(name for entity_type in entity_types for name in entity_type.columns))
+        rows = self._rows_of_all(names, entity_types)
+        last = None if request.count is None else request.offset + request.count
         results: list[list[Any]] = []
+        for row in islice(rows, request.offset, last):
+            results.append(row)
+            if len(results) * len(names) > MOST_VALUES:
+                raise TooLongError
+        return Response(OK, {"attributeNames": names, "results": results})
+
+    def _rows_of_all(self, names: list[str], entity_types: list[EntityType]) -> Iterator[list[Any]]:
         for entity_type in entity_types:
             reads = [_named(entity_type) if name == "name" else entity_type.columns.get(name) for name in names]
             entities = list(entity_type.rows())
@@ -106,8 +129,7 @@ class SelfNode:
             for row in entity_type.portions(entities):
                 values = [None if read is None else read(row) for read in reads]
                 if any(value is not None for value in values):
-                    results.append(values)
-        return _page(names, results, request)
+                    yield values
 
     def _types(self, request: Request) -> Response:
         bases = {entity_type.schema.name: _base(entity_type.schema) for entity_type in self._asked(request)}

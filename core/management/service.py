@@ -30,7 +30,7 @@ from core.links.terminus import EDGE
 from core.management import codec
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
-from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response
+from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response, TooLongError
 from core.management.view import View
 from core.process.router import Core
 from shm.contract.administering import READ, RIGHTS
@@ -63,13 +63,6 @@ COMMAND_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
 FREED: Final = 50  # rows of a page at a time
 NICE: Final = 5  # of the agent's thread, so that messages go first when both share a CPU
-
-_TOO_LONG = Response(
-    BAD_REQUEST,
-    {},
-    f"the response has more than {codec.REPLY_LIMIT} bytes or {codec.MOST_VALUES} values; request it in pages, with "
-    "offset and count",
-)
 
 
 class Service:
@@ -123,7 +116,6 @@ class Service:
             connection.number,
             granted,
             may_route,
-            (link.worker, link.connection),
             connection.container,
             connection.host,
             connection.management,
@@ -274,8 +266,8 @@ class Service:
     def _encoded(self, envelope: codec.Envelope, response: Response) -> bytes:
         try:
             return codec.encode(envelope, response, self._give_way)
-        except codec.TooLongError:
-            return codec.encode(envelope, _TOO_LONG)
+        except TooLongError as error:
+            return codec.encode(envelope, Response(error.status, {}, error.text))
         except Exception as error:  # entities may hold values of others; an error beats silence
             failures.tell("encoding a management response", error, "the response says so")
             return codec.encode(envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}"))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from core.links.connections import Hop
 from core.links.link import Link
 from core.management.entities import Entities
 from core.management.recent import Recent
@@ -58,6 +59,15 @@ class View:
     def configure(self, management: Management) -> None:
         """Replace all entities by those of a newly read configuration."""
         self._entities = {kind: Entities(rows) for kind, rows in management.entities.items()}
+
+    def client(self, requester: Requester) -> Hop | None:
+        """Return the worker and connection of a requester, or None if it is unknown or gone.
+
+        The number of a connection finds it, and not its index in the worker, which another one may have by now.
+        """
+        number = requester.connection
+        found = None if number is None else self.core.connections.numbered(number)
+        return None if found is None else found[:2]
 
     def entities(self, kind: str) -> Entities:
         """Return the configured entities of a type."""

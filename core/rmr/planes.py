@@ -18,7 +18,7 @@ def planes(core: Base) -> list[Plane]:
     """
     forwarder, setup = core.forwarder, core.setup
     tables = RouteTables(forwarder, core.addresses, Intake(core.wake), core.links, core.snapshot_store, core.served)
-    dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
+    dialling = Dialling(forwarder, tables, core.links, core.connections.find, range(setup.workers))
     openings = Openings(tables, dialling)
     sessions = ManagerSessions(
         forwarder, core.local, core.links, tables, dialling,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from core.rmr.tables.decoding import fault
 from core.rmr.tables.fields import is_endpoint
 from routerd.config import Config
-from routerd.config.entities.route_tables import RouteTable
-from routerd.config.entities.transport import Listener
+from routerd.config.entities.route_tables import HOST_LENGTH, RouteTable
+from routerd.config.entities.transport import EVERYWHERE, Listener
 from routerd.config.formats.source import listed
 from shm.contract.numbers import whole
 from shm.contract.structs import same
@@ -27,7 +27,6 @@ STATE = "STATE_DIRECTORY"  # systemd.exec(5), StateDirectory=
 DEFAULT_INTERVAL = 5
 PORT = 4560  # the default of RMR applications
 LONGEST = 4096  # octets of a path
-SOURCE_LENGTH = 57  # octets; with its port there is room for 63
 
 NAME = "rmr"  # the table that the environment alone defines
 
@@ -91,9 +90,9 @@ def interval(text: str) -> int:
 
 
 def source_name(text: str) -> str:
-    """Return RMR_SRC_ID without its port, else this machine's name up to its first dot."""
+    """Return RMR_SRC_ID without its port, else this machine's name up to its first dot; cut to fit RMR's header."""
     name = text.partition(":")[0] or socket.gethostname().partition(".")[0]
-    return name.encode()[:SOURCE_LENGTH].decode(errors="ignore")
+    return name.encode()[:HOST_LENGTH].decode(errors="ignore")
 
 
 def _source(config: Config, table: str, name: str) -> str:
@@ -125,6 +124,5 @@ def advertised(listener: Listener) -> str:
     """Return host:port, or the host alone, by which RMR applications reach a listener."""
     if listener.advertised:
         return listener.advertised
-    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else ""  # noqa: S104 - compared, not listened on
-    host = host or socket.gethostname().partition(".")[0]
-    return f"[{host}]" if ":" in host else host
+    host = "" if listener.host in EVERYWHERE else listener.host
+    return f"[{host}]" if ":" in host else source_name(host)

@@ -3,6 +3,7 @@
     in a thread       `start_thread` logs it, and restarts a thread that serves for ever
     no thread         `start_thread` logs that, too; who needs the thread tries again when it is needed next
     from a peer       `core.process.contained` and `workers.loop.pump` end the connection that caused it
+    from routers      `core.interior.network_adapter` goes on with the router protocol's next step
     in a main loop    routerd.process logs it and exits; the supervisor starts another process
 
 The counter is `failures` of the process's statistics page (shm.statistics.stats), the metric

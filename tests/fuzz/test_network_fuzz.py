@@ -34,6 +34,7 @@ SEEDS = [
     MobileRequest("L", 0).encode("H"),
 ]
 ODD: list[Any] = [None, True, -1, 0, 1, 2**31, 2**63 - 1, "", "A", "x" * 200, "a/b", [], {}, ["A"], {"A": 1}, {"A": -1}]
+ODD += ["ß" * 127, {"ß" * 127: 1}]  # more octets than characters
 
 
 def other_fields(chance: random.Random, content: bytes) -> bytes:

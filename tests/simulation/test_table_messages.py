@@ -308,6 +308,29 @@ def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:
     assert [(e.host, e.open) for e in site.endpoints] == [("a", True), ("a", False)]
 
 
+def test_a_table_that_comes_to_receivers_or_leaves_them() -> None:
+    """A reload adds it, or changes its address: only endpoints without an AMQP receiver are connected to."""
+    site = TableSite()
+    link = site.receiver("a:1")
+    site.core.configure(SetTables([]))
+    site.core.configure(SetTables([site.setup]))
+    site.table(table("mse|1000|-1|a:1,b:1"))
+    assert [(e.host, e.open) for e in site.endpoints] == [("b", True)]
+    site.endpoints.clear()
+    site.core.configure(SetTables([TableSetup("routes", "elsewhere")]))
+    site.table(table("mse|1000|-1|a:1,b:1"))
+    assert {(e.address, e.open) for e in site.endpoints} == {
+        ("routes/b:1", False), ("elsewhere/a:1", True), ("elsewhere/b:1", True),
+    }  # fmt: skip
+    site.endpoints.clear()
+    site.core.configure(SetTables([site.setup]))
+    site.table(table("mse|1000|-1|a:1,b:1"))
+    site.endpoints.clear()
+    site.detach(link)
+    site.settle_all()
+    assert [(e.address, e.open) for e in site.endpoints] == [("routes/a:1", True)]
+
+
 def test_who_is_connected_to() -> None:
     """Endpoints without an AMQP receiver; the worker's successor is told again."""
     site = TableSite()

@@ -15,6 +15,7 @@ import msgspec
 
 from core.forwarder.forward import Forwarder
 from core.links.link import Link
+from core.links.links import Links
 from core.links.plane import Plane
 from core.links.terminus import RMR
 from core.rmr.active.route_tables import ActiveTable, RouteTables
@@ -35,10 +36,13 @@ Find = Callable[[int, int], ConnectionOpened | None]
 class Dialling(Plane):
     """Tells workers what to connect to, and repeats it for the successor of a dead worker.
 
-    ``find`` returns the connection of a worker and index.
+    ``links`` are all links, and ``find`` returns the connection of a worker and index.
     """
 
-    def __init__(self, forwarder: Forwarder, tables: RouteTables, find: Find, workers: Iterable[int]) -> None:
+    def __init__(
+        self, forwarder: Forwarder, tables: RouteTables, links: Links, find: Find, workers: Iterable[int]
+    ) -> None:
+        self._links = links
         self._find = find
         self._forwarder = forwarder
         self._tables = tables
@@ -46,6 +50,7 @@ class Dialling(Plane):
         self._orders: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
         self._held: Counter[Place] = Counter()  # AMQP receivers at each endpoint
+        self._known: dict[str, ActiveTable] = {}  # tables whose AMQP receivers are known
         self._controls: set[Place] = set()  # control connections among the orders
 
     def worker(self, table: str, name: str) -> int | None:
@@ -61,7 +66,10 @@ class Dialling(Plane):
     def refresh(self, active: ActiveTable) -> None:
         """Connect to a table's present endpoints and to no others; to none if the table is gone."""
         table = active.setup.name
-        found = active.setup.connect and self._tables.find(table) is active
+        there = self._tables.find(table) is active
+        if self._known.get(table) is not (active if there else None):
+            self._meet(active, there)
+        found = active.setup.connect and there
         names = {name for name in islice(active.names(), MOST) if found and is_endpoint(name)}
         if found and sum(map(len, active.numberings)) > MOST:
             LOGGER.warning("Route table %s: the router connects only to the first %d endpoints", table, MOST)
@@ -91,13 +99,30 @@ class Dialling(Plane):
 
     # ---- AMQP clients that are endpoints ----
 
+    def _meet(self, active: ActiveTable, there: bool) -> None:
+        """Forget the AMQP receivers at a table's former address, and find those at its present one."""
+        table = active.setup.name
+        self._receivers = {key: place for key, place in self._receivers.items() if place[0] != table}
+        self._held = Counter(self._receivers.values())
+        self._known.pop(table, None)
+        if there:
+            self._known[table] = active
+            for link in self._links.entries():
+                self._hold(link, [active])
+
     def attached(self, link: Link) -> None:
         """Disconnect from an endpoint for which an AMQP client receives now."""
-        opened = self._find(link.worker, link.connection)
-        if not link.outgoing or link.address is None or opened is None or opened.role == RMR:
+        self._hold(link, self._tables)
+
+    def _hold(self, link: Link, tables: Iterable[ActiveTable]) -> None:
+        """Count a link among the AMQP receivers at an endpoint of one of these tables, if it is one."""
+        if not link.outgoing or link.address is None:
             return
-        for active in self._tables:
-            if (name := active.endpoint_of(link.address)) is not None:
+        for active in tables:
+            if (name := active.endpoint_of(link.address)) is None:
+                continue
+            opened = self._find(link.worker, link.connection)
+            if opened is not None and opened.role != RMR:
                 place = self._receivers[_key(link)] = active.setup.name, name
                 self._held[place] += 1
                 self._withdraw(place)

@@ -193,6 +193,7 @@ class Intake:
         self.made: deque[Made] = deque()
         self._keeper = Keeper()
         self._wake = wake
+        self._given = self._taken = 0  # characters that one thread has given, and another one has taken
         if wake is not None:
             self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
             self._thread: threading.Thread | None = None
@@ -202,11 +203,17 @@ class Intake:
         if self._wake is not None and self._thread is None and not self._jobs.empty():
             self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
+    @property
+    def queued(self) -> int:
+        """The characters of the texts that have not been read yet."""
+        return self._given - self._taken
+
     def put(self, feed: Feed, text: Text, last: bool) -> None:
         """Take a text. Its result appears in ``made`` later."""
         if self._wake is None:
             self.made.append(feed.take(text, last))
         else:
+            self._given += _length(text)
             self._do(partial(self._take, feed, text, last))
 
     def forget(self, things: list[object]) -> None:
@@ -257,6 +264,12 @@ class Intake:
                 failures.tell(f"building a route table from {feed.origin}", error, "the table in use stays")
                 made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
             finally:
+                self._taken += _length(text)
                 gc.freeze()
         self.made.append(made)
         self._wake()
+
+
+def _length(text: Text) -> int:
+    """Return the characters of a text that somebody has sent; 0 for a file, or what was read before."""
+    return len(text) if isinstance(text, str) else 0

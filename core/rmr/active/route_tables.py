@@ -25,6 +25,7 @@ from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.active.snapshot import Kept, Use
 from core.rmr.tables.state import Installed
 from shm.contract.control import SetTables
+from shm.contract.failures import failures
 from shm.contract.numbers import counted
 from shm.contract.payloads import Detach, Error, record
 from shm.contract.tables import TableSetup
@@ -33,6 +34,7 @@ from shm.statistics.stats import COUNTERS
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
+REMOVED: Final = Outcome("table", "", "its route table does not exist any more")
 TABLES_INSTALLED: Final = COUNTERS["tables_installed"].place
 TABLES_REFUSED: Final = COUNTERS["tables_refused"].place
 TABLE_ENTRIES: Final = COUNTERS["table_entries"].place
@@ -223,6 +225,8 @@ class RouteTables(Plane):
         if path := self._stash(active):
             self.intake.keep(path, None)
         LOGGER.info("Route table %s: removed", active.setup.name)
+        for made in active.waiting:
+            _tell(made.feed, [REMOVED])
         self.changed(active)
         return active.address
 
@@ -246,9 +250,9 @@ class RouteTables(Plane):
 
         def done(outcomes: list[Outcome]) -> None:
             bad = [one.reason for one in outcomes if not one.ok]
-            if bad:
+            if bad and self.find(name) is active:
                 LOGGER.warning("Route table %s: the snapshot in %s is not used: %s", name, path, bad[0])
-                if active.setup.seed and self.find(name) is active:
+                if active.setup.seed:
                     self._seed(active)
 
         self.take(active.feed(f"stash {path}", done, wanted=Kept(name, stamp=active.setup.stamp)), path, last=True)
@@ -269,9 +273,11 @@ class RouteTables(Plane):
     def _turn(self) -> None:
         while self.intake.made:
             made = self.intake.made.popleft()
-            for active in self:
-                if active.values is made.feed.values:
-                    active.waiting.append(made)
+            active = next((one for one in self if one.values is made.feed.values), None)
+            if active is None:
+                _tell(made.feed, [REMOVED])
+            else:
+                active.waiting.append(made)
         for active in list(self):
             self._settle(active)
             while active.waiting and not active.former:
@@ -347,7 +353,7 @@ class RouteTables(Plane):
             history.stamp = made.feed.stamp
         if made.values and made.kept is not None:
             _recall(history, made.kept, origin)
-        made.feed.done(made.outcomes)
+        _tell(made.feed, made.outcomes)
 
     # ---- endpoints ----
 
@@ -362,6 +368,14 @@ class RouteTables(Plane):
             else:
                 active.live.pop(name, None)
             active.bind(name)
+
+
+def _tell(feed: Feed, outcomes: list[Outcome]) -> None:
+    """Tell who sent a table what became of it."""
+    try:
+        feed.done(outcomes)
+    except Exception as error:  # it must not end the core
+        failures.tell(f"telling {feed.origin} what became of its table", error, "it is not told")
 
 
 def _recall(history: History, kept: Kept, origin: str) -> None:

@@ -21,6 +21,7 @@ TIMEOUT: Final = 5 * SECOND  # from the last piece to the acknowledgement
 FIRST_RETRY: Final = 2 * SECOND
 LAST_RETRY: Final = 60 * SECOND
 NOTHING: Final = -1
+FAILED: Final = "{} in the router, whose log says more"  # the reason after an unexpected exception
 
 
 class Track:

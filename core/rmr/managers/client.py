@@ -69,6 +69,11 @@ class Client:
             self._due = now + self.interval * SECOND
             self.requests += 1
 
+    def failed(self, reason: str, now: int) -> None:
+        """Record that a request could not be made. The next one follows in its time."""
+        self._due = now + self.interval * SECOND
+        self._be(REFUSED, now, reason)
+
     def _be(self, state: str, now: int, reason: str = "") -> None:
         if state != self.state or reason != self.reason:
             self.state, self.reason, self.since = state, reason, now

@@ -173,16 +173,23 @@ class ManagerSession:
         if now - self._polled >= POLL:
             self._polled = now
             for peer in list(self._dialled.values()):
-                self._use(peer)
+                try:
+                    self._use(peer)
+                except Exception as error:  # no application or manager must end the core
+                    failures.tell(f"using the connection to {peer.reached}", error, "it waits for what follows there")
         for stream in [*self._streams.values(), *self._left]:
             try:
                 stream.step()
             except Exception as error:  # the next text must not wait forever behind this one
                 failures.tell(f"reading a route table for {self.table}", error, "its sender gets ERR")
-                stream.give_up(f"{type(error).__name__} in the router, whose log says more")
+                stream.give_up(a.FAILED.format(type(error).__name__))
         self._left = [stream for stream in self._left if not stream.finished]
         if self.client is not None:
-            self.client.step(now)
+            try:
+                self.client.step(now)
+            except Exception as error:
+                failures.tell(f"requesting {self.table} from {self.client.manager}", error, "it is requested again")
+                self.client.failed(a.FAILED.format(type(error).__name__), now)
         if self.server is not None:
             self.server.step(now)
 

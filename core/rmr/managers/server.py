@@ -16,6 +16,7 @@ from core.rmr.tables import writing
 from core.rmr.tables.state import Installed
 from core.rmr.tables.table import MeidMap, Table
 from core.rmr.tables.writing import PIECE, Text
+from shm.contract.failures import failures
 from shm.contract.hosts import host_of
 
 MOST_CHANGES: Final = 100  # changes kept; an application further behind gets everything
@@ -249,7 +250,7 @@ class Server:
                 self._applications.move(one, connection=connection)
                 one.dialled = True
                 one.begin(now)
-                self._go_on(one, now)
+                self._serve(self._go_on, one, now)
 
     def lost(self, connection: str, now: int) -> None:
         """Record a lost connection and connect to the control port, as applications request only once."""
@@ -264,14 +265,23 @@ class Server:
     def step(self, now: int) -> None:
         """Send what there is room for, and check for missing acknowledgements. ``now`` is in nanoseconds."""
         for one in list(self._writing):
-            self._send(one, now)
+            self._serve(self._send, one, now)
         if now >= self._poll and not self._unchecked:
             self._poll = now + POLL
             self._unchecked = list(self)
         for one in self._unchecked[-CHECKED:]:
             if self._applications.find(one.endpoint, one.control) is one:  # it may have made room meanwhile
-                self._attend(one, now)
+                self._serve(self._attend, one, now)
         del self._unchecked[-CHECKED:]
+
+    def _serve(self, act: Callable[[Application, int], None], one: Application, now: int) -> None:
+        """Do something for an application. A failure is its own: it gets everything again after a pause."""
+        try:
+            act(one, now)
+        except Exception as error:  # neither the core nor other applications may end of it
+            failures.tell(f"sending a route table to {one.control}", error, "it is sent again")
+            self._writing.discard(one)
+            one.fail(a.UNKNOWN, a.FAILED.format(type(error).__name__), now)
 
     def _attend(self, one: Application, now: int) -> None:
         if not one.connection:

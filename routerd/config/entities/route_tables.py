@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from routerd.config.entities.attribute import Entity, State, about
 
 MAX_FRAME = 1 << 30
+SOURCE_LENGTH = 63  # octets of a source, host:port, in RMR's header
+HOST_LENGTH = SOURCE_LENGTH - len(":65535")
 
 
 class RouteTable(Entity, frozen=True, kw_only=True, tag="routeTable"):

@@ -53,6 +53,8 @@ _PLACE = re.compile(
 )
 _DEFAULT_PORT = "5672"
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
+EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+MAX_COST = 2**31 - 1  # routers exchange it as an int
 
 
 class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
@@ -75,12 +77,12 @@ class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
         "With `protocol: rmr`: name of the routeTable that routes this listener's messages."
     )] | None = None  # fmt: skip
     advertised: Annotated[str, about(
-        "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
+        "With `protocol: rmr`: host:port, at most 63 bytes, by which applications reach this listener; for replies.",
         default="its own host, or the machine's name, and port")] | None = None  # fmt: skip
     replies: Annotated[
         bool, about("With `protocol: rmr`: whether this listener takes only replies to messages of this router.")
     ] = False
-    cost: Annotated[int, about("Cost of links to routers that connect to this listener.", ge=1)] = 1
+    cost: Annotated[int, about("Cost of links to routers that connect to this listener.", ge=1, le=MAX_COST)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: (
         Annotated[str, about("SASL mechanisms offered, separated by blanks.", default="ANONYMOUS")] | None
@@ -166,7 +168,7 @@ class Connector(Entity, frozen=True, kw_only=True, tag="connector"):
     ) = None
     reach: Reach | None = None
     max_message_size: MaxMessageSize = 16777216
-    cost: Annotated[int, about("Cost of links to that router.", ge=1, update=True)] = 1
+    cost: Annotated[int, about("Cost of links to that router.", ge=1, le=MAX_COST, update=True)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None
     allow_redirect: Annotated[bool, about("Whether the peer may redirect the connection.")] = True

@@ -1,13 +1,14 @@
 """Rules of listeners and connectors that speak RMR or Ockam, and of the attributes of one protocol alone."""
 
 import os
+import socket
 from collections.abc import Iterator
 
-from core.rmr.tables.fields import is_endpoint
-from routerd.config.entities.route_tables import RouteTable
-from routerd.config.entities.transport import Connector, Listener
+from routerd.config.entities.route_tables import HOST_LENGTH, SOURCE_LENGTH, RouteTable
+from routerd.config.entities.transport import EVERYWHERE, Connector, Listener
 from routerd.config.formats.source import Mistake, listed, shown
 from routerd.config.rules.check import Checked
+from routerd.config.rules.route_tables import is_source
 from routerd.source_routes.address import parse_address
 
 SEED = "RMR_SEED_RT"  # this environment variable defines a table if none is configured
@@ -59,8 +60,16 @@ def _rmr(at: Checked, listener: Listener, tables: set[str | None]) -> Iterator[M
         yield at.mistake("table", "is missing; name the routeTable that routes messages of RMR applications")
     elif listener.table not in tables:
         yield at.mistake("table", f"there is no routeTable {shown(listener.table)}; configure one")
-    if listener.advertised and not is_endpoint(listener.advertised):
-        yield at.mistake("advertised", f"{shown(listener.advertised)} is not host:port; give one such as router:4560")
+    if listener.advertised:
+        if not is_source(listener.advertised):
+            text = f"is not host:port with {SOURCE_LENGTH} octets at most; give one such as router:4560"
+            yield at.mistake("advertised", f"{shown(listener.advertised)} {text}")
+    elif len(listener.host.encode()) > HOST_LENGTH:
+        text = f"has more than {HOST_LENGTH} octets, too many for the source of RMR messages; give advertised, too"
+        yield at.mistake("host", f"{shown(listener.host)} {text}")
+    elif listener.host in EVERYWHERE and len(socket.gethostname().partition(".")[0]) > HOST_LENGTH:
+        text = f"this machine's name has more than {HOST_LENGTH} octets, and is cut in RMR messages; give host:port"
+        yield at.mistake("advertised", text, warning=True)
 
 
 def _ockam(at: Checked, one: Listener | Connector) -> Iterator[Mistake]:

@@ -3,14 +3,11 @@
 import os
 from collections.abc import Iterator
 from ipaddress import ip_network
-from typing import Final
 
 from core.rmr.tables.fields import is_endpoint
-from routerd.config.entities.route_tables import RouteTable
+from routerd.config.entities.route_tables import SOURCE_LENGTH, RouteTable
 from routerd.config.formats.source import Mistake, listed, shown
 from routerd.config.rules.check import Checked, each
-
-SOURCE_LENGTH: Final = 63  # octets of a source in RMR's header
 
 
 def check_route_tables(checked: list[Checked]) -> Iterator[Mistake]:
@@ -40,7 +37,7 @@ def _table(at: Checked, table: RouteTable, seen: dict[str, Checked]) -> Iterator
 
 def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
     """Yield mistakes in settings about Route Managers and applications."""
-    if table.served_as is not None and not _is_source(table.served_as):
+    if table.served_as is not None and not is_source(table.served_as):
         text = f"{shown(table.served_as)} is not host:port with 63 octets at most; give one such as router:4561"
         yield at.mistake("servedAs", text)
     for one in listed(table.push_to):
@@ -59,5 +56,6 @@ def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
             yield at.mistake(name, "has no effect without serve: yes", warning=True)
 
 
-def _is_source(text: str) -> bool:
+def is_source(text: str) -> bool:
+    """Whether a text is host:port, and fits into RMR's header."""
     return is_endpoint(text) and len(text.encode()) <= SOURCE_LENGTH

@@ -20,6 +20,7 @@ class Port:
     def add_router(self, bit: int, router_id: str) -> None:
         assert bit in range(1, 128)
         assert bit not in self.routers
+        assert len(router_id.encode()) <= 127
         assert router_id not in self.routers.values()
         self.routers[bit] = router_id
 

@@ -50,6 +50,33 @@ def test_addresses_in_use_follow_the_new_rules() -> None:
     assert addresses.resolve("a.y").rule.distribution == "multicast"
 
 
+def test_what_another_router_announced_holds_until_a_rule_is_configured() -> None:
+    """Neither rules that do not concern the address nor another default change it; without its rule it is back."""
+    tables, private = Tables(), AddressSetup(pattern="*.private", distribution="closest")
+    addresses = Addresses(tables, Identity("me"), Rules([], "balanced"))
+    news = addresses.of_key("M0news", Rule("multicast"))
+
+    def now() -> str:
+        while addresses.unsettled:
+            addresses.settle()
+        return tables.treatments[news.handle][0]
+
+    addresses.change_rules([], [private])
+    assert now() == "multicast"
+    addresses.set_rules(Rules([private], "closest"))
+    assert now() == "multicast"
+    ours = AddressSetup(prefix="news", distribution="balanced")
+    addresses.change_rules([], [ours])
+    assert now() == "balanced"
+    addresses.of_key("M0news", Rule("closest"))
+    assert now() == "balanced"
+    addresses.change_rules([ours], [])
+    assert now() == "closest"
+    assert addresses.of_key("M0news", Rule("multicast")).rule.distribution == now() == "multicast"
+    addresses.of_key("M0news")
+    assert now() == "multicast"
+
+
 def test_a_rule_more_and_a_rule_less() -> None:
     """Whatever comes and goes, addresses are treated as by rules made anew."""
     chance = random.Random(8)  # noqa: S311  a seed

@@ -182,3 +182,39 @@ def test_addresses_that_a_new_neighbour_must_not_hear_yet_are_due_when_it_may() 
     assert 0 < wait <= 1
     alone.tick(wait)
     assert alone.port.take("MAU")
+
+
+@pytest.mark.parametrize(
+    ("most", "most_of_all"), [((20, 1000), (99, 999)), ((99, 100), (99, 999)), ((20, 999), (20, 999))]
+)
+def test_of_a_router_so_many_addresses_are_kept(
+    most: tuple[int, int],
+    most_of_all: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says that there are more. Once there is room the router is asked for all of them, and no earlier."""
+    monkeypatch.setattr("core.interior.sync.MOST", most)
+    monkeypatch.setattr("core.interior.sync.MOST_OF_ALL", most_of_all)
+    alone, keys = Alone(), [f"M0.{number}" for number in range(10, 40)]
+    alone.meet()
+    alone.say(MobileUpdate("B", 1, dict.fromkeys(keys[:10], 3)).encode(ALL_MOBILE))
+    assert "announces more addresses" not in caplog.text
+    for seq, key in enumerate(keys[10:], 2):
+        alone.say(MobileUpdate("B", seq, {key: 3}).encode(ALL_MOBILE))
+    assert list(alone.keys("B")) == keys[:20]
+    assert "router B announces more addresses" in caplog.text
+    alone.tick(2.5)
+    assert not alone.port.take("MAR")
+    alone.hello()
+    alone.say(MobileUpdate("B", 22, {}, tuple(keys[:15])).encode(ALL_MOBILE))
+    ((request, _),) = alone.port.take("MAR")
+    assert MobileRequest.read(body(request)).have_seq == 0
+    alone.say(MobileUpdate("B", 22, dict.fromkeys(keys[15:], 3), absolute=True).encode(ALL_MOBILE))
+    assert list(alone.keys("B")) == keys[15:]
+    alone.hello()
+    alone.tick(2.5)
+    assert not alone.port.take("MAR")
+    alone.ra("B", 1, 0)
+    alone.say(MobileUpdate("B", 1, dict.fromkeys(keys[:20], 1)).encode(ALL_MOBILE))
+    assert list(alone.keys("B")) == keys[:20]

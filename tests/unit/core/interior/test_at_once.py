@@ -4,6 +4,7 @@ import pytest
 
 from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_DETACH
 from core.interior.network_adapter import NetworkAdapter
+from shm.contract.control import AddressSetup, ChangeAddresses
 from shm.contract.payloads import Attach, ConnectionOpened, Detach
 from tests.support.beds.control import Bed
 
@@ -61,6 +62,19 @@ def test_a_receiver_does_not_wait_for_the_next_second(bed: Bed, told: Told) -> N
     bed.step()
     assert told.heard[1:] == [("M0x", None)]
     assert told.ticks == before + 2
+
+
+def test_another_treatment_of_what_receivers_here_have_is_announced(bed: Bed, told: Told) -> None:
+    """And no address that has none."""
+    bed.say(C_ATTACH, Attach(5, 1, 0, "receiver", True, "x"))
+    bed.say(C_ATTACH, Attach(6, 1, 0, "sender", False, "y"))
+    bed.step()
+    both = [AddressSetup(prefix=prefix, distribution="multicast") for prefix in "xy"]
+    bed.core.configure(ChangeAddresses([], both))
+    bed.step()
+    bed.core.configure(ChangeAddresses(both, []))
+    bed.step()
+    assert told.heard == [("M0x", 3), ("M0x", 1), ("M0x", 3)]
 
 
 def test_the_core_sleeps_no_longer_than_addresses_have_to_wait(bed: Bed, told: Told) -> None:

@@ -1,18 +1,21 @@
 """The management agent: every request gets the right status, text and body."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from proton import Message, symbol
 
-from bench.contract import C_CONNECTION_OPENED
+from bench.contract import C_CONNECTION_CLOSED, C_CONNECTION_OPENED
 from core.addresses.addresses import Address
+from core.link_routes.routes import Routes
 from core.management import codec
-from core.management.request import ManagementError, Request, Requester, request_of
+from core.management.request import MOST_VALUES, ManagementError, Request, Requester, request_of
 from shm.contract.chunked import Rows
 from shm.contract.management import PREFIX
-from shm.contract.payloads import ConnectionOpened
+from shm.contract.payloads import ConnectionClosed, ConnectionOpened
+from shm.memory import segment
 from tests.support.beds.agent import Bed
 
 COLUMNS = {"connection": 25, "router.link": 29, "router.address": 21, "router": 33, "router.config.address": 11}
@@ -63,6 +66,29 @@ def test_the_core_may_have_the_lock_before_each_row(bed: Bed) -> None:
     before = bed.ways_given
     bed.ask("QUERY", {"attributeNames": [], "where": {"linkDir": "in"}}, entityType=PREFIX + "router.link")
     assert bed.ways_given == before + 2 + 1
+
+
+@pytest.mark.parametrize("kind", [PREFIX + "router.link", None], ids=["one type", "all types"])
+def test_what_no_response_can_hold_is_not_read(bed: Bed, kind: str | None) -> None:
+    """A QUERY ends at the number of values that a response may have, however many entities there are."""
+    names = {"attributeNames": ["identity"] * (MOST_VALUES // 2 + 1)}
+    assert bed.ask("QUERY", names, entityType=kind, count=1)[0] == 200
+    before = bed.ways_given
+    assert bed.ask("QUERY", names, entityType=kind)[0] == 400
+    assert bed.ways_given - before <= 2
+
+
+def test_a_query_over_all_types_leaves_out_what_peers_fill(segments: segment.Segments, tmp_path: Path) -> None:
+    """Connections, links and addresses, and of route tables the entries, endpoints and applications."""
+    seed = tmp_path / "table"
+    seed.write_text("newrt | start | T\nmse | 1 | -1 | host:4560\nnewrt | end | 1\n")
+    bed = Bed(segments, f"routeTable {{\n name: t\n address: t\n seed: {seed}\n}}\n")
+    while not bed.query("routeTable.entry"):
+        bed.core.step(1)
+    _, body = bed.ask("QUERY", {"attributeNames": ["type"]})
+    found = {row[0].removeprefix(PREFIX) for row in body["results"]}
+    assert "routeTable" in found
+    assert not found & {"connection", "router.link", "router.address", "routeTable.entry", "routeTable.endpoint"}
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -281,11 +307,30 @@ def test_the_link_routes_of_a_connection_are_bounded(bed: Bed, monkeypatch: pyte
     def ask(operation: str, name: str) -> int:
         properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
         request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
-        requester = Requester(host=(0, 0), container="box")
+        requester = Requester(4, container="box")
         return bed.agent.handle(msgspec.structs.replace(request, requester=requester)).status
 
     assert [ask("CREATE", name) for name in ("a", "b", "c")] == [201, 201, 403]
     assert [ask("DELETE", "a"), ask("CREATE", "c"), ask("CREATE", "d")] == [204, 201, 403]
+
+
+@pytest.mark.parametrize("successor", [False, True], ids=["nobody there", "another client there"])
+def test_a_request_of_a_connection_that_is_gone_concerns_no_other(bed: Bed, successor: bool) -> None:
+    """It waited while the connection ended, and another one may have its index: no link route is made or shown."""
+    bed.say(C_CONNECTION_CLOSED, ConnectionClosed(0, 1))
+    if successor:
+        bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 2, "other", "10.0.0.2:7", number=5))
+    bed.core.step(2)
+    if successor:
+        bed.core.plane(Routes).offer((0, 0), "theirs", "theirs.#", False, "other")
+
+    def ask(operation: str, name: str) -> int:
+        properties = {"operation": operation, "type": "router.connection.linkRoute", "name": name}
+        request = request_of(properties, {"pattern": f"{name}.#", "direction": "in"})
+        return bed.agent.handle(msgspec.structs.replace(request, requester=Requester(4, container="box"))).status
+
+    assert [ask("CREATE", "mine"), ask("READ", "theirs"), ask("DELETE", "theirs")] == [400, 404, 404]
+    assert [route.key for route in bed.core.plane(Routes).entries()] == ["Ctheirs"] * successor
 
 
 def test_the_wrong_type(bed: Bed) -> None:

@@ -5,7 +5,7 @@ from proton import Message, symbol
 
 from core.amqp import codec as wire
 from core.management import codec
-from core.management.request import ManagementError, Request, Response
+from core.management.request import MOST_VALUES, REPLY_LIMIT, ManagementError, Request, Response, TooLongError
 from tests.support.values.spelled import LONG_NAME, NAME, NUMBER, spelled
 
 HEAD = "00537045005373c00b0640404040a10178a1013100"
@@ -70,7 +70,7 @@ def test_sections_are_few_and_in_order() -> None:
 
 def test_a_request_has_as_many_values_as_an_answer() -> None:
     """One that has more is refused, and its sender told."""
-    for number, right in ((codec.MOST_VALUES - 100, True), (codec.MOST_VALUES, False)):
+    for number, right in ((MOST_VALUES - 100, True), (MOST_VALUES, False)):
         message = Message(reply_to="x", properties={"operation": "QUERY"}, body={"a": []})
         content = bytes(message.encode())
         items = b"\x40" * number
@@ -82,15 +82,15 @@ def test_a_request_has_as_many_values_as_an_answer() -> None:
 
 def test_an_answer_has_as_many_values_as_clients_can_read() -> None:
     """Their engine reads 65,535 of a body; octets are limited, too."""
-    most = Response(200, {"a": [[None] * 1000] * 65 + [None] * (codec.MOST_VALUES - 3 - 65 * 1001)})
+    most = Response(200, {"a": [[None] * 1000] * 65 + [None] * (MOST_VALUES - 3 - 65 * 1001)})
     reply = Message()
     reply.decode(codec.encode(codec.Envelope("x"), most))
     assert reply.body == most.body
     most.body["a"].append(None)
-    with pytest.raises(codec.TooLongError):
+    with pytest.raises(TooLongError):
         codec.encode(codec.Envelope("x"), most)
-    with pytest.raises(codec.TooLongError):
-        codec.encode(codec.Envelope("x"), Response(200, "a" * codec.REPLY_LIMIT))
+    with pytest.raises(TooLongError):
+        codec.encode(codec.Envelope("x"), Response(200, "a" * REPLY_LIMIT))
 
 
 @pytest.mark.parametrize("spelling", [NUMBER, NAME, LONG_NAME])
@@ -163,5 +163,5 @@ def test_values_of_a_body_are_counted_wherever_they_are(body: object, monkeypatc
     monkeypatch.setattr(codec, "MOST_VALUES", count(body))
     codec.encode(codec.Envelope("x"), Response(200, body))
     monkeypatch.setattr(codec, "MOST_VALUES", count(body) - 1)
-    with pytest.raises(codec.TooLongError):
+    with pytest.raises(TooLongError):
         codec.encode(codec.Envelope("x"), Response(200, body))

@@ -94,7 +94,7 @@ def entity_costs(bed: Bed, n: int) -> dict[str, float]:
         for by in ("identity", "name"):
             count(f"read {kind} by {by}", "READ", type=kind, **{by: row[by]})
     count("read the address of a link route", "READ", type="router.address", name=f"Cl.{n // 2}")
-    requester = Requester(host=(0, 0), container="box")
+    requester = Requester(4, container="box")
     for operation in ("READ", "DELETE"):
         request = request_of({"operation": operation, "type": OFFERED, "name": f"offer{n // 2}"}, None)
         with Effort() as effort:

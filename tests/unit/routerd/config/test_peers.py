@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from core.interior.linkstate import LARGEST_COST
 from routerd.config import ConfigError, parse
 from routerd.config.entities.schema import ENTITY_TYPES
 from routerd.config.entities.transport import MAX_SESSIONS, failover_places
@@ -47,6 +48,15 @@ def test_a_number_that_does_not_count_is_told(entity: str, attribute: str, bound
 
 def test_such_numbers_are_found() -> None:
     assert {(entity, attribute) for entity, attribute, *_ in NARROWER} >= {("listener", "maxFrameSize")}
+
+
+@pytest.mark.parametrize("entity", ["listener", "connector"])
+def test_a_cost_that_other_routers_would_not_believe_is_refused(entity: str) -> None:
+    """They ignore the greeting or the link state with it."""
+    head = f"router {{\n mode: interior\n}}\n{entity} {{\n host: h\n port: 1\n role: inter-router\n cost: "
+    parse(f"{head}{LARGEST_COST}\n}}\n", "f.conf")
+    why = told(f"{head}{LARGEST_COST + 1}\n}}\n")
+    assert why.endswith(f"cost: {LARGEST_COST + 1} is out of range; give a whole number from 1 to {LARGEST_COST}")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ def test_a_listener_for_rmr(monkeypatch):
         ("protocol: rmr\n table: ric\n http: yes", "http: applies to AMQP only"),
         ("protocol: rmr\n table: ric\n requireSsl: yes", "requireSsl: applies to AMQP only"),
         ("protocol: rmr\n table: ric\n advertised: router", "'router' is not host:port"),
+        (f"protocol: rmr\n table: ric\n advertised: {'r' * 60}:456", "is not host:port with 63 octets at most"),
+        (f"protocol: rmr\n table: ric\n host: {'r' * 58}", "has more than 57 octets"),
         ("table: ric", "table: applies to protocol: rmr only"),
         ("advertised: a:1", "advertised: applies to protocol: rmr only"),
         ("replies: yes", "replies: applies to protocol: rmr only"),
@@ -60,3 +62,13 @@ def test_what_applications_reach_a_listener_by(monkeypatch, listener, name):
     """What is configured, its host, or the machine's name up to the first dot."""
     monkeypatch.setattr("socket.gethostname", lambda: "machine.example.org")
     assert advertised(listener) == name
+
+
+def test_a_name_of_the_machine_that_is_long_fits_with_its_port(monkeypatch):
+    """It is cut, and the check says so; a label of a name has 63 octets."""
+    monkeypatch.setattr("socket.gethostname", lambda: f"{'m' * 63}.example.org")
+    assert advertised(Listener()) == "m" * 57
+    config = parse(f"{TABLE}listener {{\n port: 4560\n protocol: rmr\n table: ric\n}}\n", "f.conf")
+    assert ["is cut in RMR messages" in one.text for one in config.warnings] == [True]
+    config = parse(f"{TABLE}listener {{\n host: 10.0.0.1\n protocol: rmr\n table: ric\n}}\n", "f.conf")
+    assert not config.warnings

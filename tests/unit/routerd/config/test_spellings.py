@@ -167,7 +167,7 @@ def test_windows_line_ends_are_read(text: str, file: str) -> None:
 def test_mistake_stands_at_its_line(text: str, file: str, line: int) -> None:
     """A wrong value is told with the line on which it stands, in every spelling."""
     assert mistakes(text, file) == [
-        f"{file}:{line}: listener cost: 'x' does not fit; give a whole number of at least 1"
+        f"{file}:{line}: listener cost: 'x' does not fit; give a whole number from 1 to 2147483647"
     ]
 
 
@@ -184,7 +184,8 @@ def test_hash_is_a_comment_but_for_wildcards() -> None:
 def test_block_of_json_over_several_lines() -> None:
     """openProperties takes JSON with a trailing comma, and the lines after it still count right."""
     text = 'listener {\n openProperties: {\n  "a": 1, # one\n  "b": {"c": [true, null,],},\n }\n cost: x\n}\n'
-    assert mistakes(text, "f.conf") == ["f.conf:6: listener cost: 'x' does not fit; give a whole number of at least 1"]
+    why = "f.conf:6: listener cost: 'x' does not fit; give a whole number from 1 to 2147483647"
+    assert mistakes(text, "f.conf") == [why]
     config = parse(text.replace("cost: x", "cost: 1"), "f.conf")
     assert config.listeners[0].open_properties == {"a": 1, "b": {"c": [True, None]}}
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from core.rmr.active.intake import Intake, Outcome
+from core.rmr.active.intake import Feed, Intake, Made, Outcome, Text
 from core.rmr.active.route_tables import RouteTables
 from shm import native as n
+from shm.contract.control import SetTables
+from shm.contract.failures import failures
 from tests.model.table_site import TableSite, got
 
 ENTRIES = 100_000
@@ -48,12 +50,29 @@ def test_a_table_is_swapped_under_load() -> None:
     assert taken == number + 1
 
 
+def test_a_sender_that_cannot_be_told_ends_nothing() -> None:
+    """Its table is in use, and the next one is taken."""
+    site, before = TableSite(), failures.number
+    tables = site.core.plane(RouteTables)
+    outcomes: list[Outcome] = []
+
+    def fails(_: list[Outcome]) -> None:
+        raise ValueError("a fault of whoever sent the table")
+
+    tables.take(site.active.feed("one", fails), "newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n", last=True)
+    tables.take(site.active.feed("two", outcomes.extend), "newrt|start|t2\nmse|1|-1|a:1\nnewrt|end|1\n", last=True)
+    while not outcomes:
+        tables.step(0)
+    assert failures.number == before + 1
+    assert (outcomes[0].ok, site.active.history.table_id) == (True, "t2")
+
+
 def test_a_text_that_cannot_be_built_ends_nothing() -> None:
     """The next one is taken."""
     site = TableSite()
     site.core.plane(RouteTables).intake = Intake(lambda: None)
     outcomes: list[Outcome] = []
-    broken = site.active.feed("broken", outcomes.extend)
+    broken = site.active.feed("broken", lambda _: None)
     broken.values = None  # type: ignore[assignment]  # what no text does: a mistake of ours
     made = site.core.plane(RouteTables).intake
     made.put(broken, table("t", "a:1")[:200], last=True)
@@ -97,3 +116,36 @@ def test_the_thread_ends_though_keeping_fails(
     assert intake._thread is not None
     assert not intake._thread.is_alive()
     assert "keeping route tables at the end failed: RuntimeError: planted" in caplog.text
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["made", "waits for its turn"])
+def test_who_sent_a_table_is_told_that_it_has_no_place_any_more(waits: bool) -> None:
+    """A reload removed the route table while its text was read."""
+    site = TableSite()
+    tables, active, outcomes = site.core.plane(RouteTables), site.active, list[Outcome]()
+    tables.take(active.feed("test", outcomes.extend), "newrt|start|t\nmse|1|-1|a:1\nnewrt|end|1\n", last=True)
+    if waits:
+        active.waiting.append(tables.intake.made.popleft())
+    site.core.configure(SetTables([]))
+    tables.step(0)
+    assert [(one.ok, one.reason) for one in outcomes] == [(False, "its route table does not exist any more")]
+
+
+def test_characters_that_wait_to_be_read_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of texts, until they have been read."""
+    go_on, woken = threading.Event(), threading.Event()
+    site, text = TableSite(), "newrt|start|t\nmse|1|-1|a:1\nnewrt|end|1\n"
+    take = Feed.take
+
+    def waits(feed: Feed, text: Text, last: bool) -> Made:
+        assert go_on.wait(LONG)
+        return take(feed, text, last)
+
+    monkeypatch.setattr(Feed, "take", waits)
+    intake = Intake(woken.set)
+    intake.put(site.active.feed("test", lambda _: None), text, last=True)
+    assert intake.queued == len(text)
+    go_on.set()
+    assert woken.wait(LONG)
+    assert intake.queued == 0
+    intake.close()

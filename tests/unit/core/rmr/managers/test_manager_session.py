@@ -9,6 +9,7 @@ from core.rmr.managers.manager_session import NOT_ALLOWED, Peer
 from core.rmr.managers.messages import REQUEST, STATE, TABLE, Said
 from core.rmr.tables.parser import Parser
 from core.rmr.tables.table import Table
+from shm.contract.failures import failures
 from tests.support.beds.manager_session import GOOD, UPDATE, World, binary, content
 from tests.support.values.table_use import Use
 
@@ -279,3 +280,17 @@ def test_a_table_made_of_our_own_is_refused() -> None:
     assert b"it is made of a table that this router has sent" in told.payload
     ((_, told),) = world.say(1, TABLE, GOOD.replace(b"t1", b"t1@other.7"))
     assert told.payload.startswith(b"OK")
+
+
+def test_a_request_that_fails_is_made_again_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at every turn; management shows why the manager has not been asked."""
+    world, before = World(manager="rm:4561"), failures.number
+    monkeypatch.setattr("core.rmr.managers.manager_session.sealed", lambda *_: 1 / 0)
+    world.connect(3, "10.0.0.9:4561", "rm:4561")
+    world.run(1)
+    assert (failures.number, world.sent) == (before + 1, [])
+    assert world.session.client is not None
+    assert world.session.client.reason == "ZeroDivisionError in the router, whose log says more"
+    monkeypatch.undo()
+    world.run(5)
+    assert [sent.message_type for _, sent in world.sent] == [REQUEST]

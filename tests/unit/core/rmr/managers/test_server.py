@@ -1,7 +1,11 @@
 """The router as Route Manager: what applications are sent, and what is known of them, rule by rule."""
 
+import pytest
+
 from core.rmr.managers import application as a
+from core.rmr.managers.messages import Said
 from core.rmr.managers.server import FORGOTTEN, MOST_CHANGES
+from shm.contract.failures import failures
 from tests.support.beds.table_server import APP, CONTROL, Bed, S, owners, table
 from tests.support.values.table_use import Use
 
@@ -302,3 +306,27 @@ def test_the_table_in_use_when_serving_begins() -> None:
     assert bed.take()[0] == "newrt|start"
     bed.answer()
     assert bed.take()[0] == "meid_map|start"
+
+
+def test_a_failure_at_one_application_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others get their table, and it gets everything once the failure is over."""
+    bed, before, send = Bed(), failures.number, Bed.send
+
+    def fails(self: Bed, connection: str, said: Said) -> bool:
+        if connection == "c1":
+            raise OverflowError("a fault of the router")
+        return send(self, connection, said)
+
+    bed.ask()
+    bed.ask("c2", "other:4560", "other:4561")
+    monkeypatch.setattr(Bed, "send", fails)
+    bed.install(table("mse|1|-1|a:1"))
+    bed.later(1)
+    assert failures.number == before + 1
+    assert [connection for connection, _ in bed.sent] == ["c2"] * len(bed.sent) != []
+    states = {one.control: (one.state, one.reason) for one in bed.server}
+    assert states[CONTROL] == (a.UNKNOWN, "OverflowError in the router, whose log says more")
+    monkeypatch.undo()
+    bed.sent.clear()
+    bed.later(3)
+    assert "c1" in [connection for connection, _ in bed.sent]
