@@ -52,15 +52,15 @@ class Listeners:
         self._lacking: dict[int, str] = {}  # names of those that are not served on all their sockets
 
     def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
-        """Replace the listeners; known ones keep their sockets.
+        """Replace the listeners; known ones keep their sockets, unless the sockets bring other connections from now on.
 
         ``descriptors`` are the sockets of all listeners in order, which this call takes over or closes.
         """
         given = iter(descriptors)
         wanted = [msgspec.structs.replace(one, fds=list(islice(given, len(one.fds)))) for one in listeners]
-        numbers = {one.number for one in wanted}
-        self._lacking = {number: name for number, name in self._lacking.items() if number in numbers}
-        for number in self._places.keys() - numbers:
+        kinds = {one.number: _kind(one) for one in wanted}
+        self._lacking = {number: name for number, name in self._lacking.items() if number in kinds}
+        for number in [number for number in self._places if kinds.get(number) != _kind(self._known[number])]:
             for place in self._places.pop(number):
                 self._pump.remove_listener(place)
         for one in wanted:
@@ -111,6 +111,11 @@ class Listeners:
                 self._protect(place, one)
             except CertificateError as error:
                 SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
+
+
+def _kind(one: ListenerSetup) -> tuple[bool, bool, bool]:
+    """Return what a place's connections are for as long as there is one: they keep its protocol's terms."""
+    return bool(one.table), one.ockam is not None, one.websockets
 
 
 def terms(one: ListenerSetup | ConnectorSetup) -> Terms:

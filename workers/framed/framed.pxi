@@ -28,6 +28,17 @@ cdef bint framed_dispatch(Pump pump, int event, uint32_t index, worker_connectio
     return False
 
 
+cdef int framed_speak(worker_listener *l, framed_terms *terms, const framed_protocol *speaks, uint32_t most) except -1:
+    """Replace the terms of a place's connections by these, which this call takes over. Raises ValueError."""
+    if l.framed != NULL and l.framed.speaks != speaks:   # open connections read them as their own protocol's
+        free(terms)
+        raise ValueError("the place has connections of another protocol")
+    terms.speaks, terms.most = speaks, most
+    free(l.framed)
+    l.framed = terms
+    return 0
+
+
 cdef class FramedTransport(PumpPart):
     """The native side of one pump's connections of one protocol.
 
@@ -41,6 +52,11 @@ cdef class FramedTransport(PumpPart):
     def serve(self, handler):
         """Call this handler for connections of the protocol."""
         self.pump.framed[self.protocol] = handler
+
+    def speaks(self, int place):
+        """Return whether a place has terms of this protocol: it keeps them until another listener or connector takes it."""
+        cdef worker_listener *l = self.pump.listener(place)
+        return l.framed != NULL and l.framed.speaks.number == self.protocol
 
     def dial(self, int place, int fd):
         """Take over a connecting socket; return the connection's index and generation, or None if there is no room."""

@@ -19,12 +19,10 @@ cdef class OckamTransport(FramedTransport):
         terms = <ockam_terms *> calloc(1, sizeof(ockam_terms) + len(packed))
         if terms == NULL:
             raise MemoryError()
-        terms.framed.speaks, terms.framed.most = &ockam_protocol, most
         terms.framing = OCKAM_BARE if bare else OCKAM_CBOR
         terms.reach_count = len(reach)
         memcpy(terms.reach, <const char *> packed, len(packed))
-        free(l.framed)
-        l.framed = <framed_terms *> terms
+        framed_speak(l, &terms.framed, &ockam_protocol, most)
 
     def greet(self, uint32_t index, int kind, bytes name):
         """Set the address of an open connection in routes, and send the transport's greeting."""

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -61,6 +61,7 @@ class Transport(framed.Transport, Protocol):
     """The part of workers.loop.pump.RmrTransport that RMR connections use."""
 
     def add_place(self, capacity: int) -> int: ...
+    def speaks(self, place: int) -> bool: ...
     def speak(self, place: int, terms: Terms) -> None: ...
 
 
@@ -107,23 +108,30 @@ class Rmr(FramedConnections):
 
     def listen(self, place: int, one: ListenerSetup) -> None:
         """Serve a listener's place in the pump. Raises ValueError."""
-        self._places[place] = one.table, one.number
         if not one.table:
             return
+        self._places[place] = one.table, one.number
         if one.fds:
             with suppress(OSError), socket.socket(fileno=os.dup(one.fds[0])) as listening:
                 self._ports[one.number] = listening.getsockname()[1]
-        for other, (table, _) in self._places.items():  # their sources may name this one
-            if table == one.table:
-                self._speak(other)
+        self._speak(place)
+        self._speak_again({one.table})  # their sources may name this one
 
     def configure(self, change: msgspec.Struct) -> None:
         """Replace the route tables."""
         if not isinstance(change, SetTables):
             return
         self._tables = {one.name: one for one in change.tables}
+        self._speak_again(self._tables.keys())
+
+    def _speak_again(self, tables: Collection[str]) -> None:
+        """Renew the terms of all places of these tables.
+
+        The place of a removed listener is RMR's until its last connection has ended and another one takes it.
+        """
+        self._places = {place: one for place, one in self._places.items() if self._transport.speaks(place)}
         for place, (table, _) in self._places.items():
-            if table in self._tables:
+            if table in tables:
                 self._speak(place)
 
     def _speak(self, place: int) -> None:

@@ -37,16 +37,17 @@ cdef class RmrTransport(FramedTransport):
             raise ValueError(f"a key of {len(key)} octets, not {sizeof(terms.key)}")
         if len(b) > 63:
             raise ValueError(f"{given.source} is longer than the 63 octets that RMR has room for")
-        if l.framed == NULL:
-            l.framed = <framed_terms *> calloc(1, sizeof(rmr_terms))
-        if l.framed == NULL:
+        terms = <rmr_terms *> calloc(1, sizeof(rmr_terms))
+        if terms == NULL:
             raise MemoryError()
-        terms = <rmr_terms *> l.framed
-        l.framed.speaks, l.framed.most = &rmr_protocol, given.max_frame_size
-        terms.address_length = put_address(terms.address, given.address)
-        terms.control_length = put_address(terms.control, given.control)
-        terms.back_length = put_address(terms.back, given.back)
-        memset(terms.source, 0, 64)
+        try:
+            terms.address_length = put_address(terms.address, given.address)
+            terms.control_length = put_address(terms.control, given.control)
+            terms.back_length = put_address(terms.back, given.back)
+        except ValueError:
+            free(terms)
+            raise
         memcpy(terms.source, <const char *> b, len(b))
         memcpy(terms.key, <const char *> key, sizeof(terms.key))
         terms.nonce, terms.reply, terms.replies = given.nonce, given.reply, given.replies
+        framed_speak(l, &terms.framed, &rmr_protocol, given.max_frame_size)

@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from shm.contract.control import ListenerSetup
+from shm.contract.ockam import OckamSetup
+from shm.contract.source_routes import Stop
 from workers.control.listeners import Listeners, Terms, terms
 from workers.control.tls import CertificateError
 
@@ -68,7 +71,7 @@ def home() -> Iterator[Home]:
         os.close(fd)
 
 
-def one(number: int, sockets: int = 1, **more: int) -> ListenerSetup:
+def one(number: int, sockets: int = 1, **more: Any) -> ListenerSetup:
     return ListenerSetup(name=f"l{number}", fds=[-1] * sockets, number=number, **more)
 
 
@@ -88,6 +91,18 @@ def test_what_stays_keeps_its_socket_and_gets_new_terms(home: Home) -> None:
     assert home.pump.places == {0: (first, terms(one(1, link_capacity=7)))}
     assert home.known[1].link_capacity == 7
     assert home.open() == {first}
+
+
+@pytest.mark.parametrize("other", [{"table": "t"}, {"ockam": OckamSetup(Stop(0, b"o", "0#o"))}, {"websockets": True}])
+def test_a_listener_of_other_connections_gets_another_place(home: Home, other: dict[str, Any]) -> None:
+    """With its new socket: connections of the former place keep that place's terms."""
+    home.listeners.change([one(1)], home.give(1))
+    (second,) = home.give(1)
+    removed: list[int] = []
+    home.pump.remove_listener = removed.append  # type: ignore[method-assign]  the place stays
+    home.listeners.change([one(1, **other)], [second])
+    assert removed == [0]
+    assert home.pump.places[1][0] == second
 
 
 def test_what_is_not_named_is_closed(home: Home) -> None:

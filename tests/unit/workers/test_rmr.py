@@ -35,6 +35,7 @@ class World:
         self.peers: dict[int, str] = {}
         self.numbers: dict[int, int] = {}
         self.lines = bursts()
+        self.places: set[int] = set()  # that speak RMR
         self.links = 0
         self.now = 100.0
         self.room = True
@@ -57,7 +58,11 @@ class World:
     def add_place(self, capacity: int) -> int:
         return 9
 
+    def speaks(self, place: int) -> bool:
+        return place in self.places
+
     def speak(self, place: int, terms: Terms) -> None:
+        self.places.add(place)
         self.asked.append(("speak", place, terms))
 
     def dial(self, place: int, fd: int) -> tuple[int, int] | None:
@@ -215,6 +220,16 @@ def test_a_listener_for_replies():
         (1, "router:4561", False),
         (2, "router:4561", True),
     ]
+
+
+def test_a_place_that_another_listener_or_connector_has_taken():
+    """Neither other tables nor another listener of the table change its terms."""
+    world = World()
+    world.places.discard(1)
+    world.asked.clear()
+    world.rmr.configure(SetTables(world.tables))
+    world.rmr.listen(3, world.listeners[2])
+    assert {place for _, place, _ in world.asked} == {2, 3}
 
 
 # ---- endpoints ----
