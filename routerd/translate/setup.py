@@ -156,14 +156,17 @@ class Blueprint(msgspec.Struct, frozen=True):
             yield control.SetManagement(self.management)
 
     def _parts(self, role: Role, index: int) -> dict[str, Any]:
-        """Return the parts of a child's set-up that a message replaces, by their names in it."""
+        """Return the parts of a child's set-up that a message replaces, by their names in it.
+
+        Listeners and connectors need the others, so they come last.
+        """
         connectors = [
             connector_setup(one, self.router.link_capacity, self.profiles)
             for one in self.connecting
             if role == Role.WORKER and one.worker == index
         ]
         own = {name: getattr(self, name) for name, roles in ROLES.items() if role in roles}
-        return {"logs": self.logs, "listeners": self._listeners(role), "connectors": connectors, **own}
+        return {"logs": self.logs, **own, "listeners": self._listeners(role), "connectors": connectors}
 
     def _listeners(self, role: Role) -> list[ListenerSetup]:
         """Return the listeners of a role.

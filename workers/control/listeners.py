@@ -36,7 +36,7 @@ class Listeners:
     """All listeners of this worker.
 
     ``known`` has all listeners by number, removed ones too, because their connections still need them.
-    ``protect`` sets up a place in the pump, for example its TLS; it may raise CertificateError.
+    ``protect`` sets up a place in the pump, for example its TLS; it may raise CertificateError and ValueError.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class Listeners:
         self._lacking: dict[int, str] = {}  # names of those that are not served on all their sockets
 
     def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
-        """Replace the listeners; known ones keep their sockets, unless the sockets bring other connections from now on.
+        """Replace the listeners; served ones keep their sockets, unless these bring other connections from now on.
 
         ``descriptors`` are the sockets of all listeners in order, which this call takes over or closes.
         """
         given = iter(descriptors)
         wanted = [msgspec.structs.replace(one, fds=list(islice(given, len(one.fds)))) for one in listeners]
         kinds = {one.number: _kind(one) for one in wanted}
-        self._lacking = {number: name for number, name in self._lacking.items() if number in kinds}
-        for number in [number for number in self._places if kinds.get(number) != _kind(self._known[number])]:
-            for place in self._places.pop(number):
-                self._pump.remove_listener(place)
+        for number in list(self._places):
+            if number in self._lacking or kinds.get(number) != _kind(self._known[number]):
+                self._leave(number)
+        self._lacking.clear()
         for one in wanted:
             self._known[one.number] = one
             if one.number in self._places:
@@ -85,32 +85,50 @@ class Listeners:
         places = self._places[one.number] = []
         for fd in one.fds:
             try:
-                places.append(self._pump.add_listener(fd, *terms(one)))
-                self._protect(places[-1], one)
+                place = self._pump.add_listener(fd, *terms(one))
             except ValueError as error:
-                self._lacking[one.number] = one.name
-                SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
+                self._lack(one, error)
                 os.close(fd)
+                continue
+            places.append(place)
+            try:
+                self._protect(place, one)
+            except ValueError as error:
+                self._lack(one, error)
+                self._pump.remove_listener(places.pop())
+
+    def _lack(self, one: ListenerSetup, why: Exception) -> None:
+        self._lacking[one.number] = one.name
+        SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, why)
 
     def _join(self, one: ListenerSetup) -> None:
         """Listen on a new listener's sockets while running, unless its certificates cannot be used."""
         try:
             self.add(one)
         except CertificateError as error:
-            self._lacking[one.number] = one.name
-            SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
-            for place in self._places.pop(one.number):
-                self._pump.remove_listener(place)
+            self._lack(one, error)
+            self._leave(one.number)
+
+    def _leave(self, number: int) -> None:
+        for place in self._places.pop(number):
+            self._pump.remove_listener(place)
 
     def _keep(self, one: ListenerSetup) -> None:
         for fd in one.fds:
             os.close(fd)
-        for place in self._places[one.number]:
-            self._pump.change_listener(place, *terms(one))
-            try:
-                self._protect(place, one)
-            except CertificateError as error:
-                SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
+        try:
+            for place in self._places[one.number]:
+                self._pump.change_listener(place, *terms(one))
+                self._change(place, one)
+        except ValueError as error:  # its former settings may let in whom the new ones keep out
+            self._lack(one, error)
+            self._leave(one.number)
+
+    def _change(self, place: int, one: ListenerSetup) -> None:
+        try:
+            self._protect(place, one)
+        except CertificateError as error:
+            SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
 
 
 def _kind(one: ListenerSetup) -> tuple[bool, bool, bool]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from shm.contract.control import ListenerSetup
@@ -119,6 +120,40 @@ def test_a_full_pump_leaves_a_listener_to_others(home: Home) -> None:
     home.listeners.change([one(n) for n in range(5)], home.give(5))
     assert len(home.pump.places) == 3
     assert len(home.open()) == 3
+
+
+def test_a_socket_that_cannot_be_served_is_out_of_the_pump(home: Home) -> None:
+    """Before it is closed: else epoll goes on with a descriptor that somebody else gets."""
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if listener.name == "l1":
+            raise ValueError("there is no route table t")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    home.listeners.change([one(1, sockets=2), one(2)], home.give(3))
+    assert home.served() == {2}
+    assert len(home.open()) == 1
+    assert home.listeners.served == {"l1": False, "l2": True}
+    home.known[1] = one(1)
+    home.listeners.change([msgspec.structs.replace(one(1), name="l3"), one(2)], home.give(2))
+    assert home.listeners.served == {"l3": True, "l2": True}
+
+
+def test_a_listener_whose_new_settings_make_no_sense_is_shut(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """The worker lives on, and the former settings let nobody in whom the new ones may keep out."""
+    wrong = False
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if wrong:
+            raise ValueError("there is no route table t")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    home.listeners.change([one(1)], home.give(1))
+    wrong = True
+    home.listeners.change([one(1)], home.give(1))
+    assert home.open() == home.served() == set()
+    assert home.listeners.served == {"l1": False}
+    assert "listener l1 is not served by this worker: there is no route table t" in caplog.text
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
