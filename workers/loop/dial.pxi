@@ -162,8 +162,12 @@ cdef class Dialler(PumpPart):
         cdef worker_listener *l = dial_place(&self.pump.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
-        listener_terms(l, terms)
         l.encrypt = False
+        try:
+            listener_terms(l, terms)
+        except ValueError:
+            l.dials = False
+            raise
         return l - self.pump.p.listeners
 
     def remove_place(self, int place):

@@ -13,11 +13,17 @@ cdef enum:
 
 
 cdef int listener_terms(worker_listener *l, tuple terms) except -1:
-    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.widest, l.authenticate, name = terms
-    cdef bytes mechanisms = name.encode()
+    """Take over the terms of `Pump.add_listener`. Raises ValueError, and then the former ones stay."""
+    cdef worker_listener n = l[0]
+    cdef bytes mechanisms = terms[9].encode()
     if len(mechanisms) >= 256:
         raise ValueError("the list of SASL mechanisms is longer than 255 characters")
-    strncpy(l.mechanisms, mechanisms, 255)
+    try:
+        n.config, n.max_frame, n.channel_max, n.idle_timeout_ms, n.handshake_ms, n.link_capacity, n.window, n.widest, n.authenticate = terms[:9]
+    except OverflowError as error:
+        raise ValueError(f"a number of its settings is too large: {error}") from error
+    strncpy(n.mechanisms, mechanisms, 255)
+    l[0] = n
     return 0
 
 

@@ -13,6 +13,9 @@ Kind: TypeAlias = Literal[
     "string", "integer", "boolean", "enum", "path", "port", "workers", "cpus", "levels", "map", "groups"
 ]
 
+UINT = (1 << 32) - 1  # the largest AMQP uint
+MAX_SECONDS = UINT // 1000  # of times that the engine counts in milliseconds
+
 
 class Attribute(Struct, frozen=True, kw_only=True):
     """An attribute of an entity type, in the terms of the management schema."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from routerd.config.entities.attribute import Entity, State, about
+from routerd.config.entities.attribute import UINT, Entity, State, about
 from routerd.config.entities.transport import Right
 
 UNLIMITED_LINKS = 2147483647
@@ -63,9 +63,9 @@ class UserGroup(Entity, frozen=True, kw_only=True, tag="vhostUserGroupSettings")
     max_connections_per_user: Annotated[int, about("Connections at once per user.", ge=0)] | None = None
     max_connections_per_host: Annotated[int, about("Connections at once per machine.", ge=0)] | None = None
     max_message_size: Annotated[int, about("Largest message in bytes.", ge=0)] | None = None
-    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512)] | None = None
-    max_session_window: Annotated[int, about("Session window in bytes.", ge=1)] | None = None
-    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1)] | None = None
+    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=UINT)] | None = None
+    max_session_window: Annotated[int, about("Session window in bytes.", ge=1, le=UINT)] | None = None
+    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1, le=UINT)] | None = None
     max_senders: Annotated[int, about("Sending links at once per connection.", ge=0)] = UNLIMITED_LINKS
     max_receivers: Annotated[int, about("Receiving links at once per connection.", ge=0)] = UNLIMITED_LINKS
     allow_dynamic_source: Annotated[bool, about("Whether receivers may ask for an address.")] = False

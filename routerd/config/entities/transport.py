@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from routerd.config.entities.attribute import Entity, State, about
+from routerd.config.entities.attribute import MAX_SECONDS, UINT, Entity, State, about
 from routerd.config.formats.source import listed, shown, words
 from shm.contract.security import MODERN_TLS, TlsSetup
 from shm.contract.structs import same
@@ -24,13 +24,20 @@ MIN_FRAME_SIZE: Final = 512  # AMQP 2.3.2: every peer takes such frames
 MAX_SESSIONS: Final = 32768
 
 # Attributes that listeners and connectors share.
-MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
-MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0)]
+MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=UINT)]
+MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0, le=UINT)]
 MaxSessionFrames = Annotated[
     int,
-    about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB, in the first session 64 MiB"),
+    about(
+        "Incoming frames at once per session.",
+        ge=1,
+        le=UINT >> 1,
+        default="as many as hold 8 MiB, in the first session 64 MiB",
+    ),
 ]
-IdleTimeout = Annotated[int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)]
+IdleTimeout = Annotated[
+    int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=MAX_SECONDS)
+]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
 Annotations = Annotated[Form, about(
     "Form of router annotations on messages: by the peer's product, or one that is forced.")]  # fmt: skip
@@ -98,7 +105,7 @@ class Listener(Entity, frozen=True, kw_only=True, tag="listener"):
     max_session_frames: MaxSessionFrames | None = None
     idle_timeout_seconds: IdleTimeout = 16
     initial_handshake_timeout_seconds: Annotated[
-        int, about("Seconds within which a new connection must open; 0: idleTimeoutSeconds.", ge=0)
+        int, about("Seconds within which a new connection must open; 0: idleTimeoutSeconds.", ge=0, le=MAX_SECONDS)
     ] = 0
     strip_annotations: StripAnnotations = "both"
     annotations: Annotations = "auto"

@@ -23,6 +23,7 @@ MECHANISMS = (
     "OTP", "NTLM", "SRP", "PASSDSS-3DES-1", "SECURID", "GS2-IAKERB",
 )  # fmt: skip
 NUMBERS = re.compile(r"[0-9]*\.[0-9.]*|.*:.*")  # who writes this means an address, not a name
+MOST_MECHANISMS = 255  # characters; a worker has no room for more
 WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # Proton has these without Cyrus SASL
 
 
@@ -34,6 +35,8 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
     vhosts = [vhost for _, vhost in each(checked, Vhost)]
     outgoing = _outgoing(checked)
     for at in checked:
+        if isinstance(at.entity, Listener | Connector):
+            yield from _mechanisms(at, at.entity.mechanisms)
         match at.entity:
             case SslProfile() as profile:
                 yield from (_of_outgoing(one, profile, outgoing) for one in _profile(at, profile))
@@ -116,6 +119,11 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
     if listener.authenticate_peer and offered == ["ANONYMOUS"]:
         text = "nobody can authenticate with ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
         yield at.mistake("authenticatePeer", text)
+
+
+def _mechanisms(at: Checked, text: str) -> Iterator[Mistake]:
+    if len(text.encode()) > MOST_MECHANISMS:
+        yield at.mistake("saslMechanisms", f"is longer than {MOST_MECHANISMS} characters; name each mechanism once")
 
 
 def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:

@@ -44,6 +44,14 @@ def listener(text: str) -> str:
     return f"listener {{\n{text}\n}}\n"
 
 
+@pytest.mark.parametrize("entity", ["listener", "connector"])
+def test_a_list_of_mechanisms_that_no_worker_has_room_for(entity: str) -> None:
+    """Its listener would let nobody in."""
+    for times, why in ((25, []), (26, ["longer than 255 characters; name each mechanism once"])):
+        found = told(f"{entity} {{\nname: x\nport: 1\nsaslMechanisms: {'ANONYMOUS ' * times}\n}}\n")
+        assert [text.partition("is ")[2] for text in found if "saslMechanisms" in text] == why
+
+
 ENTITY = {one.short_name: one for one in ENTITY_TYPES}
 PATTERNS = "policy {\nenableVhostNamePatterns: yes\n}\n"
 
