@@ -80,10 +80,14 @@ class Listeners:
         )
 
     def add(self, one: ListenerSetup) -> None:
-        """Serve a listener's sockets. A full pump leaves them to other workers. Raises CertificateError."""
+        """Serve a listener's sockets. A full pump leaves them to other workers.
+
+        Raises CertificateError, and then none of them is open.
+        """
         self._lacking.pop(one.number, None)
         places = self._places[one.number] = []
-        for fd in one.fds:
+        fds = iter(one.fds)
+        for fd in fds:
             try:
                 place = self._pump.add_listener(fd, *terms(one))
             except ValueError as error:
@@ -96,6 +100,11 @@ class Listeners:
             except ValueError as error:
                 self._lack(one, error)
                 self._pump.remove_listener(places.pop())
+            except CertificateError:
+                self._leave(one.number)
+                for left in fds:
+                    os.close(left)
+                raise
 
     def _lack(self, one: ListenerSetup, why: Exception) -> None:
         self._lacking[one.number] = one.name
@@ -107,7 +116,6 @@ class Listeners:
             self.add(one)
         except CertificateError as error:
             self._lack(one, error)
-            self._leave(one.number)
 
     def _leave(self, number: int) -> None:
         for place in self._places.pop(number):

@@ -177,6 +177,20 @@ def test_what_is_served_is_told(home: Home) -> None:
     assert home.listeners.served == {"l1": True}
 
 
+def test_a_listener_with_unusable_certificates_leaves_no_socket_open(home: Home) -> None:
+    """None of several: this worker has as many descriptors as before, and others accept."""
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    home.listeners.change([one(1, sockets=3)], home.give(3))
+    assert home.open() == set()
+    with pytest.raises(CertificateError):
+        home.listeners.add(msgspec.structs.replace(one(1), fds=home.give(2)))
+    assert home.open() == set()
+
+
 def test_a_mended_listener_is_told_as_served(home: Home) -> None:
     """After its certificates can be used, it lacks nothing."""
     missing = True
