@@ -113,8 +113,9 @@ class Worker:
         self._relays.change(setup.listeners)
         senders.configure(setup.source_routes)
         self._listeners = Listeners(pump, registry.listeners, self._protect)
+        first = setup.generation == 1  # a router that cannot serve a listener from the start does not start
         for listener in setup.listeners:
-            self._listeners.add(listener)
+            (self._listeners.add if first else self._listeners.join)(listener)
         registry.post(Served(self._listeners.served))
         self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
@@ -208,11 +209,13 @@ class Worker:
             one.listen(place, listener)
 
     def _poll(self, now: int) -> None:
-        """Once a second, check which receivers have credit and report counts to the core."""
+        """Once a second, check which receivers have credit, report counts to the core, and retry listeners."""
         if now >= self._poll_due:
             self._poll_due = now + POLL_NS
             self._pump.poll(now)
             self._senders.report()
+            if self._listeners.retry():
+                self._registry.post(Served(self._listeners.served))
 
     def _report(self) -> None:
         if self._resyncing:

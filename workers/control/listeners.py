@@ -14,7 +14,7 @@ import msgspec
 
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from workers.control.neighbours import Terms
-from workers.control.tls import CertificateError
+from workers.control.tls import CertificateError, Stamp, stamp
 
 SERVER = logging.getLogger("SERVER")
 SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # bytes that may wait of a session (AMQP 1.0 part 2.5.6)
@@ -50,6 +50,7 @@ class Listeners:
         self._known = known
         self._places: dict[int, list[int]] = {}
         self._lacking: dict[int, str] = {}  # names of those that are not served on all their sockets
+        self._waiting: dict[int, tuple[ListenerSetup, Stamp]] = {}  # for other files than these; their sockets are open
 
     def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
         """Replace the listeners; served ones keep their sockets, unless these bring other connections from now on.
@@ -63,12 +64,16 @@ class Listeners:
             if number in self._lacking or kinds.get(number) != _kind(self._known[number]):
                 self._leave(number)
         self._lacking.clear()
+        while self._waiting:
+            one, _ = self._waiting.popitem()[1]
+            for fd in one.fds:
+                os.close(fd)
         for one in wanted:
             self._known[one.number] = one
             if one.number in self._places:
                 self._keep(one)
             else:
-                self._join(one)
+                self.join(one)
         for left in given:
             os.close(left)
 
@@ -110,12 +115,34 @@ class Listeners:
         self._lacking[one.number] = one.name
         SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, why)
 
-    def _join(self, one: ListenerSetup) -> None:
-        """Listen on a new listener's sockets while running, unless its certificates cannot be used."""
+    def join(self, one: ListenerSetup) -> None:
+        """Serve a listener's sockets while the router runs; one whose certificates cannot be used waits for others.
+
+        Other workers may still have certificates that can be used, so they take its clients meanwhile.
+        """
+        if one.tls is None:
+            self.add(one)
+            return
+        kept, files = msgspec.structs.replace(one, fds=[os.dup(fd) for fd in one.fds]), stamp(one.tls)
         try:
             self.add(one)
         except CertificateError as error:
             self._lack(one, error)
+            self._waiting[one.number] = kept, files
+        else:
+            for fd in kept.fds:
+                os.close(fd)
+
+    def retry(self) -> bool:
+        """Serve listeners that waited for certificates if these can be used now; return whether any is served."""
+        ready = [one for one, files in self._waiting.values() if one.tls is not None and stamp(one.tls) != files]
+        for one in ready:
+            del self._waiting[one.number]
+            self.join(one)
+        served = [one for one in ready if one.number in self._places]
+        for one in served:
+            SERVER.info("listener %s is served by this worker: its certificates can be used", one.name or one.number)
+        return bool(served)
 
     def _leave(self, number: int) -> None:
         for place in self._places.pop(number):

@@ -186,7 +186,7 @@ class Certificates:
         if tls == before:
             return
         self._tls[number] = tls
-        self._stamps[number] = _stamp(tls)
+        self._stamps[number] = stamp(tls)
         if why := self._load(number, tls):
             if before is not None:
                 self._tls[number] = before
@@ -200,10 +200,10 @@ class Certificates:
         The result is None if no file has changed.
         """
         tls = self._tls[number]
-        stamp = _stamp(tls)
-        if stamp == self._stamps[number]:
+        found = stamp(tls)
+        if found == self._stamps[number]:
             return None
-        self._stamps[number] = stamp
+        self._stamps[number] = found
         return self._load(number, tls) or ""
 
     def _load(self, number: int, tls: TlsSetup) -> str | None:
@@ -255,7 +255,7 @@ def _for_engine(tls: TlsSetup, password: str) -> dict[str, str | bool]:
     }
 
 
-def _stamp(tls: TlsSetup) -> Stamp:
+def stamp(tls: TlsSetup) -> Stamp:
     """Return a value that changes whenever a file of the profile is replaced or written."""
     return tuple(_stat(path) for _, path in _files(tls))
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,9 +10,12 @@ import pytest
 
 from shm.contract.control import ListenerSetup
 from shm.contract.ockam import OckamSetup
+from shm.contract.security import TlsSetup
 from shm.contract.source_routes import Stop
 from workers.control.listeners import Listeners, Terms, terms
 from workers.control.tls import CertificateError
+
+TLS = TlsSetup("p", cert_file="/no/such")
 
 
 class FakePump:
@@ -171,7 +175,7 @@ def test_what_is_served_is_told(home: Home) -> None:
             raise CertificateError("no such file")
 
     home.listeners = Listeners(home.pump, home.known, protect)
-    home.listeners.change([one(9), one(1), one(2, sockets=3)], home.give(5))
+    home.listeners.change([one(9, tls=TLS), one(1), one(2, sockets=3)], home.give(5))
     assert home.listeners.served == {"l1": True, "l2": False, "l9": False}
     home.listeners.change([one(1)], home.give(1))
     assert home.listeners.served == {"l1": True}
@@ -184,11 +188,67 @@ def test_a_listener_with_unusable_certificates_leaves_no_socket_open(home: Home)
         raise CertificateError("no such file")
 
     home.listeners = Listeners(home.pump, home.known, protect)
-    home.listeners.change([one(1, sockets=3)], home.give(3))
+    home.listeners.change([one(1, sockets=3, tls=TLS)], home.give(3))
     assert home.open() == set()
     with pytest.raises(CertificateError):
-        home.listeners.add(msgspec.structs.replace(one(1), fds=home.give(2)))
+        home.listeners.add(msgspec.structs.replace(one(1, tls=TLS), fds=home.give(2)))
     assert home.open() == set()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_listener_waits_for_certificates_that_can_be_used(home: Home, tmp_path: Path) -> None:
+    """It is tried when a file has changed, and only then; meanwhile the worker serves all others."""
+    file = tmp_path / "c.pem"
+    tried: list[int] = []
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if listener.tls is not None:
+            tried.append(place)
+            if not file.exists() or "right" not in file.read_text():
+                raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    before = descriptors()
+    for listener in (one(1, tls=TlsSetup("p", cert_file=str(file)), sockets=2), one(2)):
+        home.known[listener.number] = listener
+        home.listeners.join(msgspec.structs.replace(listener, fds=home.give(len(listener.fds))))
+    assert home.listeners.served == {"l1": False, "l2": True}
+    assert not home.listeners.retry()
+    assert len(tried) == 1
+    file.write_text("wrong")
+    assert not home.listeners.retry()
+    assert not home.listeners.retry()
+    assert len(tried) == 2
+    file.write_text("this is right")
+    assert home.listeners.retry()
+    assert home.listeners.served == {"l1": True, "l2": True}
+    assert descriptors() == before + 3
+    assert not home.listeners.retry()
+
+
+def test_a_listener_that_waits_is_removed_or_replaced(home: Home, tmp_path: Path) -> None:
+    """Without a descriptor left."""
+
+    def protect(place: int, listener: ListenerSetup) -> None:
+        if listener.tls is not None:
+            raise CertificateError("no such file")
+
+    home.listeners = Listeners(home.pump, home.known, protect)
+    before = descriptors()
+    waiting = one(1, tls=TlsSetup("p", cert_file=str(tmp_path / "c.pem")), sockets=2)
+    for _ in range(3):
+        home.listeners.change([waiting], home.give(2))
+        assert descriptors() == before + 2
+    home.listeners.change([one(1)], home.give(1))
+    assert home.listeners.served == {"l1": True}
+    assert descriptors() == before + 1
+    home.listeners.change([waiting, one(2)], home.give(3))
+    home.listeners.change([one(2)], home.give(1))
+    assert not home.listeners.retry()
+    assert descriptors() == before + 1
 
 
 def test_a_mended_listener_is_told_as_served(home: Home) -> None:
@@ -200,8 +260,8 @@ def test_a_mended_listener_is_told_as_served(home: Home) -> None:
             raise CertificateError("no such file")
 
     home.listeners = Listeners(home.pump, home.known, protect)
-    home.listeners.change([one(1)], home.give(1))
+    home.listeners.change([one(1, tls=TLS)], home.give(1))
     assert home.listeners.served == {"l1": False}
     missing = False
-    home.listeners.change([one(1)], home.give(1))
+    home.listeners.change([one(1, tls=TLS)], home.give(1))
     assert home.listeners.served == {"l1": True}
