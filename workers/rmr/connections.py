@@ -61,6 +61,7 @@ class Transport(framed.Transport, Protocol):
     """The part of workers.loop.pump.RmrTransport that RMR connections use."""
 
     def add_place(self, capacity: int) -> int: ...
+    def remove_place(self, place: int) -> None: ...
     def speaks(self, place: int) -> bool: ...
     def speak(self, place: int, terms: Terms) -> None: ...
 
@@ -131,8 +132,12 @@ class Rmr(FramedConnections):
         """
         self._places = {place: one for place, one in self._places.items() if self._transport.speaks(place)}
         for place, (table, _) in self._places.items():
-            if table in tables:
+            if table not in tables:
+                continue
+            try:
                 self._speak(place)
+            except ValueError as error:
+                SERVER.error("RMR connections of route table %s keep their former settings: %s", table, error)
 
     def _speak(self, place: int) -> None:
         name, number = self._places[place]
@@ -218,17 +223,20 @@ class Rmr(FramedConnections):
     # ---- connections that are made ----
 
     def _connect(self, endpoint: Endpoint, fd: int) -> Name | None:
-        """Start a connection on a connecting socket; return None if there is no room."""
+        """Start a connection on a connecting socket; return None if there is no room. Raises ValueError."""
         if endpoint.table not in self._dialled:
-            try:
-                place = self._transport.add_place(self._capacity)
-                self._places[place] = endpoint.table, -1
-                self._speak(place)
-            except ValueError as error:
-                SERVER.error("no connection to %s: %s", endpoint.address, error)
-                return None
-            self._dialled[endpoint.table] = place
+            self._dialled[endpoint.table] = self._add_place(endpoint.table)
         return self._transport.dial(self._dialled[endpoint.table], fd)
+
+    def _add_place(self, table: str) -> int:
+        place = self._transport.add_place(self._capacity)
+        self._places[place] = table, -1
+        try:
+            self._speak(place)
+        except ValueError:
+            self._transport.remove_place(place)
+            raise
+        return place
 
     def _not_there(self, endpoint: Endpoint) -> None:
         self._owner.post(msgspec.structs.replace(endpoint, open=False))

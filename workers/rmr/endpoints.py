@@ -53,8 +53,8 @@ class _Wanted(Attempt):
 class Endpoints(Attempts[_Wanted]):
     """All endpoints that the core wants connections to.
 
-    ``connect`` starts a connection on a connecting socket, ``hang_up`` ends one. ``failed`` is called once
-    for an endpoint whose first attempt fails. ``clock`` returns monotonic seconds.
+    ``connect`` starts a connection on a connecting socket, or raises ValueError; ``hang_up`` ends one.
+    ``failed`` is called once for an endpoint whose first attempt fails. ``clock`` returns monotonic seconds.
     """
 
     def __init__(
@@ -106,10 +106,14 @@ class Endpoints(Attempts[_Wanted]):
         except OSError as error:
             self._failed(one, str(error))
             return
-        name = self._connect(one.endpoint, fd)
+        name, why = None, "this worker has no room for another connection"
+        try:
+            name = self._connect(one.endpoint, fd)
+        except ValueError as error:
+            why = str(error)
         if name is None:
             os.close(fd)
-            self._failed(one, "this worker has no room for another connection")
+            self._failed(one, why)
             return
         one.connection = name
         self._by_name[name] = one

@@ -27,6 +27,10 @@ cdef class RmrTransport(FramedTransport):
         l.link_capacity = capacity
         return l - self.pump.p.listeners
 
+    def remove_place(self, int place):
+        """Remove a place for outgoing connections; its connections keep their terms."""
+        self.pump.listener(place).dials = False
+
     def speak(self, int place, given):
         """Set the workers.rmr.connections.Terms of a place's connections. Raises ValueError."""
         cdef worker_listener *l = self.pump.listener(place)

@@ -78,6 +78,17 @@ def test_an_ockam_connector_in_the_place_of_an_rmr_listener(places: Places) -> N
             assert end.recv(9) == GREETING
 
 
+def test_a_place_of_endpoints_that_is_given_back(places: Places) -> None:
+    """The next one takes it."""
+    from workers.loop.pump import RmrTransport  # noqa: PLC0415 - the engine must be loaded first
+
+    transport = RmrTransport(places.pump)
+    first = transport.add_place(250)
+    assert transport.add_place(250) != first
+    transport.remove_place(first)
+    assert transport.add_place(250) == first
+
+
 def test_terms_of_another_protocol_are_refused(places: Places) -> None:
     """Open connections of the place read its terms as those of their protocol."""
     from workers.loop.pump import OckamTransport  # noqa: PLC0415 - the engine must be loaded first

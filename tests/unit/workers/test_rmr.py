@@ -36,6 +36,8 @@ class World:
         self.numbers: dict[int, int] = {}
         self.lines = bursts()
         self.places: set[int] = set()  # that speak RMR
+        self.dialling: list[int] = []  # places of connections to endpoints
+        self.wrong = False  # whether terms are refused
         self.links = 0
         self.now = 100.0
         self.room = True
@@ -56,12 +58,18 @@ class World:
         """Each event is a call by the test."""
 
     def add_place(self, capacity: int) -> int:
-        return 9
+        self.dialling.append(9 + len(self.dialling))
+        return self.dialling[-1]
+
+    def remove_place(self, place: int) -> None:
+        self.asked.append(("remove", place))
 
     def speaks(self, place: int) -> bool:
         return place in self.places
 
     def speak(self, place: int, terms: Terms) -> None:
+        if self.wrong:
+            raise ValueError("the source is too long")
         self.places.add(place)
         self.asked.append(("speak", place, terms))
 
@@ -303,6 +311,34 @@ def test_an_endpoint_without_room_is_tried_again():
     world.rmr.take(wanted(world))
     world.rmr.endpoints.step()
     assert world.rmr.endpoints.wait(99.0) == endpoints.FIRST_SECONDS
+
+
+def test_an_endpoint_whose_terms_are_refused(caplog):
+    """Each attempt gives its place back, and the log says why within the bound of all endpoints."""
+    world = World()
+    world.wrong = True
+    world.rmr.take(wanted(world))
+    for _ in range(20):
+        world.rmr.endpoints.step()
+        world.now += 30
+    assert [one for one in world.asked if one[0] == "remove"] == [("remove", place) for place in world.dialling]
+    lines = [record.getMessage() for record in caplog.records if "too long" in record.getMessage()]
+    assert 0 < len(lines) < 20
+    assert "endpoint addr/127.0.0.1:1: the source is too long; next attempt in 1 s" in lines[0]
+    world.wrong = False
+    world.rmr.endpoints.step()
+    assert ("dial", world.dialling[-1]) in world.asked
+
+
+def test_terms_that_are_refused_leave_the_former_ones(caplog):
+    """Of one place: the tables are replaced, and the worker lives on."""
+    world = World()
+    world.wrong = True
+    world.rmr.configure(SetTables([TableSetup("t", "other")]))
+    assert "route table t" in caplog.text
+    world.wrong = False
+    world.rmr.opened(1, 3)
+    assert world.attaches()[0] == ("other", False)
 
 
 def test_a_host_that_is_not_known(monkeypatch):
