@@ -123,6 +123,8 @@ class Rmr(FramedConnections):
         if not isinstance(change, SetTables):
             return
         self._tables = {one.name: one for one in change.tables}
+        for name in self._dialled.keys() - self._tables.keys():
+            self._transport.remove_place(self._dialled.pop(name))
         self._speak_again(self._tables.keys())
 
     def _speak_again(self, tables: Collection[str]) -> None:

@@ -341,6 +341,20 @@ def test_terms_that_are_refused_leave_the_former_ones(caplog):
     assert world.attaches()[0] == ("other", False)
 
 
+def test_a_table_that_is_removed_gives_its_place_back():
+    """A later table of the name has another one."""
+    world = World()
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    world.rmr.configure(SetTables([]))
+    assert ("remove", 9) in world.asked
+    world.rmr.configure(SetTables(world.tables))
+    world.rmr.take(wanted(world, open=False))
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    assert [one for one in world.asked if one[0] == "dial"] == [("dial", 9), ("dial", 10)]
+
+
 def test_a_host_that_is_not_known(monkeypatch):
     """It is said, and tried again."""
 
