@@ -98,15 +98,15 @@ class Connectors(Attempts[Connector]):
         self._guard = guard
         self._others = others
         self._connectors: dict[int, Connector] = {}
-        self._refused: dict[int, ConnectorSetup] = {}  # those that make no connection
+        self._refused: dict[int, ConnectorState] = {}  # those that make no connection
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
         """Replace the connectors. A changed connector reconnects, unless only its cost has changed."""
         setups = {one.number: one for one in wanted}
         refused, self._refused = self._refused, {}
-        for number, setup in refused.items():
+        for number, state in refused.items():
             if number not in setups:
-                self._owner.connector_state(ConnectorState(setup.name, GONE))
+                self._owner.connector_state(ConnectorState(state.name, GONE))
         for number, connector in list(self._connectors.items()):
             wanted_now = setups.get(number)
             if wanted_now is not None and _same_but_cost(wanted_now, connector.setup):
@@ -133,8 +133,8 @@ class Connectors(Attempts[Connector]):
             place = self._dialler.add_place(*terms(setup))
         except ValueError as error:
             SERVER.error("connector %s makes no connection: %s", setup.name, error)
-            self._owner.connector_state(ConnectorState(setup.name, FAILED, str(error), setup.hosts))
-            self._refused[setup.number] = setup
+            state = self._refused[setup.number] = ConnectorState(setup.name, FAILED, str(error), setup.hosts)
+            self._owner.connector_state(state)
             return
         connector = self._connectors[setup.number] = Connector(setup, place)
         self._plan(connector, self._clock())
@@ -149,8 +149,8 @@ class Connectors(Attempts[Connector]):
 
     def tell(self) -> None:
         """Tell a new core the states of all connectors."""
-        for connector in self._connectors.values():
-            self._owner.connector_state(connector.state)
+        for state in [*self._refused.values(), *(connector.state for connector in self._connectors.values())]:
+            self._owner.connector_state(state)
 
     def _found(self, connector: Connector, lookup: Lookup) -> None:
         connector.addresses = list(lookup.addresses)

@@ -225,6 +225,23 @@ def test_a_new_core_is_told_of_all(world: World) -> None:
     assert [state.name for state in world.said] == ["c1", "c2"]
 
 
+def test_a_new_core_is_told_of_a_connector_that_makes_no_connection(world: World, monkeypatch: Any) -> None:
+    """It is gone with its entity, and only then."""
+
+    def full(*_: Any) -> int:
+        raise ValueError("no place")
+
+    monkeypatch.setattr(world, "add_place", full)
+    world.connect(setup(1))
+    failed = ConnectorState("c1", "FAILED", "no place", ["far:77"])
+    assert world.said == [failed]
+    world.connectors.tell()
+    assert world.said == [failed, failed]
+    world.connect()
+    world.connectors.tell()
+    assert world.said[2:] == [ConnectorState("c1", "GONE")]
+
+
 @pytest.mark.parametrize(
     ("host", "verify", "why", "advised"),
     [
