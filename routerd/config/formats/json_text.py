@@ -11,6 +11,7 @@ import re
 from routerd.config.formats.source import Array, Block, ConfigSyntaxError, Setting, Value, shown
 
 MAX_DEPTH = 32
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, which JSON can name alone
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _LITERAL = re.compile(r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,}\]#]|\Z)", re.ASCII)
 _BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # not a JSON value
@@ -155,6 +156,8 @@ class JsonText:
         except ValueError as error:
             raise self._mistake(f"this text in quotes cannot be read ({_reason(error)}); end it on its line") from None
         assert isinstance(value, str)
+        if half := _HALF.search(value):
+            raise self._mistake(f"this text in quotes has half a character, {shown(half[0])}; give a whole one")
         return value
 
     def _literal(self, match: re.Match[str]) -> Value:

@@ -6,7 +6,7 @@ Every function raises `WrongValueError` with a sentence that says what is wrong 
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from routerd.config.entities.attribute import Attribute, Kind
 from routerd.config.entities.transport import SERVICE_PORTS, port_number
@@ -172,7 +172,20 @@ def _levels(attribute: Attribute, value: Value) -> str:
 def _map(attribute: Attribute, value: Value) -> dict[str, object]:
     if not isinstance(value, Block):
         raise WrongValueError(f"{shown(value)} does not fit. Properties must be a map; give {expected(attribute)}")
-    return {setting.name: plain(setting.value) for setting in value.settings}
+    found = {setting.name: plain(setting.value) for setting in value.settings}
+    for number in _integers(found):
+        if not -1 << 63 <= number < 1 << 63:
+            raise WrongValueError(f"{shown(number)} does not fit 64 bits; give a smaller number")
+    return found
+
+
+def _integers(value: object) -> Iterator[int]:
+    """Yield all integers in a map or list."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _integers(one)
 
 
 def _unfit(attribute: Attribute, value: Value) -> WrongValueError:

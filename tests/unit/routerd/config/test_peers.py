@@ -118,10 +118,19 @@ def test_what_is_no_place_is_told(text: str) -> None:
         ('{ "qd.x": 1 }', "Reserved key 'qd.x' not allowed in openProperties"),
         ('{ "x-opt-qd.x": 1 }', "Reserved key 'x-opt-qd.x' not allowed in openProperties"),
         ('{ "scheme": 1 }', "Reserved key 'scheme' not allowed in openProperties"),
+        ('{ "a": 9223372036854775808 }', "9223372036854775808 does not fit 64 bits; give a smaller number"),
+        ('{ "a": [{ "b": -99999999999999999999 }] }', "-99999999999999999999 does not fit 64 bits"),
+        ('{ "a": "\\ud800" }', "this text in quotes has half a character, '\\ud800'; give a whole one"),
     ],
 )
 def test_open_properties_that_are_refused(value: str, why: str) -> None:
     assert why in told(f"listener {{\n port: 1\n openProperties: {value}\n}}\n")
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+def test_the_largest_numbers_of_open_properties(number: int) -> None:
+    """They are AMQP longs."""
+    assert listener_setup(f'openProperties: {{"a": {number}}}').open_properties == {"a": number}
 
 
 def test_routers_get_no_open_properties() -> None:
