@@ -177,6 +177,8 @@ class Worker:
                 self._relays.change(listeners)
                 self._listeners.change(listeners, self._channel.take_descriptors())
                 self._registry.post(Served(self._listeners.served))
+                for one in self._framed:
+                    one.configure(message)
             case SetConnectors(connectors):
                 self._connectors.change(connectors)
             case SetTables():

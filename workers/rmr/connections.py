@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import msgspec
 
 from shm.contract.administering import granted
-from shm.contract.control import ListenerSetup, SetTables, Setup
+from shm.contract.control import ListenerSetup, SetListeners, SetTables, Setup
 from shm.contract.hosts import host_of
 from shm.contract.payloads import ConnectionOpened, Endpoint
 from shm.contract.tables import connections
@@ -86,6 +86,7 @@ class Rmr(FramedConnections):
         self._connections = connections(setup.router_id)
         self._tables = {one.name: one for one in setup.tables}
         self._listeners = owner.listeners
+        self._doors: set[int] = set()  # numbers of the listeners that are not removed
         self._capacity = setup.link_capacity
         self._clock = clock
         self._places: dict[int, tuple[str, int]] = {}  # in the pump -> table, number of the listener; -1: none
@@ -112,6 +113,7 @@ class Rmr(FramedConnections):
         if not one.table:
             return
         self._places[place] = one.table, one.number
+        self._doors.add(one.number)
         if one.fds:
             with suppress(OSError), socket.socket(fileno=os.dup(one.fds[0])) as listening:
                 self._ports[one.number] = listening.getsockname()[1]
@@ -119,12 +121,16 @@ class Rmr(FramedConnections):
         self._speak_again({one.table})  # their sources may name this one
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Replace the route tables."""
-        if not isinstance(change, SetTables):
-            return
-        self._tables = {one.name: one for one in change.tables}
-        for name in self._dialled.keys() - self._tables.keys():
-            self._transport.remove_place(self._dialled.pop(name))
+        """Replace the route tables, or forget listeners that are removed."""
+        match change:
+            case SetListeners(listeners):
+                self._doors &= {one.number for one in listeners}
+            case SetTables(tables):
+                self._tables = {one.name: one for one in tables}
+                for name in self._dialled.keys() - self._tables.keys():
+                    self._transport.remove_place(self._dialled.pop(name))
+            case _:
+                return
         self._speak_again(self._tables.keys())
 
     def _speak_again(self, tables: Collection[str]) -> None:
@@ -146,7 +152,7 @@ class Rmr(FramedConnections):
         table = self._tables.get(name)
         if table is None:
             raise ValueError(f"there is no route table {name}")
-        mine = [one for one in self._listeners.values() if one.table == name]
+        mine = self._of(name)
         replies = [one for one in mine if one.replies]
         at = self._listeners.get(number)
         proxied = table.reply == "proxied"
@@ -205,7 +211,11 @@ class Rmr(FramedConnections):
 
     def _logged(self, table: str) -> list[str]:
         """Return the logged parts of the table's first listener, which count for endpoints too."""
-        return next((one.logged_parts for one in self._listeners.values() if one.table == table), [])
+        return next((one.logged_parts for one in self._of(table)), [])
+
+    def _of(self, table: str) -> list[ListenerSetup]:
+        """Return the table's listeners, oldest first."""
+        return [one for one in self._listeners.values() if one.table == table and one.number in self._doors]
 
     def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
         return described(sent, head, payload)

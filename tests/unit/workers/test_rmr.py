@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from shm.contract.complaints import bursts
-from shm.contract.control import ListenerSetup, SetTables, Setup
+from shm.contract.control import ListenerSetup, SetListeners, SetTables, Setup
 from shm.contract.payloads import (
     Attach,
     Attached,
@@ -238,6 +238,14 @@ def test_a_place_that_another_listener_or_connector_has_taken():
     world.rmr.configure(SetTables(world.tables))
     world.rmr.listen(3, world.listeners[2])
     assert {place for _, place, _ in world.asked} == {2, 3}
+
+
+def test_sources_name_a_listener_that_is_there():
+    """After a reload replies come to one that stays; connections of the removed one keep the other terms."""
+    world = World()
+    world.asked.clear()
+    world.rmr.configure(SetListeners([world.listeners[2]]))
+    assert [(place, terms.source) for _, place, terms in world.asked] == [(1, "router:4561"), (2, "router:4561")]
 
 
 # ---- endpoints ----
