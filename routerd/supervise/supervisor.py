@@ -39,6 +39,7 @@ from routerd.supervise.memory import SharedMemory
 from routerd.supervise.watch import POLL_SECONDS, Watch
 from routerd.translate.connectors import taken_over
 from routerd.translate.identities import Identities
+from routerd.translate.security import unusable
 from routerd.translate.setup import Blueprint, blueprint, log_setups
 from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import failures
@@ -351,7 +352,9 @@ class Supervisor:
         tell(reloaded, warnings, what)
 
     def _roll(self) -> None:
-        if self._children.roll(self._config.router.stop_grace_seconds):
+        if why := unusable(self._config.listeners, self._blueprint.profiles):
+            event(LOGGER, logging.ERROR, f"Rolling restart refused: {why}")
+        elif self._children.roll(self._config.router.stop_grace_seconds):
             event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
         else:
             event(LOGGER, logging.WARNING, "Rolling restart refused: one is in progress, or the router stops")

@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from routerd.config.formats.source import words
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from shm.contract.structs import same
 from workers.control.lookup import is_address
+from workers.control.tls import explain
 
 LOGGER = logging.getLogger("POLICY")
 
@@ -27,6 +28,15 @@ def tls_setup(listener: Listener, profiles: Sequence[SslProfile]) -> TlsSetup | 
         required=listener.require_ssl,
         verify=listener.authenticate_peer if listener.http else "EXTERNAL" in listener.mechanisms.split(),
     )
+
+
+def unusable(listeners: Iterable[Listener], profiles: Sequence[SslProfile]) -> str:
+    """Return why a worker that starts now could not serve one of these listeners; empty if it could serve all."""
+    for one in listeners:
+        tls = None if one.http else tls_setup(one, profiles)
+        if tls is not None and (fault := explain(tls)):
+            return f"sslProfile {tls.profile}: {': '.join(fault)}"
+    return ""
 
 
 def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> TlsSetup | None:
