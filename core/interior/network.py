@@ -33,7 +33,7 @@ from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.neighbours import Neighbour, Neighbours
 from core.interior.nodes import Node
 from core.interior.port import Port
-from core.interior.sync import Answer, MobileSync
+from core.interior.sync import MobileSync
 from core.interior.topology import Topology
 from core.interior.view import views
 from shm.contract.complaints import Complaints
@@ -157,7 +157,7 @@ class Network:
             if addressee(control.to) in ("", "all", self._me):
                 handler(known, fields, now)
             else:
-                self._across(known, control, fields, content)
+                self._across(known, control, fields, content, now)
         except BadMessageError as error:
             which = (known.name, what, str(error))
             text = "%s sent %s that is ignored: %s"
@@ -271,10 +271,9 @@ class Network:
     def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileRequest.read(fields)
         node = self._topology.nodes.get(message.router)
-        update = None if node is None else self._sync.asked(message, node, now)
-        if update is not None and node is not None:
-            via = None if node.reachable else neighbour.number
-            self._answer(Answer(mobile_address(message.router), update, via))
+        if node is not None:
+            self._sync.asked(message, node, now, None if node.reachable else neighbour.number)
+            self._answer(now)
 
     def _mobile_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileUpdate.read(fields)
@@ -285,8 +284,8 @@ class Network:
             # Without an instance its run is unknown; the advertisement will bring it.
             return
         before = self._sync.seq_of(node.router)
-        for answer in self._sync.updated(node, message):
-            self._answer(answer)
+        self._sync.updated(node, message)
+        self._answer(now)
         if self._sync.lacks(node.router):
             text = "router %s announces more addresses than are kept of one router, or of all: some get no messages %s"
             which = node.router, "from here, until there is room (docs/network.md)"
@@ -307,7 +306,7 @@ class Network:
                 content = content or other.encode(ALL_MOBILE)
                 self._port.send(ALL_MOBILE, content, link.number)
 
-    def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes) -> None:
+    def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes, now: float) -> None:
         """Handle a message across a border. Only requests need an answer in the other dialect."""
         node = self._topology.nodes.get(addressee(control.to))
         if control.opcode != mobile.REQUEST:
@@ -315,11 +314,12 @@ class Network:
             return
         request = MobileRequest.read(fields)
         if node is not None and self._topology.nodes.get(request.router) is not None:
-            for answer in self._sync.asked_for(node, request, neighbour.number):
-                self._answer(answer)
+            self._sync.asked_for(node, request, neighbour.number)
+            self._answer(now)
 
-    def _answer(self, answer: Answer) -> None:
-        self._port.send(answer.to, answer.update.encode(answer.to), answer.neighbour)
+    def _answer(self, now: float) -> None:
+        for answer in self._sync.answers(now):
+            self._port.send(answer.to, answer.update.encode(answer.to), answer.neighbour)
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -338,6 +338,7 @@ class Network:
             for neighbour in self._neighbours:
                 self._greet(neighbour)
         self._ask(now)
+        self._answer(now)
         news = None if self._introducing(now) else self._sync.news(now)
         if news is not None:
             self._flood(news)

@@ -47,6 +47,7 @@ HEARD: Final = {
     "_topo/{area}/all/qdrouter": FLOOD,
     "_topo/{area}/all/qdrouter.ma": CONTROL,
 }
+LONGEST: Final = 4 << 20  # octets of a message: routers of another make tell all their addresses in one
 ADVERTISED: Final = "MH"  # classes of keys that are announced to other routers
 MAPPED: Final = "MH"  # classes of keys by which messages go to other routers
 
@@ -83,7 +84,7 @@ class NetworkAdapter(Plane):
         for spelling, rule in HEARD.items():
             text = spelling.format(area=self._me.area)
             self._addresses.fix(text, rule)
-            self._local.listen(text, self._heard)
+            self._local.listen(text, self._heard, LONGEST)
         self._addresses.changed = self._treated
         self.nodes.set_border(self._addresses.resolve("_local/qdrouter.ma").handle)
         self._network = network(self)

@@ -7,9 +7,15 @@ answered here on behalf of its router, with that router's last report.
 
 The addresses that are kept of one router, and of all, are bounded. Those beyond are left out. Once a tenth of one
 router's bound is free, the router is asked for all its addresses again.
+
+A message has a largest length (`core.links.local.MESSAGE_LIMIT`), and there is no end to addresses. So changes go in
+portions, and an answer is the first portion of all addresses, with an earlier number, and the others as changes that
+lead from there to the newest one.
 """
 
 import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -29,6 +35,12 @@ BURST: Final = 20
 RATE: Final = 10.0
 # seconds until an unanswered request is repeated
 PATIENCE: Final = 2.0
+# characters of keys, with ENTRY for each, of an update and of one that is part of an answer: 1 MiB has either
+PORTION: Final = 32 << 10
+ANSWER: Final = 4 * PORTION
+ENTRY: Final = 16
+# seconds between the portions of an answer
+GAP: Final = 0.05
 # addresses of other routers that are kept, and the characters of their keys: of one router, and of all
 MOST: Final = (100_000, 4 << 20)
 MOST_OF_ALL: Final = (1_000_000, 32 << 20)
@@ -65,6 +77,9 @@ class MobileSync:
         self._full_at = _NEVER  # when a whole burst may be sent again
         self._remotes: dict[str, Remote] = {}
         self._answered: dict[str, tuple[int, int | None, float]] = {}  # by router: our number, its instance, the time
+        self._answers: dict[tuple[str, str], deque[Answer]] = {}  # by the router that asks, and the one asked for
+        self._answers_at = _NEVER  # when their next portions may go
+        self._portions: tuple[int, list[MobileUpdate]] = (0, [])  # the answer of this number
         # routers that have newer addresses than are known here
         self._behind: set[str] = set()
         self._cut: set[str] = set()  # routers of whose addresses some are left out
@@ -81,35 +96,65 @@ class MobileSync:
             self._changes[key] = treatment
 
     def due(self, now: float) -> float | None:
-        """Return in how many seconds the changes may be sent, 0 at least, or None without changes."""
-        return max(0.0, self._full_at - (BURST - 1) / RATE - now) if self._changes else None
+        """Return in how many seconds changes or answers may be sent, 0 at least, or None without any."""
+        times = [self._full_at - (BURST - 1) / RATE] if self._changes else []
+        if self._answers:
+            times.append(self._answers_at)
+        return max(0.0, min(times) - now) if times else None
 
     def news(self, now: float) -> MobileUpdate | None:
-        """Return the changes since the last call with a result, if they are due. ``now`` is in seconds."""
-        if self.due(now) != 0:
+        """Return a portion of the changes since the last call with a result, if they are due. ``now`` is in seconds."""
+        if not self._changes or now < self._full_at - (BURST - 1) / RATE:
             return None
         self._full_at = max(self._full_at, now) + 1 / RATE
         self.seq += 1
-        added = {key: treatment for key, treatment in self._changes.items() if treatment is not None}
-        gone = tuple(key for key, treatment in self._changes.items() if treatment is None)
+        taken = _portion(self._changes)
+        changes = [(key, self._changes.pop(key)) for key in taken]
+        added = {key: treatment for key, treatment in changes if treatment is not None}
+        gone = tuple(key for key, treatment in changes if treatment is None)
         for key in gone:
             del self._reported[key]
         self._reported.update(added)
-        self._changes.clear()
         LOGGER.debug("addresses %d: %d added, %d gone", self.seq, len(added), len(gone))
-        return MobileUpdate(self._me, self.seq, added, gone)
+        update = MobileUpdate(self._me, self.seq, added, gone)
+        for (_, about), answers in self._answers.items():
+            if about == self._me:  # whoever is being answered takes it behind the answer
+                answers.append(msgspec.structs.replace(answers[-1], update=_of(update, answers[-1].update.version)))
+        return update
 
-    def asked(self, request: MobileRequest, node: Node, now: float) -> MobileUpdate | None:
-        """Return the answer to a node's request for this router's addresses, or None if it has the newest.
+    def asked(self, request: MobileRequest, node: Node, now: float, neighbour: int | None) -> None:
+        """Answer a node's request for this router's addresses over a connection, or by the path to it.
 
-        An answer has all addresses, so the same one goes to a router once in a second at most.
+        Who has the newest gets no answer. An answer has all addresses, so the same one goes to a router once in a
+        second at most, and no other while its portions are on their way.
         """
         seq, instance, when = self._answered.get(node.router, (0, None, _NEVER))
         again = (seq, instance) == (self.seq, node.instance) and now - when < INTERVAL
-        if request.have_seq >= self.seq or again:
-            return None
+        if request.have_seq >= self.seq or again or (node.router, self._me) in self._answers:
+            return
         self._answered[node.router] = (self.seq, node.instance, now)
-        return MobileUpdate(self._me, self.seq, self._reported, absolute=True, version=request.version)
+        if self._portions[0] != self.seq:
+            self._portions = self.seq, _all_of(self._me, self.seq, self._reported)
+        self._answer(request, self._portions[1], neighbour)
+
+    def _answer(self, request: MobileRequest, portions: Iterable[MobileUpdate], neighbour: int | None) -> None:
+        portions = list(portions)
+        to, about = mobile_address(request.router), portions[0].router
+        self._answers[request.router, about] = deque(
+            Answer(to, _of(one, request.version), neighbour) for one in portions
+        )
+
+    def answers(self, now: float) -> list[Answer]:
+        """Return the next portion of each answer, if they are due."""
+        if not self._answers or now < self._answers_at:
+            return []
+        due = [portions.popleft() for portions in self._answers.values()]
+        self._answers = {names: portions for names, portions in self._answers.items() if portions}
+        if self._answers:
+            self._answers_at = now + GAP
+        else:
+            self._answers_at, self._portions = _NEVER, (0, [])
+        return due
 
     # -- of other routers ----------------------------------------------------------------------------------
 
@@ -153,8 +198,8 @@ class MobileSync:
                 due.append((node, 0 if router in self._cut else remote.seq))
         return due
 
-    def updated(self, node: Node, update: MobileUpdate) -> list[Answer]:
-        """Apply a router's addresses or changes. Return the answers that others were waiting for."""
+    def updated(self, node: Node, update: MobileUpdate) -> None:
+        """Apply a router's addresses or changes, and answer those who were waiting for them."""
         remote = self._remote(node.router)
         if update.absolute:
             self._replace(node, remote, update)
@@ -164,14 +209,14 @@ class MobileSync:
             # an old update is another copy of what is known
             if update.mobile_seq > remote.seq:
                 self._behind.add(node.router)
-            return []
+            return
         remote.seq = update.mobile_seq
         if node.router not in self._cut:
             remote.asked = _NEVER
         self._behind.discard(node.router)
         count = counted(len(remote.addresses), "address")
         LOGGER.debug("router %s has %s at %d", node.router, count, remote.seq)
-        return self._waiting_for(node.router, remote)
+        self._waiting_for(node.router, remote)
 
     def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
         self._cut.discard(node.router)
@@ -213,6 +258,7 @@ class MobileSync:
         self._behind.discard(node.router)
         self._cut.discard(node.router)
         self._answered.pop(node.router, None)
+        self._answers = {names: portions for names, portions in self._answers.items() if node.router not in names}
         remote = self._remotes.pop(node.router, None)
         if remote is None:
             return
@@ -224,17 +270,44 @@ class MobileSync:
 
     # -- on behalf of others -------------------------------------------------------------------------------
 
-    def asked_for(self, node: Node, request: MobileRequest, neighbour: int) -> list[Answer]:
+    def asked_for(self, node: Node, request: MobileRequest, neighbour: int) -> None:
         """Answer a request for the addresses of a router of the other dialect, now or once they are known."""
         remote = self._remote(node.router)
         remote.waiting[request.router] = (request, neighbour)
-        return self._waiting_for(node.router, remote)
+        self._waiting_for(node.router, remote)
 
-    def _waiting_for(self, router: str, remote: Remote) -> list[Answer]:
-        answers = []
+    def _waiting_for(self, router: str, remote: Remote) -> None:
         for asker, (request, neighbour) in list(remote.waiting.items()):
             if remote.seq > request.have_seq:
                 del remote.waiting[asker]
-                update = MobileUpdate(router, remote.seq, remote.addresses, absolute=True, version=request.version)
-                answers.append(Answer(mobile_address(asker), update, neighbour))
-        return answers
+                self._answer(request, _all_of(router, remote.seq, remote.addresses), neighbour)
+
+
+def _portion(keys: Iterable[str], most: int = PORTION) -> list[str]:
+    """Return the first keys, as many as an update may have, one at least."""
+    taken: list[str] = []
+    for key in keys:
+        most -= len(key) + ENTRY
+        if most < 0 and taken:
+            break
+        taken.append(key)
+    return taken
+
+
+def _all_of(router: str, seq: int, addresses: Mapping[str, int]) -> list[MobileUpdate]:
+    """Return the updates that tell all addresses of a router whose newest number is ``seq``, at most so many."""
+    keys = deque(addresses)
+    size = sum(map(len, keys)) + ENTRY * len(keys)
+    parts: list[dict[str, int]] = []
+    while keys or not parts:
+        taken = _portion(keys, max(ANSWER, 3 * size // seq))
+        parts.append({key: addresses[key] for key in taken})
+        for _ in taken:
+            keys.popleft()
+    first = seq + 1 - len(parts)
+    return [MobileUpdate(router, first + i, part, absolute=not i) for i, part in enumerate(parts)]
+
+
+def _of(update: MobileUpdate, version: int) -> MobileUpdate:
+    """Return an update in the form of a version."""
+    return msgspec.structs.replace(update, version=version)

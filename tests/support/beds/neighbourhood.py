@@ -6,6 +6,7 @@ from core.interior.hello import greeting
 from core.interior.linkstate import LinkStateUpdate
 from core.interior.message import Control, Fields, decode
 from core.interior.network import Network
+from core.links.local import MESSAGE_LIMIT
 from shm.contract.routing import NetworkSetup
 
 ME = 1_700_000_000
@@ -25,6 +26,7 @@ class Port:
     def send(self, to: str, content: bytes, neighbour: int | None) -> None:
         control = decode(content)
         assert control.to == to
+        assert len(content) <= MESSAGE_LIMIT, "a message that the core drops"
         self.sent.append((control, neighbour))
 
     def add_router(self, bit: int, router_id: str) -> None:

@@ -1,0 +1,127 @@
+"""More addresses of one router than a message holds: they are told in portions, each a message of its own."""
+
+import pytest
+
+from core.interior.message import ALL_MOBILE
+from core.interior.mobile import MobileRequest, MobileUpdate
+from core.interior.sync import BURST, GAP, RATE
+from tests.support.beds.neighbourhood import Alone, body
+
+MANY = {f"M0{number:06d}{'.orders' * 30}": 3 for number in range(6_000)}
+LONG = {f"M0{number:04d}{'x' * 16_000}": 1 for number in range(150)}
+
+
+def announce(alone: Alone, keys: dict[str, int]) -> list[MobileUpdate]:
+    """Receivers of all of them come; what is told of them."""
+    for key, treatment in keys.items():
+        alone.network.local_address(key, treatment)
+    return until_told(alone, "B")
+
+
+def until_told(alone: Alone, *neighbours: str) -> list[MobileUpdate]:
+    """The updates until nothing is due."""
+    told = alone.port.take("MAU")
+    while (wait := alone.network.due(alone.now)) is not None:
+        alone.now += wait + 1e-9
+        for number, neighbour in enumerate(neighbours, 1):  # it is not silent
+            alone.hello(neighbour, neighbour=number)
+        told += alone.port.take("MAU")
+    return [MobileUpdate.read(body(control)) for control, _ in told]
+
+
+def after(updates: list[MobileUpdate], known: dict[str, int], number: int) -> tuple[dict[str, int], int]:
+    """What a router knows that hears updates, and takes none that does not follow; with the newest number."""
+    for update in updates:
+        if update.absolute:
+            known = dict(update.present)
+        elif update.mobile_seq == number + 1:
+            known = {key: value for key, value in known.items() if key not in update.gone} | dict(update.present)
+        else:
+            continue
+        number = update.mobile_seq
+    return known, number
+
+
+@pytest.mark.parametrize("keys", [MANY, LONG], ids=["many", "long"])
+def test_changes_go_in_portions(keys: dict[str, int]) -> None:
+    """Each is the next one; they keep to the rate of updates."""
+    alone = Alone()
+    alone.meet()
+    began = alone.now
+    told = announce(alone, keys)
+    assert after(told, {}, 0) == (keys, len(told))
+    assert alone.now - began <= max(0, len(told) - BURST) / RATE + 0.01
+    gone = dict.fromkeys(keys)
+    for key in gone:
+        alone.network.local_address(key, None)
+    assert after(until_told(alone, "B"), keys, len(told))[0] == {}
+
+
+@pytest.mark.parametrize("keys", [MANY, LONG], ids=["many", "long"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_asks_for_all_gets_portions(keys: dict[str, int], version: int) -> None:
+    """One after the other, the last of them with the newest number; a request meanwhile changes nothing."""
+    alone = Alone()
+    alone.meet("B", dialect="skupper" if version == 2 else "routerd")
+    alone.tick(2)
+    newest = announce(alone, keys)[-1].mobile_seq
+    alone.say(MobileRequest("B", newest - 1, version).encode("A"))
+    alone.say(MobileRequest("B", 0, version).encode("A"))
+    began = alone.now
+    first = [MobileUpdate.read(body(control)) for control, _ in alone.port.take("MAU")]
+    told = first + until_told(alone, "B")
+    assert len(first) == 1
+    assert [update.mobile_seq for update in told] == list(range(newest + 1 - len(told), newest + 1))
+    assert after(told, {}, 0) == (keys, newest)
+    assert alone.now - began <= len(told) * (GAP + 0.001)
+    assert {update.version for update in told} == {version}
+
+
+def test_what_changes_meanwhile_follows_the_answer() -> None:
+    """Also the others get it, at once; whoever is being answered takes no notice of that, and needs not ask again."""
+    alone = Alone()
+    alone.meet()
+    newest = announce(alone, MANY)[-1].mobile_seq
+    alone.now += 1
+    alone.hello()
+    alone.port.take()
+    alone.say(MobileRequest("B", 0).encode("A"))
+    gone = next(iter(MANY))
+    alone.network.local_address(gone, None)
+    alone.network.local_address("M0new", 2)
+    alone.tick()
+    heard = alone.port.take("MAU")
+    assert [control.to for control, _ in heard if control.to == ALL_MOBILE] == [ALL_MOBILE]
+    told = [MobileUpdate.read(body(control)) for control, _ in heard] + until_told(alone, "B")
+    expected = {key: value for key, value in MANY.items() if key != gone} | {"M0new": 2}
+    assert after(told, {}, 0) == (expected, newest + 1)
+
+
+def test_a_router_that_went_within_its_answer_gets_another_one() -> None:
+    """From the beginning."""
+    alone = Alone()
+    alone.meet()
+    announce(alone, MANY)
+    alone.say(MobileRequest("B", 0).encode("A"))
+    alone.port.take()
+    alone.network.neighbour_lost(1)
+    alone.tick(60)
+    alone.meet()
+    alone.say(MobileRequest("B", 0).encode("A"))
+    ((begun, _),) = alone.port.take("MAU")
+    assert MobileUpdate.read(body(begun)).absolute
+
+
+def test_a_router_of_the_other_dialect_is_answered_for_in_portions() -> None:
+    """Here, with what it has said in one update, which had the first number."""
+    alone = Alone()
+    alone.meet("B", neighbour=1)
+    alone.meet("S", neighbour=2, dialect="skupper")
+    some = dict(list(MANY.items())[:4_000])
+    alone.say(MobileUpdate("S", 5, some, absolute=True, version=2).encode("amqp:/_topo/0/A/qdrouter.ma"), neighbour=2)
+    assert len(alone.keys("S")) == len(some)
+    alone.port.take()
+    alone.say(MobileRequest("B", 0).encode("S"), neighbour=1)
+    told = [MobileUpdate.read(body(control)) for control, _ in alone.port.take("MAU")] + until_told(alone, "B", "S")
+    assert len(told) > 1
+    assert after(told, {}, 0) == (some, 5)
