@@ -217,7 +217,11 @@ static enum framed_put framed_put(pump *p, worker_connection *c, out_delivery *o
     uint32_t state = chain_state(content), room = arena_capacity(v, o->reader.head, true);
     uint64_t length = chain_length(content);
     framed_frame f;
-    if (o->aborted) { out_abort(p, o); return PUT_GONE; }
+    if (o->aborted) {
+        if (c->framed->gathered_of == pool_handle(&p->outs, o)) framed_ungather(p, c->framed);
+        out_abort(p, o);
+        return PUT_GONE;
+    }
     if (state == CONTENT_ABORTED) return PUT_LATER;
     if (b->frames == FRAMED_BATCH || b->pieces + 3 > FRAMED_PIECES_MAX) return PUT_FULL;
     if (state != CONTENT_COMPLETE || o->streaming)
