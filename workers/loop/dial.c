@@ -137,11 +137,20 @@ static bool dial_kept(const worker_session *s)
     return !(pn_session_state(s->engine) & PN_REMOTE_CLOSED) && s->connection->idle_count < IDLE_SESSIONS;
 }
 
-/* Ends or keeps the session of a lost router-initiated link, if that was its last link. */
+/* Ends or keeps the session of a lost router-initiated link, if that was its last link.  One whose BEGIN the peer has
+ * not answered ends then: its answer is for a session that is there (AMQP 1.0 part 2.5.5). */
 PRIVATE inline void dial_done(worker_connection *c, pn_session_t *session)
 {
     worker_session *s = session_here(session);
     if (s && s->links) return;
     if (s && dial_kept(s)) session_name(s, IDLE_SESSION);
+    else if (s && !s->begun_there) session_name(s, ENDED_SESSION);
     else lane_session_close(c, session);
+}
+
+/* The peer has answered the BEGIN of a session of ours. */
+PRIVATE inline void dial_answered(pn_session_t *session)
+{
+    const worker_session *s = session_here(session);
+    if (s->number == ENDED_SESSION) lane_session_close(s->connection->c, session);
 }

@@ -111,7 +111,7 @@ static void event_session(pump *p, pn_session_t *session, bool open)
         pn_session_free(session);
         return;
     }
-    if (session_router_initiated(session)) return;
+    if (session_router_initiated(session)) { dial_answered(session); return; }
     lane_session_opened(session);
     worker_connection *c = (worker_connection *) pn_connection_get_context(pn_session_connection(session));
     if (!c || !security_session(p, c)) return;

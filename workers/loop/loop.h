@@ -22,6 +22,7 @@ PRIVATE bool session_router_initiated(pn_session_t *session);
 GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing);
 GLUE worker_link *dial_link(pump *p, worker_connection *c, uint32_t number, const char *name, bool outgoing);
 PRIVATE void dial_done(worker_connection *c, pn_session_t *session);
+PRIVATE void dial_answered(pn_session_t *session);
 
 /* poll.c */
 GLUE void poll_all_links(pump *p, uint64_t now);

@@ -1,13 +1,15 @@
 """Sessions and links that begin, end and begin again before the other side answers (AMQP 1.0 part 2.5, 2.6)."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
-from proton import Described, uint, ulong
+from proton import Described, symbol, ubyte, uint, ulong, ushort
 
 from bench import contract as n
-from shm.contract.payloads import Attach, Attached
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, OpenLink
 from tests.support.beds.door import Client, Door
+from tests.support.beds.stand import Stand
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
@@ -25,6 +27,14 @@ from tests.support.clients.wire import (
 )
 
 CHANNELS = 101  # of a door
+SASL_HEADER = b"AMQP\3\1\0\0"
+MECHANISMS, INIT, OUTCOME = 0x40, 0x41, 0x44
+
+
+def sasl(code: int, *fields: object) -> bytes:
+    octets = bytearray(frame(0, described(code, *fields)))
+    octets[5] = 1
+    return bytes(octets)
 
 
 @pytest.fixture
@@ -38,6 +48,26 @@ def client() -> Iterator[Client]:
     yield client
     client.socket.close()
     door.end()
+
+
+@pytest.fixture
+def broker() -> Iterator[Client]:
+    """What a connector has connected to; the connection is open."""
+    stand = Stand("sessions-dialled")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(10)
+        stand.connect(listening.getsockname()[1])
+        stand.turn(0.0)
+        broker = Client(stand, listening.accept()[0], serves=True)
+    broker.write(SASL_HEADER + sasl(MECHANISMS, symbol("ANONYMOUS")) + sasl(OUTCOME, ubyte(0)))
+    broker.write(AMQP_HEADER + frame(0, described(OPEN, "broker")))
+    broker.take(8)
+    broker.frames(INIT)
+    broker.take(8)
+    broker.frames(OPEN)
+    yield broker
+    broker.socket.close()
+    stand.end()
 
 
 def attach(name: str, handle: int, *, receives: bool = False) -> bytes:
@@ -124,3 +154,31 @@ def test_nothing_follows_our_close(client: Client) -> None:
     client.frames(CLOSE)
     client.write(frame(0, described(FLOW, *flow)), frame(0, described(CLOSE)))
     assert client.over() == b""
+
+
+def ask(broker: Client) -> None:
+    """Let the core, which has just heard of the connection, want a link from a queue of the broker's."""
+    (opened,) = broker.stand.hear(ConnectionOpened)
+    ends = opened.connection, opened.generation
+    broker.stand.tell(n.C_OPEN_LINK, OpenLink(*ends, 7, "x", outgoing=False, source="q", session=5))
+    broker.frames(BEGIN, ATTACH)
+
+
+def answers(ours: int, theirs: int) -> bytes:
+    """The broker's to a BEGIN with this channel of ours, and to an ATTACH, on this channel of its own."""
+    begun = frame(theirs, described(BEGIN, ushort(ours), uint(0), uint(100), uint(100)))
+    ends = Described(ulong(SOURCE), ["q"]), Described(ulong(TARGET), [])
+    return begun + frame(theirs, described(ATTACH, "x", uint(0), False, None, None, *ends, None, None, uint(0)))
+
+
+def test_a_session_of_ours_ends_once_the_broker_has_answered_its_begin(broker: Client) -> None:
+    """The core that wanted it dies before; the next one has the connection, and a link in a session of its own."""
+    ask(broker)
+    broker.stand.core_dies()
+    broker.frames(DETACH)
+    ask(broker)
+    broker.write(answers(0, 8), frame(8, described(DETACH, uint(0), True)))
+    broker.frames(END)
+    broker.write(frame(8, described(END)), answers(1, 9))
+    accept(broker)
+    broker.frames(FLOW)
