@@ -38,8 +38,8 @@ typedef struct websocket {
     uint8_t begin[14];             /* header of the frame that is being written, and its unsent part */
     uint32_t begin_at, begin_size;
     uint64_t payload;              /* unsent octets of that frame's payload, which are in the engine */
-    uint8_t answer[4 + WEBSOCKET_CONTROL]; /* a control frame that goes next */
-    uint32_t answer_size;
+    uint8_t answer[2 * (2 + WEBSOCKET_CONTROL)];   /* control frames that go next: the rest of one, and another one */
+    uint32_t answer_begun, answer_size;    /* octets of that rest, and of both */
 } websocket;
 
 enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };

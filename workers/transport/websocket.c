@@ -25,12 +25,15 @@ enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_B
 
 /* ---- what comes ---- */
 
+/* A control frame goes next, behind the rest of one that has begun, and in the place of one that has not: of several
+ * pings the last one is answered (RFC 6455, 5.5.3). */
 static void websocket_answer(websocket *s, uint8_t opcode, const uint8_t *payload, uint32_t size)
 {
-    s->answer[0] = (uint8_t) (0x80 | opcode);
-    s->answer[1] = (uint8_t) size;
-    if (size) memcpy(s->answer + 2, payload, size);
-    s->answer_size = 2 + size;
+    uint8_t *at = s->answer + s->answer_begun;
+    at[0] = (uint8_t) (0x80 | opcode);
+    at[1] = (uint8_t) size;
+    if (size) memcpy(at + 2, payload, size);
+    s->answer_size = s->answer_begun + 2 + size;
 }
 
 PRIVATE inline void websocket_end(websocket *s, uint32_t status)
@@ -159,8 +162,10 @@ PRIVATE inline bool websocket_flush(websocket *s, int fd)
         ssize_t n = send(fd, s->answer, s->answer_size, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return false;
-        memmove(s->answer, s->answer + n, s->answer_size - (size_t) n);
-        s->answer_size -= (uint32_t) n;
+        const uint32_t sent = (uint32_t) n;
+        memmove(s->answer, s->answer + sent, s->answer_size - sent);
+        s->answer_size -= sent;
+        s->answer_begun = sent > s->answer_begun ? s->answer_size : s->answer_begun - sent;
     }
     return true;
 }
