@@ -344,7 +344,8 @@ static enum serve_result egress_serve(pump *p, worker_link *k)
         result = egress_write(p, k, o, session);
         if (result != SERVE_EMPTY) break;
     }
-    if (k->drain_ready && !k->routed && link_credit(k) <= 0) k->drain_ready = k->drain_asked = false;
+    /* A delivery that waits for the window keeps its credit until then: aborted, it leaves that to be given back. */
+    if (k->drain_ready && !k->routed && !link_draining(k)) k->drain_ready = k->drain_asked = false;
     egress_drained(p, k);
     return result;
 }
