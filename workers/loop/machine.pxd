@@ -179,7 +179,7 @@ cdef extern from "workers/loop/api.h" nogil:
         pn_collector_t *collector
         worker_listener listeners[512]
         uint32_t listener_count, dirty_first, ending_first, stalled_first, stalled_last, low_small, low_large, reserve
-        bint accepting, withhold, woken, paused, detached
+        bint accepting, withhold, woken, detached
         uint8_t extracts
         int64_t now_ms
         uint64_t busy_poll_ns

@@ -135,7 +135,7 @@ cdef class Pump(AnnotatingPump):
         listener_terms(l, terms)
         l.fd = fd
         l.hands_over = websocket_door(fd)
-        listener_arm(&self.p, l, self.p.accepting and not self.p.paused)
+        listener_arm(&self.p, l, self.p.accepting)
         return l - self.p.listeners
 
     def change_listener(self, int place, *terms):
