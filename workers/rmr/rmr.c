@@ -3,7 +3,6 @@
  * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and the anonymous
  * link `other` for replies and messages about tables (docs/rmr.md, Replies).
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +19,10 @@ PRIVATE inline const rmr_terms *rmr_terms_of(const pump *p, const worker_connect
 
 /* ---- what the core hears of a frame ---- */
 
+#define RMR_BACK_MAX (RMR_ADDRESS_MAX + RMR_SID_BYTES)         /* octets of a table's address and what a token says */
+
 /* Returns where a reply with this token goes. */
-static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
+static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char room[RMR_BACK_MAX])
 {
     if (token->kind == TOKEN_CONNECTION) {
         char digits[RMR_NUMBER];
@@ -31,8 +32,10 @@ static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, 
         memcpy(room + t->back_length, digits + at, RMR_NUMBER - at);
         return (rmr_address) { room, t->back_length + RMR_NUMBER - at };
     }
-    return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s/%.*s", t->address, (int) token->length,
-                                                     (const char *) token->text) };
+    memcpy(room, t->address, t->address_length);
+    room[t->address_length] = '/';
+    memcpy(room + t->address_length + 1, token->text, token->length);
+    return (rmr_address) { room, t->address_length + 1 + token->length };
 }
 
 /* Makes the reply to a frame come to this router, or back on the frame's connection: the source becomes the router's,
@@ -78,7 +81,7 @@ static void rmr_content_header(arena_content *c, const scan_found *found)
 static enum framed_step rmr_begin(pump *p, worker_connection *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
 {
     uint8_t front[RMR_FRONT_MAX];
-    char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
+    char to[RMR_BACK_MAX], back[RMR_BACK_MAX];
     uint8_t source[RMR_SOURCE_BYTES], call[RMR_CALL_TEXT];
     rmr_asked asked = { .length = 0 };
     framed_connection *x = c->framed;

@@ -1,4 +1,4 @@
-"""What a worker sends on framed connections: two links of one connection, whose frames go one after the other."""
+"""Framed connections of a worker, whose core and peer the test is."""
 
 from __future__ import annotations
 
@@ -8,43 +8,45 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from proton import Message
 
 from bench import contract as n
 from tests.support.beds.stand import Stand
-from workers.framed.framed import BACK, OUT
+from tests.support.clients.rmr_frames import Frame, encode
+from workers.framed.framed import BACK, DATA, OTHER, OUT
 from workers.rmr.connections import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROPERTIES, DATA = 0x74, 0x75
 PAYLOAD = 40_000
+NONCE = 1  # of this router's tokens
 
 
 def message(letter: bytes) -> bytes:
     """An RMR message that is all of this letter."""
-    body = b"\0\x53" + bytes([DATA]) + b"\xb0" + struct.pack(">I", PAYLOAD) + letter * PAYLOAD
+    body = b"\0\x53\x75" + b"\xb0" + struct.pack(">I", PAYLOAD) + letter * PAYLOAD
     head = b"\xa1\x06rmr.mt\x71" + struct.pack(">i", 100)
-    return b"\0\x53" + bytes([PROPERTIES]) + b"\xc1" + bytes([len(head) + 1, 2]) + head + body
+    return b"\0\x53\x74\xc1" + bytes([len(head) + 1, 2]) + head + body
 
 
 class Endpoint:
-    """A connection to an RMR endpoint; the test is its core and its peer."""
+    """A connection to an RMR endpoint of a table with this address; the test is its core and its peer."""
 
-    def __init__(self, stand: Stand) -> None:
+    def __init__(self, stand: Stand, address: str = "t") -> None:
         from workers.loop.pump import RmrTransport  # noqa: PLC0415 - the engine must be loaded first
 
-        self.stand, self.got, self.names = stand, b"", []
+        self.stand, self.address, self.got, self.names = stand, address, b"", []
         transport = RmrTransport(stand.pump)
         transport.serve(self)
         place = transport.add_place(10)
-        transport.speak(place, Terms("t", "t/$rm", "t/$conn", "me:1", 1, bytes(16), 1 << 20, 0, True))
+        transport.speak(place, Terms(address, "t/$rm", "t/$conn", "me:1", NONCE, bytes(16), 1 << 20, 0, True))
         with socket.create_server(("127.0.0.1", 0)) as listening:
             index, _ = transport.dial(place, socket.create_connection(listening.getsockname()).detach())
             self.peer = listening.accept()[0]
         self.peer.setblocking(False)
         stand.until(lambda: self.names, "a connection")
-        self.links = {which: transport.attach(index, 1, which)[:2] for which in (OUT, BACK)}
+        self.links = {which: transport.attach(index, 1, which)[:2] for which in (DATA, OTHER, OUT, BACK)}
         for link in self.links.values():
             transport.link_open(*link, False)
 
@@ -76,9 +78,9 @@ class Endpoint:
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
+def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     stand = Stand("framed")
-    endpoint = Endpoint(stand)
+    endpoint = Endpoint(stand, *getattr(request, "param", ()))
     yield endpoint
     endpoint.peer.close()
     stand.end()
@@ -95,3 +97,28 @@ def test_what_waits_for_a_gathered_message_goes_when_that_one_is_aborted(endpoin
     endpoint.tell(OUT, n.W_CONTINUE, peer=1, flags=n.F_ABORTED)
     endpoint.stand.until(lambda: b"b" * PAYLOAD in endpoint.read(), "the other message")
     assert b"aaa" not in endpoint.got
+
+
+LONGEST = "t" * 1012  # of a table with RMR applications
+
+
+@pytest.mark.parametrize("endpoint", [["t"], [LONGEST]], indirect=True, ids=["short", "longest"])
+def test_a_reply_goes_to_the_application_that_its_token_names(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its address is the table's and goes on with its name, however long both are."""
+    stand, delivered = endpoint.stand, list[bytes]()
+    name = b"application-x.local:4560"
+
+    def hear(action: dict[str, int]) -> None:
+        if action["type"] == n.A_DELIVER:
+            delivered.append(stand.arena.read(action["block"]))
+
+    monkeypatch.setattr(stand, "_hear", hear)
+    endpoint.tell(OTHER, n.W_FLOW, credit=1)
+    token = b"\xf5rtd" + bytes([2, len(name)]) + struct.pack("<H", NONCE) + name
+    endpoint.peer.send(encode(Frame(100, sid=token)))
+    stand.until(lambda: delivered, "a message")
+    got = Message()
+    got.decode(delivered[0])
+    assert got.address == f"{endpoint.address}/{name.decode()}"
