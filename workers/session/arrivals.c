@@ -54,8 +54,9 @@ PRIVATE inline void transfer_arrives(lane_connection *l, worker_session *s, cons
     uint64_t there = lane_map_get(&s->handles, t.handle);
     worker_link *k = HANDLE_LINK(there);
     if (!there) { fault_raise(l, s, NULL, LANE_UNATTACHED); return; }
-    if ((fault = lane_receive(&s->lane, k ? &k->lane : NULL, &t, &piece))) { fault_raise(l, s, k, fault); return; }
-    if (s->lane.tell) session_due(s);
+    fault = lane_receive(&s->lane, k ? &k->lane : NULL, &t, &piece);
+    if (s->lane.tell) session_due(s);                          /* also behind a fault that ends the link alone */
+    if (fault) { fault_raise(l, s, k, fault); return; }
     if (!k) return;
     if (piece.first) k->discarding = false;
     else if (k->discarding) { if (piece.last) k->discarding = false; return; }

@@ -21,6 +21,7 @@ from tests.support.clients.wire import (
     OPEN,
     SOURCE,
     TARGET,
+    TRANSFER,
     begin,
     described,
     frame,
@@ -154,6 +155,23 @@ def test_nothing_follows_our_close(client: Client) -> None:
     client.frames(CLOSE)
     client.write(frame(0, described(FLOW, *flow)), frame(0, described(CLOSE)))
     assert client.over() == b""
+
+
+def test_a_link_that_ends_for_its_peers_violation_leaves_the_others_their_window(client: Client) -> None:
+    """It was one frame wide, and a delivery that the link had no credit for took it."""
+    client.stand.pump.change_listener(0, 0, 16384, 100, 60_000, 60_000, 50, 1, 1, False, "ANONYMOUS")
+    other = Client(client.stand, client.stand.dial())
+    other.write(AMQP_HEADER + frame(0, described(OPEN, "other")) + begin(0) + attach("x", 0) + attach("y", 1))
+    other.take(8)
+    (asked,) = client.stand.hear(Attach)
+    client.stand.tell(n.C_ATTACHED, Attached(asked.link, asked.generation))
+    accept(other)
+    _, begun, *_ = other.frames(OPEN, BEGIN, ATTACH, ATTACH, FLOW)
+    assert begun[2] == 1
+    other.write(frame(0, described(TRANSFER, uint(0), uint(0), b"t", uint(0), True), b"\0\x53\x77\xa1\x01x"))
+    flow, _ = other.frames(FLOW, DETACH)
+    assert flow[:2] == [1, 1]
+    other.socket.close()
 
 
 def ask(broker: Client) -> None:
