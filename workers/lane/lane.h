@@ -172,6 +172,7 @@ typedef struct {
 
 /* text.c */
 PRIVATE bool lane_texts(const lane_frame *f, lane_no_text *no);
+PRIVATE bool lane_user_text(const char *user, lane_no_text *no);
 
 /* ---- maps ---- */
 

@@ -118,6 +118,16 @@ static bool field_text(amqp_value v, const char *field, const char *of, bool nam
     return false;
 }
 
+/* Whether the name of a user, by which the engine has let somebody in, is text. */
+PRIVATE bool lane_user_text(const char *user, lane_no_text *no)
+{
+    const amqp_octets name = { (const uint8_t *) user, (uint32_t) strlen(user) };
+    if (utf8_valid(name.at, name.size)) return true;
+    *no = (lane_no_text) { .condition = "amqp:decode-error" };
+    text_say(no, "the name of the user", "", "is not UTF-8", name);
+    return false;
+}
+
 static bool terminus_text(amqp_value v, bool source, lane_no_text *no)
 {
     known_fields known = source ? KNOWN(source_fields) : KNOWN(target_fields);

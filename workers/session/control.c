@@ -97,21 +97,6 @@ static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
     return true;
 }
 
-/* Ends the connection or session of a peer who names itself or a link by what is no text: no answer could repeat it. */
-static void name_fault(lane_connection *l, worker_session *s, const lane_no_text *no)
-{
-    fault_end(l, s, NULL, &(struct lane_fault_terms) { s ? LANE_SESSION : LANE_CONNECTION, no->condition,
-                                                       no->description });
-}
-
-static bool open_in(lane_connection *l, const lane_frame *f)
-{
-    lane_no_text no;
-    if (!lane_texts(f, &no)) { name_fault(l, NULL, &no); return false; }
-    l->opened = true;
-    return true;
-}
-
 static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f, uint32_t size, lane_no_text *no)
 {
     lane_attach a;
@@ -120,7 +105,7 @@ static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f
     if (!fault && (l->handle_count >= MOST_HANDLES || l->attach_octets + size > ATTACH_OCTETS)) fault = LANE_MANY;
     if (fault) { fault_raise(l, s, NULL, fault); return false; }
     bool text = lane_texts(f, no);
-    if (!text && no->name) { name_fault(l, s, no); return false; }
+    if (!text && no->name) { fault_name(l, s, no); return false; }
     l->attaching.no_text = text ? NULL : no;
     l->attaching.session = s;
     l->attaching.attach = a;
@@ -183,7 +168,7 @@ PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, la
     uint8_t what = f->performative;
     if (l->opened == (what == LANE_OPEN)) { fault_raise(l, NULL, NULL, LANE_ORDER); return false; }
     switch (what) {
-    case LANE_OPEN: return open_in(l, f);
+    case LANE_OPEN: return l->opened = !fault_open(l, f);
     case LANE_BEGIN: return begin_in(l, s, f);
     case LANE_CLOSE: l->closed_in = true; return true;
     default: break;

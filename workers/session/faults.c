@@ -54,6 +54,23 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
     fault_end(l, s, k, &lane_faults[fault]);
 }
 
+/* Ends the connection or session of a peer who names itself or a link by what is no text: no answer could repeat it. */
+PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no)
+{
+    fault_end(l, s, NULL, &(struct lane_fault_terms) { s ? LANE_SESSION : LANE_CONNECTION, no->condition,
+                                                       no->description });
+}
+
+/* Refuses a connection whose OPEN, or whose user, says as text what is none.  False: all of it is text. */
+PRIVATE bool fault_open(lane_connection *l, const lane_frame *f)
+{
+    lane_no_text no;
+    const char *user = pn_transport_get_user(l->transport);
+    if (lane_texts(f, &no) && (!user || lane_user_text(user, &no))) return false;
+    fault_name(l, NULL, &no);
+    return true;
+}
+
 /* Refuses a link whose ATTACH, which the engine has read, says as text what is none (AMQP 1.0 part 2.6.3); `k` is ours,
  * or NULL.  False: all of it is text. */
 PRIVATE bool fault_attach(lane_connection *l, worker_link *k, pn_link_t *engine)

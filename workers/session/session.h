@@ -192,6 +192,8 @@ PRIVATE int link_drained(worker_link *k);
 /* faults.c */
 PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault);
 PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, const struct lane_fault_terms *f);
+PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no);
+PRIVATE bool fault_open(lane_connection *l, const lane_frame *f);
 PRIVATE bool fault_attach(lane_connection *l, worker_link *k, pn_link_t *engine);
 PRIVATE bool fault_go_on(lane_connection *l);
 

@@ -177,7 +177,7 @@ cdef class Security(PumpPart):
         if window:
             c.window = c.widest = max(2, window // (max_frame or self.pump.p.listeners[c.listener].max_frame))
         if user is not None:
-            name = user.encode("utf-8", "replace")
+            name = user.encode()
             free(c.user)
             c.user = strdup(name)
             if c.user == NULL:
