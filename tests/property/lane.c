@@ -9,6 +9,7 @@
 #include "workers/lane/map.c"
 #include "workers/lane/session.c"
 #include "workers/lane/state.c"
+#include "workers/lane/text.c"
 #include "workers/lane/write.c"
 
 enum { LINKS = 3 };                    /* two in, one out */
@@ -30,6 +31,7 @@ size_t headed(uint16_t channel, uint32_t handle, uint32_t id, const uint8_t *tag
     return lane_put_size(to, lane_put_head(to, &h, id, tag, settled));
 }
 
+size_t untext(const uint8_t *octets, size_t size, char *to, size_t room);
 int sound(const uint8_t *octets, size_t size);
 world *opened(uint32_t window, uint32_t next_in, uint32_t out_window, uint32_t next_out, uint32_t count);
 void act(world *w, int what, const uint32_t *with, char *to, size_t room);
@@ -143,6 +145,15 @@ size_t rewritten(const uint8_t *octets, size_t size, uint8_t *to)
     }
     if (f.performative == LANE_FLOW && !lane_flow_read(&f, &w)) return lane_put_flow(to, f.channel, &w);
     return lane_disposition_read(&f, &d) ? 0 : lane_put_disposition(to, f.channel, &d);
+}
+
+/* What of an OPEN or ATTACH is no text; its size. */
+size_t untext(const uint8_t *octets, size_t size, char *to, size_t room)
+{
+    lane_frame f;
+    lane_no_text no;
+    if (lane_frame_read(octets, size, &f) || lane_texts(&f, &no)) return 0;
+    return (size_t) snprintf(to, room, "%s", no.description);
 }
 
 int sound(const uint8_t *octets, size_t size) { return lane_state_sound((amqp_value) { octets, size }); }

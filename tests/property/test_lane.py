@@ -279,3 +279,80 @@ def test_a_long_state_loses_what_matters_least(lane: ctypes.CDLL) -> None:
         assert 0 < len(found) <= room
         assert engine_value(found) == engine_value(expected)
     assert not shorter(lane, STATES[5], 10)
+
+
+# ---- texts: octets of a value, and whether all strings in it are UTF-8 and all symbols ASCII ----
+
+Said = tuple[bytes, bool]
+TEXTS = st.text(max_size=9).map(str.encode) | st.binary(max_size=9) | st.just(b"x" * 300)
+
+
+def text_of(code: int, content: bytes, *, wide: bool) -> bytes:
+    head = struct.pack(">BI", code | 0x10, len(content)) if wide else bytes((code, len(content)))
+    return head + content
+
+
+def fine(code: int, content: bytes) -> bool:
+    try:
+        content.decode({0xA1: "utf-8", 0xA3: "ascii"}.get(code, "latin-1"))
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def plain(code: int, content: bytes, wide: bool) -> Said:
+    return text_of(code, content, wide=wide or len(content) > 255), fine(code, content)
+
+
+PLAIN = st.builds(plain, st.sampled_from((0xA0, 0xA1, 0xA3)), TEXTS, st.booleans())
+
+
+def compound(code: int, items: list[Said], head: bytes = b"", count: int | None = None) -> Said:
+    content = head + b"".join(octets for octets, _ in items)
+    size = struct.pack(">II", len(content) + 4, len(items) if count is None else count)
+    return bytes((code,)) + size + content, all(right for _, right in items)
+
+
+def pairs(items: list[Said]) -> Said:
+    return compound(0xD1, items * 2)
+
+
+def elements(code: int, contents: list[bytes]) -> Said:
+    items = [(struct.pack(">I", len(one)) + one, fine(code, one)) for one in contents]
+    return compound(0xF0, items, bytes((code | 0x10,)))
+
+
+def lists(items: list[Said]) -> Said:
+    """An array of lists of one item."""
+    return compound(0xF0, [(struct.pack(">II", len(one) + 4, 1) + one, right) for one, right in items], b"\xd0")
+
+
+VALUES = st.recursive(
+    PLAIN | st.sampled_from([(NULL, True), (b"\x41", True), (b"\x70\0\0\0\xff", True)]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: compound(0xD0, items))
+        | st.lists(inner, max_size=2).map(pairs)
+        | st.lists(inner, max_size=2).map(lists)
+        | st.builds(elements, st.sampled_from((0xA0, 0xA1, 0xA3)), st.lists(TEXTS, max_size=3))
+        | st.tuples(PLAIN, inner).map(lambda two: (b"\0" + two[0][0] + two[1][0], two[0][1] and two[1][1]))
+    ),
+    max_leaves=8,
+)
+
+
+@given(value=VALUES, code=st.sampled_from((0x10, 0x12)), end=st.sampled_from((None, 0x28, 0x29)))
+def test_what_is_no_text_is_found_wherever_it_stands(
+    lane: ctypes.CDLL, value: Said, code: int, end: int | None
+) -> None:
+    """In an OPEN's or ATTACH's properties, or as an address; and nothing else is said to be none."""
+    octets, right = value
+    if end is None:
+        items = [plain(0xA1, b"name", False)[0], *[NULL] * (8 if code == 0x10 else 12), octets]
+    else:
+        items = [NULL] * (5 if end == 0x28 else 6) + [b"\0\x53" + bytes((end,)) + compound(0xD0, [value])[0]]
+        code = 0x12
+        right = right and not (octets[0] & 0xEF == 0xA1 and b"\0" in octets[2 if octets[0] == 0xA1 else 5 :])
+    said = frame(code, items, wide=True)
+    words = ctypes.create_string_buffer(ROOM)
+    lane.untext.restype = ctypes.c_size_t
+    assert bool(lane.untext(said, ctypes.c_size_t(len(said)), words, ctypes.c_size_t(ROOM))) != right, words.value

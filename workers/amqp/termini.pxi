@@ -35,7 +35,7 @@ cdef put_terminus(pn_terminus_t *t, given):
     cdef bytes b
     pn_terminus_set_type(t, given.kind)
     if given.address is not None:
-        b = given.address.encode("utf-8", "surrogateescape")
+        b = given.address.encode()
         pn_terminus_set_address(t, b)
     else:
         pn_terminus_set_address(t, NULL)
@@ -78,7 +78,7 @@ cdef class Coupler(PumpPart):
         The result is False if the connection is gone.
         """
         cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
-        cdef bytes b = name.encode("utf-8", "surrogateescape")
+        cdef bytes b = name.encode()
         return c != NULL and dial_taken(c, session, b, outgoing)
 
     def open_link(self, opening):

@@ -4,7 +4,14 @@ from shm.contract.failures import failures
 
 
 cdef str text(const char *s):
-    return "" if s == NULL else s.decode("utf-8", "replace")
+    """Return a text; octets that are none become ``\\xNN``. Peers name nobody by those (workers/lane/text.c)."""
+    return "" if s == NULL else s.decode("utf-8", "backslashreplace")
+
+
+cdef str text_at(pn_data_t *d, str encoding):
+    """Return the string or symbol at the data's position, as ``text`` does."""
+    cdef pn_bytes_t b = pn_data_get_bytes(d)
+    return b.start[:b.size].decode(encoding, "backslashreplace")
 
 
 cdef pn_bytes_t view(bytes b):
@@ -18,7 +25,8 @@ cdef tuple condition(pn_condition_t *c):
     """Return name and description of an AMQP error, or None."""
     if c == NULL or not pn_condition_is_set(c):
         return None
-    return text(pn_condition_get_name(c)), text(pn_condition_get_description(c))
+    cdef const char *name = pn_condition_get_name(c)
+    return name.decode("ascii", "backslashreplace"), text(pn_condition_get_description(c))
 
 
 cdef void set_condition(pn_condition_t *c, str name, str description):
@@ -32,20 +40,17 @@ cdef void set_condition(pn_condition_t *c, str name, str description):
 cdef list symbols(pn_data_t *d):
     """Return a symbol, or an array of symbols, as a list of str."""
     cdef list out = []
-    cdef pn_bytes_t b
     if d == NULL:
         return out
     pn_data_rewind(d)
     while pn_data_next(d):
         if pn_data_type(d) == PN_SYMBOL:
-            b = pn_data_get_bytes(d)
-            out.append(b.start[:b.size].decode("ascii", "replace"))
+            out.append(text_at(d, "ascii"))
         elif pn_data_type(d) == PN_ARRAY:
             pn_data_enter(d)
             while pn_data_next(d):
                 if pn_data_type(d) == PN_SYMBOL:
-                    b = pn_data_get_bytes(d)
-                    out.append(b.start[:b.size].decode("ascii", "replace"))
+                    out.append(text_at(d, "ascii"))
             pn_data_exit(d)
     return out
 
@@ -78,10 +83,8 @@ cdef object number_at(pn_data_t *d, int kind):
 cdef object value_at(pn_data_t *d, int depth):
     """Return the JSON value at the data's position; symbols become str, unsupported or too deep values None."""
     cdef int kind = pn_data_type(d)
-    cdef pn_bytes_t b
     if kind == PN_STRING or kind == PN_SYMBOL:
-        b = pn_data_get_bytes(d)
-        return b.start[:b.size].decode("utf-8", "replace")
+        return text_at(d, "utf-8" if kind == PN_STRING else "ascii")
     if kind == PN_BOOL:
         return bool(pn_data_get_bool(d))
     if kind == PN_MAP:

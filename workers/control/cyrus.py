@@ -18,7 +18,8 @@ OK: Final = 0
 CONTINUE: Final = 1
 NO_USER: Final = -20  # SASL_NOUSER
 WRONG: Final = frozenset({NO_USER, -13, -9, -14, -18, -19, -26, -28})  # all codes for a refused user
-MALFORMED: Final = frozenset({-5, -7, -3})  # SASL_BADPROT, SASL_BADPARAM, SASL_BUFOVER
+BAD_PROTOCOL: Final = -5  # SASL_BADPROT
+MALFORMED: Final = frozenset({BAD_PROTOCOL, -7, -3})  # with SASL_BADPARAM, SASL_BUFOVER
 NO_MECHANISM: Final = -4
 AUTHENTICATED_USER: Final = 16  # SASL_AUTHUSER
 _EXTERNAL: Final = 102  # SASL_AUTH_EXTERNAL
@@ -123,9 +124,19 @@ class Exchange:
             if code == CONTINUE and (asked := _CHALLENGE.fullmatch(question)):
                 self._cyrus.iterations = int(asked[1])
                 self._cyrus.usual += (time.thread_time() - began - self._cyrus.usual) / 8
-        if code >= OK:
-            return Said(code, question, self._name())
-        return Said(code, b"", self._user or self._name(), self._cyrus.text(code))
+        if code == OK:
+            return self._admitted(question)
+        if code > OK:
+            return Said(code, question)
+        return Said(code, b"", self._user or _shown(self._name()), self._cyrus.text(code))
+
+    def _admitted(self, question: bytes) -> Said:
+        """Return the user who has proved it; a name that is no text is nobody's, because AMQP cannot say it."""
+        name = self._name()
+        try:
+            return Said(OK, question, name.decode())
+        except UnicodeDecodeError:
+            return Said(BAD_PROTOCOL, b"", _shown(name), "the user's name is not UTF-8")
 
     def _pretend(self, user: bytes, nonce: bytes, began: float) -> Said:
         """Return the question that a known user of that name would get, after as much CPU time."""
@@ -140,13 +151,12 @@ class Exchange:
         asked = (b"r=", nonce, b",s=", base64.b64encode(salt), b",i=%d" % self._cyrus.iterations)
         return Said(CONTINUE, b"".join(asked), self._user)
 
-    def _name(self) -> str:
+    def _name(self) -> bytes:
         """Return the name of the user who logs in."""
         found = ctypes.c_char_p()
-        if self._cyrus.library.sasl_getprop(self.state, AUTHENTICATED_USER, ctypes.byref(found)) == OK:
-            return (found.value or b"").decode("utf-8", "replace")
-        return ""
+        known = self._cyrus.library.sasl_getprop(self.state, AUTHENTICATED_USER, ctypes.byref(found)) == OK
+        return (known and found.value) or b""
 
 
 def _shown(user: bytes) -> str:
-    return user.decode("utf-8", "replace")
+    return user.decode("utf-8", "backslashreplace")

@@ -129,7 +129,7 @@ class Guard:
         """
         mechanism = mechanism.upper()  # the engine accepts a mechanism in upper or lower case
         if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
-            user = self._certificates.user(self._engine.listener_of(index), index) or user
+            user = self._certified(index) or user
         proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
         if listener.role == INTER_ROUTER:
             return self._passed(index, user, Grant(), listener, peer, proved)
@@ -142,6 +142,14 @@ class Guard:
         if index in self.service_rights:
             grant = with_rights(grant, self.service_rights[index], user, host_of(peer))
         return self._passed(index, user, grant, listener, peer, proved)
+
+    def _certified(self, index: int) -> str:
+        """Return the user that a client's certificate names, or "". Raises DeniedError, after counting the refusal."""
+        try:
+            return self._certificates.user(self._engine.listener_of(index), index)
+        except CertificateError as error:
+            self.count("refused_authentication")
+            raise DeniedError(str(error)) from None
 
     def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:
         """Judge the peer of a connector, which has opened its connection. Raises DeniedError."""

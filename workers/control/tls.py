@@ -220,7 +220,10 @@ class Certificates:
         return f"sslProfile {tls.profile}: {attribute}: {why}"
 
     def user(self, number: int, index: int) -> str:
-        """Return the user that uidFormat derives from a client's certificate; empty without either."""
+        """Return the user that uidFormat derives from a client's certificate; empty without either.
+
+        Raises CertificateError for a subject of which a field is no text: two such users would be one.
+        """
         tls = self._tls.get(number)
         if tls is None or not is_uid_format(tls.uid_format):
             return ""
@@ -231,7 +234,12 @@ class Certificates:
     def _part(self, index: int, letter: str) -> str | None:
         if letter in DIGESTS:
             return self._engine.certificate_digest(index, DIGESTS[letter])
-        return self._engine.certificate_field(index, SUBJECT_FIELDS[letter])
+        try:
+            return self._engine.certificate_field(index, SUBJECT_FIELDS[letter])
+        except UnicodeDecodeError as error:
+            octets = error.object.decode("ascii", "backslashreplace")
+            why = f"uidFormat {letter}: the subject of its certificate is not UTF-8: {octets}"
+            raise CertificateError(why) from None
 
 
 def is_uid_format(text: str) -> bool:

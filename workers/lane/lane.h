@@ -4,6 +4,7 @@
  *   write.c     TRANSFER, FLOW and DISPOSITION as frames
  *   state.c     delivery states as octets: whether they are sound, and shorter ones
  *   map.c       what has a number: channels, handles, unsettled deliveries
+ *   text.c      what peers say as text, and is none
  *   session.c   windows, delivery-ids, credit and drain of a session and its links
  *
  * A state of a delivery is kept and passed on as its own octets, so nothing of it is lost on its way.
@@ -160,6 +161,18 @@ PRIVATE uint32_t lane_state_code(amqp_value state);
 PRIVATE size_t lane_value_sound(const uint8_t *at, const uint8_t *end);
 PRIVATE bool lane_state_sound(amqp_value state);
 PRIVATE uint32_t lane_state_shorten(amqp_value state, uint8_t *to, uint32_t room);
+
+/* ---- texts ---- */
+
+typedef struct {
+    bool name;                         /* it is a link's name, which an answer would repeat */
+    const char *condition;
+    char description[384];
+} lane_no_text;
+
+/* text.c */
+PRIVATE bool lane_texts(const lane_frame *f, lane_no_text *no);
+PRIVATE bool lane_user_text(const char *user, lane_no_text *no);
 
 /* ---- maps ---- */
 

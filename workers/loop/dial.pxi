@@ -120,7 +120,7 @@ cdef worker_link *begin_link(Pump pump, opening) except? NULL:
     cdef worker_connection *c = <worker_connection *> pool_find2(&pump.p.conns, opening.connection, opening.generation)
     cdef uint32_t request = opening.request
     cdef uint32_t session = opening.session
-    cdef bytes b = opening.name.encode("utf-8", "surrogateescape")
+    cdef bytes b = opening.name.encode()
     cdef worker_link *k
     if c == NULL or request == 0:
         return NULL

@@ -171,6 +171,7 @@ static void event_attach(pump *p, pn_link_t *engine)
         mark_dirty(p, c);
         return;
     }
+    if (fault_attach(c->lane, k, engine)) return;
     if (!k) {
         if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
     } else if (k->asked && !attach_refused(k)) {

@@ -199,7 +199,7 @@ cdef class Pump(AnnotatingPump):
         elif event == EV_DETACH or event == EV_LINK_LOST:
             error = condition(pn_link_remote_condition(k.engine)) if event == EV_DETACH else None
             if k.asked:
-                self.handler.link_refused(k.asked, error)
+                self.handler.link_refused(k.asked, error or condition(pn_link_condition(k.engine)))
             else:
                 closed = event == EV_DETACH and pn_link_state(k.engine) & PN_REMOTE_CLOSED != 0
                 self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error, closed, event == EV_LINK_LOST)

@@ -6,6 +6,7 @@
 #include "workers/lane/map.c"
 #include "workers/lane/session.c"
 #include "workers/lane/state.c"
+#include "workers/lane/text.c"
 #include "workers/lane/write.c"
 
 #include "workers/transport/accept.c"

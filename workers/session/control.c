@@ -97,13 +97,16 @@ static bool begin_in(lane_connection *l, worker_session *s, const lane_frame *f)
     return true;
 }
 
-static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f, uint32_t size)
+static bool attach_in(lane_connection *l, worker_session *s, const lane_frame *f, uint32_t size, lane_no_text *no)
 {
     lane_attach a;
     enum lane_fault fault = lane_attach_read(f, &a);
     if (!fault && lane_map_get(&s->handles, a.handle)) fault = LANE_IN_USE;
     if (!fault && (l->handle_count >= MOST_HANDLES || l->attach_octets + size > ATTACH_OCTETS)) fault = LANE_MANY;
     if (fault) { fault_raise(l, s, NULL, fault); return false; }
+    bool text = lane_texts(f, no);
+    if (!text && no->name) { fault_name(l, s, no); return false; }
+    l->attaching.no_text = text ? NULL : no;
     l->attaching.session = s;
     l->attaching.attach = a;
     lane_map_put(&s->handles, a.handle, HANDLE_IGNORED(size));
@@ -157,14 +160,15 @@ PRIVATE bool session_thin(worker_session *s)
     return true;
 }
 
-/* Learns from a frame before the engine reads it.  False: the engine must not see it. */
-PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size)
+/* Learns from a frame before the engine reads it.  False: the engine must not see it.  `no` is for what an ATTACH says
+ * as text and is none, until the engine's event of it has been handled. */
+PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, lane_no_text *no)
 {
     worker_session *s = session_of(lane_map_get(&l->by_remote, f->channel));
     uint8_t what = f->performative;
     if (l->opened == (what == LANE_OPEN)) { fault_raise(l, NULL, NULL, LANE_ORDER); return false; }
     switch (what) {
-    case LANE_OPEN: l->opened = true; return true;
+    case LANE_OPEN: return l->opened = !fault_open(l, f);
     case LANE_BEGIN: return begin_in(l, s, f);
     case LANE_CLOSE: l->closed_in = true; return true;
     default: break;
@@ -177,7 +181,7 @@ PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size)
         return true;
     }
     if (s->closed_here) return false;
-    return what == LANE_ATTACH ? attach_in(l, s, f, (uint32_t) size) : detach_in(l, s, f);
+    return what == LANE_ATTACH ? attach_in(l, s, f, (uint32_t) size, no) : detach_in(l, s, f);
 }
 
 /* ---- links whose ATTACH the engine has not written ---- */
@@ -200,7 +204,7 @@ static void attach_wait(worker_link *k)
  * those of one name in their order. */
 static worker_link *attach_served(worker_session *s, const lane_attach *said)
 {
-    size_t size = strnlen((const char *) said->name.at, said->name.size);      /* the engine's names end at a NUL */
+    size_t size = said->name.size;
     attach_due *before = NULL, *a = s->attach_first;
     while (a && (a->outgoing == said->receiver || a->size != size || memcmp(a->name, said->name.at, size))) {
         before = a;

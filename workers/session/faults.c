@@ -28,9 +28,9 @@ PRIVATE bool fault_go_on(lane_connection *l)
     return true;
 }
 
-PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault)
+/* Ends as little as the terms say: the link, the session, or the connection. */
+PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, const struct lane_fault_terms *f)
 {
-    const struct lane_fault_terms *f = &lane_faults[fault];
     mark_dirty(l->p, l->c);
     if (s && !s->engine) events_drain(l->p);                   /* its BEGIN came in the same read */
     if (f->scope == LANE_LINK && k) {
@@ -47,4 +47,42 @@ PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, 
         l->closed_in = true;
         layers_fail(l, f->condition, f->description);
     }
+}
+
+PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault)
+{
+    fault_end(l, s, k, &lane_faults[fault]);
+}
+
+/* Ends the connection or session of a peer who names itself or a link by what is no text: no answer could repeat it. */
+PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no)
+{
+    fault_end(l, s, NULL, &(struct lane_fault_terms) { s ? LANE_SESSION : LANE_CONNECTION, no->condition,
+                                                       no->description });
+}
+
+/* Refuses a connection whose OPEN, or whose user, says as text what is none.  False: all of it is text. */
+PRIVATE bool fault_open(lane_connection *l, const lane_frame *f)
+{
+    lane_no_text no;
+    const char *user = pn_transport_get_user(l->transport);
+    if (lane_texts(f, &no) && (!user || lane_user_text(user, &no))) return false;
+    fault_name(l, NULL, &no);
+    return true;
+}
+
+/* Refuses a link whose ATTACH, which the engine has read, says as text what is none (AMQP 1.0 part 2.6.3); `k` is ours,
+ * or NULL.  False: all of it is text. */
+PRIVATE bool fault_attach(lane_connection *l, worker_link *k, pn_link_t *engine)
+{
+    const lane_no_text *no = l->attaching.no_text;
+    if (!no) return false;
+    const struct lane_fault_terms terms = { LANE_LINK, no->condition, no->description };
+    if (k) { fault_end(l, k->session, k, &terms); return true; }
+    if (!(pn_link_state(engine) & PN_LOCAL_UNINIT)) return true;
+    pn_link_open(engine);
+    condition_say(pn_link_condition(engine), &terms);
+    pn_link_close(engine);
+    mark_dirty(l->p, l->c);
+    return true;
 }

@@ -124,6 +124,7 @@ static void transport_frame(lane_connection *l, const lane_frame *f)
  * and BEGIN wait: a limit of sessions counts from our OPEN on, and the peer may have begun some before it knew. */
 static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t *octets, size_t size)
 {
+    lane_no_text no;
     uint64_t began = turn_begin(l);
     if (f->performative > LANE_BEGIN) events_drain(l->p);
     if (f->performative >= LANE_DETACH && !frame_ends(l, f)) {
@@ -132,7 +133,7 @@ static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t
         return;
     }
     if (f->performative == LANE_END) frames_due(l);           /* our BEGIN names the channel that this frees */
-    if (f->performative && !control_in(l, f, size)) { turn_count(l, began); return; }
+    if (f->performative && !control_in(l, f, size, &no)) { turn_count(l, began); return; }
     if (layers_give(l, octets, size) < 0) {
         if (!l->closed_in && !pn_condition_is_set(pn_transport_condition(l->transport)))
             fault_raise(l, NULL, NULL, LANE_DECODE);
@@ -149,6 +150,7 @@ static void control_frame(lane_connection *l, const lane_frame *f, const uint8_t
     if (f->performative == LANE_DETACH || f->performative == LANE_END || (f->performative == LANE_BEGIN && l->open_out))
         frames_due(l);
     l->attaching.session = l->ending = NULL;
+    l->attaching.no_text = NULL;
     mark_dirty(l->p, l->c);
     turn_count(l, began);
 }

@@ -66,7 +66,7 @@ PRIVATE void lane_session_opened(pn_session_t *session);
 PRIVATE void lane_session_gone(pn_session_t *session);
 PRIVATE void lane_session_begin(worker_connection *c, pn_session_t *session, uint64_t number);
 PRIVATE void lane_session_close(worker_connection *c, pn_session_t *session);
-PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size);
+PRIVATE bool control_in(lane_connection *l, const lane_frame *f, size_t size, lane_no_text *no);
 PRIVATE void control_out(lane_connection *l, const lane_frame *f);
 PRIVATE void session_free(worker_session *s);
 PRIVATE bool session_crowded(const worker_session *s);
@@ -191,6 +191,10 @@ PRIVATE int link_drained(worker_link *k);
 
 /* faults.c */
 PRIVATE void fault_raise(lane_connection *l, worker_session *s, worker_link *k, enum lane_fault fault);
+PRIVATE void fault_end(lane_connection *l, worker_session *s, worker_link *k, const struct lane_fault_terms *f);
+PRIVATE void fault_name(lane_connection *l, worker_session *s, const lane_no_text *no);
+PRIVATE bool fault_open(lane_connection *l, const lane_frame *f);
+PRIVATE bool fault_attach(lane_connection *l, worker_link *k, pn_link_t *engine);
 PRIVATE bool fault_go_on(lane_connection *l);
 
 /* Defined by whoever reads and writes messages (workers/amqp), and by who ends links and sessions (workers/loop). */

@@ -73,6 +73,7 @@ pn_transport_t *pn_transport(void);
 void pn_transport_free(pn_transport_t *transport);
 void pn_transport_set_context(pn_transport_t *transport, void *context);
 void *pn_transport_get_context(pn_transport_t *transport);
+const char *pn_transport_get_user(pn_transport_t *transport);
 void pn_transport_trace(pn_transport_t *transport, int trace);
 void pn_transport_set_tracer(pn_transport_t *transport, pn_tracer_t tracer);
 void pn_transport_set_server(pn_transport_t *transport);

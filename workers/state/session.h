@@ -141,7 +141,12 @@ typedef struct lane_connection {
     worker_session *failing;       /* one that ends for its peer's violation, as soon as its links have; NULL: none */
     worker_session *due_first;     /* sessions that have something to say */
     /* the ATTACH that the engine is reading */
-    struct { worker_session *session; lane_attach attach; uint32_t octets; } attaching;
+    struct {
+        worker_session *session;
+        lane_attach attach;
+        uint32_t octets;
+        const lane_no_text *no_text;   /* what it says as text and is none; NULL: all of it is text */
+    } attaching;
     struct worker_link *tell_first;    /* links of which a FLOW is due */
     struct delivery *changed_first;    /* deliveries with a state of ours that no frame has said yet */
     long_state *last_said, *last_heard;    /* long states, of ours and the peer's, for others that have the same */

@@ -104,7 +104,7 @@ cdef class Relayer(PumpPart):
     def admit(self, uint32_t index, uint32_t generation, str user):
         """Accept a client as this user."""
         cdef relay *r = self.of(index, generation)
-        cdef bytes u = user.encode("utf-8", "replace")
+        cdef bytes u = user.encode()
         if r != NULL:
             relay_admit(r, u)
 

@@ -124,13 +124,16 @@ cdef class Security(PumpPart):
                 text(protocol), text(cipher), strength)
 
     def certificate_field(self, uint32_t index, int field):
-        """Return a subject field of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None."""
+        """Return a subject field of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None.
+
+        Raises UnicodeDecodeError for one that is not UTF-8.
+        """
         cdef worker_connection *c = self.connection(index)
         cdef const char *value
         if not c.secured:
             return None
         value = pn_ssl_get_remote_subject_subfield(pn_ssl(c.transport), field)
-        return None if value == NULL else text(value)
+        return None if value == NULL else value.decode()
 
     def certificate_digest(self, uint32_t index, int algorithm):
         """Return the hexadecimal digest of a client's certificate (engine.h, PN_SSL_SHA…), or None."""
@@ -174,7 +177,7 @@ cdef class Security(PumpPart):
         if window:
             c.window = c.widest = max(2, window // (max_frame or self.pump.p.listeners[c.listener].max_frame))
         if user is not None:
-            name = user.encode("utf-8", "replace")
+            name = user.encode()
             free(c.user)
             c.user = strdup(name)
             if c.user == NULL:

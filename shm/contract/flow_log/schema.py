@@ -60,7 +60,7 @@ egress_kind dictionary?: kind of the connection it went to, with the words of `i
   went to none
 peer_container dictionary?: container-id of the receiver, or for a `drop` of the sender; null where the name
   is not known any more
-address dictionary?: address to which the message was sent; null: it named none
+address dictionary?: address to which the message was sent; null: it named none, no UTF-8, or over 4,096 octets
 address_class dictionary?: treatment: `mc` multicast, `anycast` closest, `balanced`, `uc` to one named
   receiver by a route, `link` by a link route
 priority int8 [0 to 9]: priority it was forwarded with

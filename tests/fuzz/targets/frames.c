@@ -4,6 +4,7 @@
  *   - a frame that is cut at any octet is not taken for a whole one, and a performative that is cut is malformed
  *   - what is written is read as what it was, in octets that stay below the stated maximum
  *   - a sound state stays sound, and the same outcome, when it is shortened
+ *   - what is no text in an OPEN or ATTACH is described in text
  *   - a map has what was put into it, in the order of serial numbers
  * Each frame stands in an allocation of its own size, for AddressSanitizer.
  */
@@ -93,6 +94,16 @@ static bool inside(const void *at, size_t size, const uint8_t *frame, size_t fra
 }
 
 /* Everything that can be read of any frame. */
+static void look_for_text(lane_frame f, uint8_t performative)
+{
+    lane_no_text no;
+    f.performative = performative;
+    if (lane_texts(&f, &no)) return;
+    size_t size = strnlen(no.description, sizeof no.description);
+    CHECK(no.condition && size && size < sizeof no.description, "a description of %zu octets", size);
+    for (size_t i = 0; i < size; i++) CHECK(no.description[i] >= ' ' && no.description[i] < 0x7f, "no text in it");
+}
+
 static enum lane_fault look(const uint8_t *octets, size_t size)
 {
     lane_frame f;
@@ -115,6 +126,8 @@ static enum lane_fault look(const uint8_t *octets, size_t size)
         lane_begin_read(&f, &b);
         if (!lane_attach_read(&f, &a)) CHECK(inside(a.name.at, a.name.size, frame, size), "a name outside");
         lane_detach_read(&f, &handle);
+        look_for_text(f, LANE_OPEN);
+        look_for_text(f, LANE_ATTACH);
         if (f.performative == LANE_FLOW) fault = lane_flow_read(&f, &flow);
         if (f.performative == LANE_DISPOSITION) fault = lane_disposition_read(&f, &d);
     }

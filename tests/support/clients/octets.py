@@ -18,7 +18,8 @@ WRAP = 2**32
 FIELDS = {
     OPEN: "container hostname max_frame channel_max idle locales in_locales offered desired properties",
     BEGIN: "remote_channel next_out in_window out_window handle_max",
-    ATTACH: "name handle receiver snd_mode rcv_mode source target unsettled incomplete count max_message",
+    ATTACH: "name handle receiver snd_mode rcv_mode source target unsettled incomplete count max_message offered"
+    " desired properties",
     FLOW: "next_in in_window next_out out_window handle count credit available drain echo properties",
     TRANSFER: "handle id tag format settled more rcv_mode state resume aborted batchable",
     DISPOSITION: "receiver first last settled state batchable",

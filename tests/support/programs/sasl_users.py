@@ -5,6 +5,7 @@ python sasl_users.py FOLDER NAME=PASSWORD…: writes FOLDER/routerd.conf and the
 
 import ctypes
 import ctypes.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def main(folder: Path, pairs: list[str]) -> None:
         made = sasl.sasl_server_new(b"amqp", None, None, None, None, None, 0, ctypes.byref(connection))
         assert made == 0, made
         secret = password.encode()
-        done = sasl.sasl_setpass(connection, name.encode(), secret, len(secret), None, 0, CREATE)
+        done = sasl.sasl_setpass(connection, os.fsencode(name), secret, len(secret), None, 0, CREATE)
         assert done in GOOD_ENOUGH, (done, ctypes.c_char_p(sasl.sasl_errdetail))
     assert database.exists()
 

@@ -17,6 +17,7 @@ from tests.support.clients.octets import (
     MODIFIED,
     RECEIVED,
     REJECTED,
+    SOURCE,
     TRANSFER,
     WRAP,
     Described,
@@ -25,6 +26,7 @@ from tests.support.clients.octets import (
     Uint,
     Ulong,
     encode,
+    said,
     state,
 )
 from tests.support.running import Configuration, RunningRouter, address_of, until
@@ -76,6 +78,29 @@ def receives(connect: Connect, broker: FrameBroker) -> Routed:
     routed.client.write(flow(handle=0, count=0, credit=10))
     broker.expect(FLOW, routed.channel, credit=10)
     return routed
+
+
+def test_a_broker_whose_answer_is_no_text_is_refused(connect: Connect, broker: FrameBroker) -> None:
+    """1.6.20: the broker's link ends, and its client learns why; their connections and sessions go on."""
+    client = connect()
+    client.write(client.attaching("queue.a", 0, True))
+    source = Described(Ulong(SOURCE), [Encoded(b"\xa1\x02q\xff")])
+    channel = broker.answer(5, source=source).channel
+    for end, session in ((broker, channel), (client, 0)):
+        condition, description = end.expect(DETACH, session)["error"].value[:2]
+        assert condition == "amqp:decode-error"
+        assert r'the address of the source is not UTF-8: "q\xff"' in description
+        end.write(said(DETACH, session, handle=5 if end is broker else 0, closed=True))
+    client.write(client.attaching("queue.b", 1, False))
+    broker.answer(6)
+    client.attached(1)
+
+
+def test_an_error_that_is_no_text_is_passed_on_with_escapes(receives: Routed) -> None:
+    error = Described(Ulong(ERROR), [Encoded(b"\xa3\x02a\xff"), Encoded(b"\xa1\x05K\xf6ln ")])
+    receives.broker.write(said(DETACH, receives.channel, handle=5, closed=True, error=error))
+    told = receives.client.expect(DETACH, 0)["error"].value
+    assert [str(one) for one in told[:2]] == [r"a\xff", r"K\xf6ln "]
 
 
 STATES = {

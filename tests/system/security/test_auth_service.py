@@ -216,7 +216,7 @@ def test_a_wrong_password_is_refused(router: RunningRouter) -> None:
         ("octets", "its authenticated-identity is neither"),
         ("empty", "its authenticated-identity is neither"),
         ("null", "its authenticated-identity is neither"),
-        ("cut", "its authenticated-identity is no UTF-8"),
+        ("cut", "its authenticated-identity has a NUL"),
         ("unnamed", "its OPEN has no container-id"),
         ("shapeless", "its OPEN has no container-id"),
         ("list", "its OPEN has properties that are no map"),

@@ -1,6 +1,7 @@
 """SASL with users of the router's own."""
 
 import base64
+import os
 import re
 import socket
 import ssl
@@ -32,9 +33,10 @@ LISTENER = "host: 127.0.0.1\n port: 0\n authenticatePeer: {}\n saslMechanisms: {
 
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
-    """Listeners: users only; users or nobody; users with encryption, which it cannot have; users with TLS."""
+    """Listeners: users only; users or nobody; users with encryption, which it cannot have; users with TLS; users whom
+    the engine judges itself."""
     folder = tmp_path_factory.mktemp("sasl")
-    sasl_users.make(folder, alice="secret", bob="hidden")
+    sasl_users.make(folder, alice="secret", bob="hidden", **{os.fsdecode(b"k\xf6ln"): "octets"})
     settings = f"workers: 1\n saslConfigDir: {folder}\n saslConfigName: routerd"
     users = LISTENER.format("yes", "PLAIN SCRAM-SHA-256")
     either = LISTENER.format("no", "ANONYMOUS PLAIN")
@@ -43,6 +45,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     profile = f"sslProfile {{\n name: p\n certFile: {made.certificate}\n privateKeyFile: {made.key}\n}}\n"
     sections = f"listener {{\n {either}\n}}\nlistener {{\n {encrypted}\n}}\n"
     sections += f"{profile}listener {{\n {users}\n sslProfile: p\n requireSsl: yes\n}}\n"
+    sections += f"listener {{\n {LISTENER.format('yes', 'PLAIN GSSAPI')}\n}}\n"
     return Configuration(settings, users, sections)
 
 
@@ -133,6 +136,29 @@ def test_a_client_says_all_without_waiting(router: RunningRouter, since: Since, 
         assert outcome.fields[0] == 1
         assert not sock.recv(1)
         since.counted("refused_authentication", 1)
+    sock.close()
+
+
+def test_a_user_whose_name_is_no_text_is_refused(router: RunningRouter, since: Since) -> None:
+    """With the right password. Two of them were one user, whose name had U+FFFD."""
+    client = Raw(router, "PLAIN", b"\0k\xf6ln\0octets")
+    assert client.hear().fields == [1]
+    client.sock.close()
+    since.counted("refused_authentication", 1)
+    since.says(r"login of 'k\\+xf6ln' by PLAIN failed: the client's SASL data is malformed")
+
+
+def test_a_user_of_the_engines_whose_name_is_no_text_is_refused(router: RunningRouter) -> None:
+    url = re.findall(r"amqps?://\S+", router.output)[4]
+    sock = socket.create_connection(address_of(url), timeout=LONG)
+    sock.sendall(b"AMQP\3\1\0\0" + sasl(INIT, symbol("PLAIN"), b"\0k\xf6ln\0octets"))
+    assert wire.exactly(sock, 8) == b"AMQP\3\1\0\0"
+    assert heard(sock).code == MECHANISMS
+    assert heard(sock).fields == [0]
+    sock.sendall(wire.AMQP_HEADER + wire.frame(0, wire.described(wire.OPEN, "octets")))
+    assert wire.exactly(sock, 8) == wire.AMQP_HEADER
+    assert heard(sock).code == wire.OPEN
+    assert heard(sock).fields[0].value == ["amqp:decode-error", r'the name of the user is not UTF-8: "k\xf6ln"']
     sock.close()
 
 

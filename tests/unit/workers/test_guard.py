@@ -22,7 +22,7 @@ class Engine:
     """What the pump would say of a connection with a certificate."""
 
     def __init__(self) -> None:
-        self.subject = {0: "DE", 3: "Here", 5: "alice"}
+        self.subject: dict[int, str | bytes] = {0: "DE", 3: "Here", 5: "alice"}
         self.refuses: str | None = None
         self.used: list[object] = []
         self.limits: list[tuple[object, ...]] = []
@@ -34,7 +34,8 @@ class Engine:
         return self.refuses
 
     def certificate_field(self, index: int, field: int) -> str | None:
-        return self.subject.get(field)
+        found = self.subject.get(field)
+        return found.decode() if isinstance(found, bytes) else found
 
     def certificate_digest(self, index: int, algorithm: int) -> str | None:
         return f"digest{algorithm}"
@@ -87,6 +88,17 @@ class Home:
 def test_a_certificate_names_its_user(format_: str, user: str) -> None:
     """Fields in the order of the letters, without those that are missing."""
     assert Home(PolicySetup(), TlsSetup("p", "c", uid_format=format_)).user("CN=alice") == user
+
+
+@pytest.mark.parametrize("name", [b"k\xf6ln", b"k\xe4ln"])
+def test_a_certificate_whose_subject_is_no_text_names_nobody(name: bytes) -> None:
+    """Two of them were one user, whose name had U+FFFD."""
+    home = Home(PolicySetup(), TlsSetup("p", "c", uid_format="cn"))
+    home.engine.subject[5] = name
+    with pytest.raises(DeniedError, match=r"uidFormat n: .* is not UTF-8: k\\x"):
+        home.user("CN=k")
+    assert home.counters.named() == {"refused_authentication": 1}
+    assert home.user("bob", "PLAIN") == "bob"
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_an_identity(said: dict[str, Any], user: str) -> None:
     assert identity(said) == user
 
 
-@pytest.mark.parametrize("said", [7, {"sub": 7}, {"sub": ["a"]}, ["a"], None, {}, {"sub": None}, "a\0", "\ufffd"])
+@pytest.mark.parametrize("said", [7, {"sub": 7}, {"sub": ["a"]}, ["a"], None, {}, {"sub": None}, "a\0"])
 def test_an_identity_that_is_none(said: object) -> None:
     with pytest.raises(WordError):
         identity({"authenticated-identity": said})
