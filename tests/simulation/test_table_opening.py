@@ -7,7 +7,9 @@ import pytest
 from bench.contract import C_ATTACH, C_ENDPOINT
 from core.links.terminus import RMR
 from core.rmr.active.opening import LONGEST_NS
+from shm.contract.control import SetTables
 from shm.contract.payloads import Attach, Endpoint
+from shm.contract.tables import TableSetup
 from tests.model.table_site import TableSite, got
 
 TEXT = "newrt|start|t\nrte|1000|a:1,b:1\nnewrt|end|1\n"
@@ -70,6 +72,20 @@ def test_an_endpoint_does_not_answer(seed: Path) -> None:
     site.core.tick(LONGEST_NS + 1)
     site.settle_all()
     assert link.credit > 0
+
+
+@pytest.mark.parametrize("then", [SetTables([]), SetTables([TableSetup("routes", "elsewhere")])])
+def test_a_table_goes_before_its_endpoints_have_answered(seed: Path, then: SetTables) -> None:
+    """It does not open for want of endpoints to wait for: the core would keep a pointer to a table that is gone."""
+    site = TableSite(seed=str(seed))
+    site.sender()
+    gone = site.active.native
+    address = gone.address
+    site.core.configure(then)
+    assert site.core.forwarder.address_info(address)["redirects"] == 0
+    with pytest.raises(ValueError, match="does not open again"):
+        gone.open()
+    assert site.core.forwarder.address_info(address)["redirects"] == 0
 
 
 @pytest.mark.parametrize("text", ["", "newrt|start|t\nrte|1000|\nnewrt|end|1\n", None])

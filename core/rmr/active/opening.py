@@ -65,5 +65,7 @@ class Openings(Plane):
         self._try(active)
 
     def _try(self, active: ActiveTable) -> None:
-        if active.closed and active.begun and all(name in active.answered for name in self._dialling.ordered(active)):
+        if not active.closed or not active.begun or self._tables.find(active.setup.name) is not active:
+            return
+        if all(name in active.answered for name in self._dialling.ordered(active)):
             active.open()

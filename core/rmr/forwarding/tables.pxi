@@ -192,6 +192,7 @@ cdef class Routes:
 
     cdef Forwarder forwarder
     cdef core_routes routes
+    cdef bint ended                # the address is no longer its own, and may be gone
     cdef RouteTable table
     cdef RouteTable former
     cdef RouteOwners owners
@@ -205,12 +206,15 @@ cdef class Routes:
         address_set_routes(forwarder.core, self.routes.address, &self.routes)
 
     def open(self) -> None:
-        """Grant credit to the table's senders."""
+        """Grant credit to the table's senders. Raises ValueError after ``close``."""
+        if self.ended:
+            raise ValueError("a route table that has been closed does not open again; make another for its address")
         self.routes.closed = False
         address_set_routes(self.forwarder.core, self.routes.address, &self.routes)
 
     def close(self) -> None:
-        """End the address's use as a route table. Its links to the table find no entries any more."""
+        """End the address's use as a route table for good. Its links to the table find no entries any more."""
+        self.ended = True
         address_set_routes(self.forwarder.core, self.routes.address, NULL)
 
     @property
