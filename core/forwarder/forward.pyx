@@ -28,7 +28,6 @@ cdef class Forwarder:
     cdef core_router *core
     cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core, mapped as long as this object
     cdef int holds
-    cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
 
     def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, *, semaphore=None, uint64_t seed=0, uint32_t active=0):
         if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
@@ -52,7 +51,6 @@ cdef class Forwarder:
         wrong = core_open(self.core, workers, control_base, seed)
         if wrong is not NULL:
             raise ValueError(wrong.decode())
-        self.own_reserve = self.core.own.free_count[1] // 2
         if semaphore is not None:
             name = semaphore.encode()
             self.core.sem = sem_open(name, 0)
@@ -337,13 +335,10 @@ cdef class Forwarder:
         cdef core_link *l = link_find(c, c.workers, link, 1)
         if l is NULL or not address_has_way(a):
             raise KeyError(f"the core has no link {link}, or nobody receives from {address:#x}")
-        if not self.own_room(PyBytes_GET_SIZE(content)):
+        if not own_room(c, PyBytes_GET_SIZE(content)):
             return None
         cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content), control)
         return None if block == ROUTERD_NIL else block
-
-    cdef bint own_room(self, Py_ssize_t size):
-        return size <= CONTENT_CONTROL_MAX and size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve <= self.core.own.free_count[1]
 
     def look(self) -> bool:
         """Examine some links. Return True at the end of a pass, when ``counts`` are up to date."""
@@ -391,12 +386,16 @@ cdef class Forwarder:
         count_stale(self.core)
 
     def counts(self) -> dict[str, int]:
-        """Return how full the tables are. Without connections all but configured addresses are 0."""
+        """Return how full the tables are. Without connections all but configured addresses are 0.
+
+        ``unaddressed`` is what the statistics page has counted of copies for which there was no room.
+        """
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "alias_bytes": c.aliases.bytes, "payloads": c.payloads.count, "overflow": core_overflow(c),
                 "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "waiting": c.stall.waiting if c.stall else 0,
-                "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0}
+                "stuck": c.stall.stuck if c.stall else 0, "blocked": c.stall.blocked if c.stall else 0,
+                "unaddressed": stats_get(c.stats, N_UNADDRESSED)}
 
 
 cdef class Part:

@@ -29,10 +29,9 @@ cdef extern from "shm/memory/layout.h" nogil:
 cdef extern from "core/forwarder/delivery/delivery.h" nogil:
     cdef enum:
         CORE_MAX_TEXT
-        ARENA_LARGE_BYTES
         W_SEND
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL, STOP_HELD
-        RATE_SHIFT, N_WORKERS_RECLAIMED
+        RATE_SHIFT, N_WORKERS_RECLAIMED, N_UNADDRESSED
         T_FLOOD
         LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
@@ -244,6 +243,8 @@ cdef extern from "core/forwarder/tables/access.h" nogil:
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
     void stats_add(stats_page *, uint32_t, uint64_t)
     void stats_set(stats_page *, uint32_t, uint64_t)
+    uint64_t stats_get(const stats_page *, uint32_t)
+    bint own_room(const core_router *, uint64_t)
 
 cdef extern from "core/forwarder/settlement/settlement.h" nogil:
     void core_publish(core_router *)

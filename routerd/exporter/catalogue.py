@@ -115,6 +115,7 @@ RENAMED: Final = {
     "own_presettled": "own_presettled_deliveries",
     "unsent": "unsent_deliveries",
     "in_doubt": "in_doubt_deliveries",
+    "unaddressed": "unaddressed_deliveries",
     "decode_errors": "malformed_deliveries",
     "aborted_in": "aborted_deliveries",
     "pauses": "read_pauses",

@@ -60,6 +60,7 @@
     X(DROPPED_GONE, 146, COUNTER, CORE, "Presettled copies not sent because their receiver had gone") \
     X(UNSENT, 147, COUNTER, CORE, "Copies not sent of unsettled or aborted deliveries") \
     X(IN_DOUBT, 149, COUNTER, CORE, "Copies that a worker had when it or the core died, and may have sent") \
+    X(UNADDRESSED, 161, COUNTER, CORE, "Copies for other routers not made: no room for their addresses") \
     X(NO_OUTCOME, 148, COUNTER, CORE, "Unsettled deliveries that ended without one of the four outcomes") \
     X(ADDRESSES, 40, GAUGE, CORE, "Addresses known") \
     X(FORWARDED, 41, COUNTER, CORE, "Copies of deliveries that the core passed on to receivers") \

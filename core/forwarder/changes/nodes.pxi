@@ -145,7 +145,7 @@ cdef class Nodes(Part):
         cdef core_link *l = link_find(c, c.workers, link, 1)
         if l is NULL:
             raise KeyError(f"the core has no link {link}")
-        if not self.forwarder.own_room(PyBytes_GET_SIZE(content)):
+        if not own_room(c, PyBytes_GET_SIZE(content)):
             return None
         cdef uint32_t block = local_tell(c, l, <uint32_t> place, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content))
         return None if block == ROUTERD_NIL else block

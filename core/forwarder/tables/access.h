@@ -224,6 +224,7 @@ PRIVATE core_in *by_peer_find(core_router *c, core_link *l, uint64_t peer);
 PRIVATE bool payload_lent(const core_router *c, uint8_t arena, uint32_t block, uint32_t reader);
 PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader);
 PRIVATE void payload_forget(core_router *c, uint8_t arena, uint32_t block);
+GLUE bool own_room(const core_router *c, uint64_t size);
 PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size);
 
 /* ---- reading a worker's arena: arena_read.c ---- */

@@ -29,11 +29,21 @@ PRIVATE void payload_forget(core_router *c, uint8_t arena, uint32_t block)
     c->payloads.count--;
 }
 
+#define PAYLOAD_SMALL 256u             /* octets of a payload that is written into small blocks */
+
+/* Whether our own arena has room for a message of ours or an override text.  Half of the large blocks are left for
+ * control payloads: a worker's work waits behind one that finds no block. */
+GLUE bool own_room(const core_router *c, uint64_t size)
+{
+    const uint64_t blocks = size / (ARENA_LARGE_BYTES - 128) + 1;
+    return size <= CONTENT_CONTROL_MAX && blocks + c->own.view.large_count / 2 <= c->own.free_count[ARENA_LARGE];
+}
+
 /* Writes bytes into a chain of our own arena; ROUTERD_NIL when it has no room. */
 PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size)
 {
     arena_writer writer;
-    enum arena_class want = size > 256 ? ARENA_LARGE : ARENA_SMALL;
+    enum arena_class want = size > PAYLOAD_SMALL ? ARENA_LARGE : ARENA_SMALL;
     if (!chain_begin(&c->own, &writer, want)) return ROUTERD_NIL;
     if (!chain_write(&c->own, &writer, want, bytes, size)) {
         arena_free_chain(&c->own, writer.head);

@@ -26,11 +26,20 @@ static inline void text_unwrite(core_router *c, core_text *t)
     t->block = ROUTERD_NIL;
 }
 
+/* Short texts may have all small blocks.  Each is kept until a receiver at another router settles, so where they had
+ * the large ones, too, receivers that do not settle would stop control payloads. */
+__attribute__((noinline)) static bool text_write(core_router *c, core_text *t)
+{
+    const bool small = t->length <= PAYLOAD_SMALL && c->own.free_count[ARENA_SMALL];
+    if (small || own_room(c, t->length)) t->block = payload_write(c, t->bytes, t->length);
+    if (t->block == ROUTERD_NIL) stats_add(c->stats, N_UNADDRESSED, 1);
+    return t->block != ROUTERD_NIL;
+}
+
 /* False: the arena has no room for it now. */
 PRIVATE inline bool text_use(core_router *c, core_text *t)
 {
-    if (__builtin_expect(t->block == ROUTERD_NIL, 0)) t->block = payload_write(c, t->bytes, t->length);
-    if (t->block == ROUTERD_NIL) return false;
+    if (__builtin_expect(t->block == ROUTERD_NIL, 0) && !text_write(c, t)) return false;
     t->uses++;
     return true;
 }
