@@ -339,7 +339,7 @@ PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
 /* The sender of a copy's message has settled, aborted or gone. */
 PRIVATE void out_sender_settled(core_router *c, core_out *out, core_outcome *outcome, bool quiet)
 {
-    if (out->in->flags & IN_ABORTED && out->flags & OUT_GROWING) {
+    if (__builtin_expect(out->in->flags & IN_ABORTED, 0) && stream_waits(out)) {
         out->flags |= OUT_UNSENT;
         out_finish(c, out, &OUTCOME_NONE);
     } else if (out->state) {

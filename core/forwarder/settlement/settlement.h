@@ -63,6 +63,9 @@ GLUE bool address_has_way(const core_address *a);
 
 /* ---- links for streams: stream.c ---- */
 
+/* Whether a copy waits for a link: no worker has heard of it. */
+static inline bool stream_waits(const core_out *out) { return out->link->link == ROUTERD_NIL; }
+
 PRIVATE core_link *stream_link(core_router *c, uint64_t streams, const core_in *in, bool known);
 PRIVATE void stream_note(core_router *c, core_out *out, const core_link *to, uint8_t priority, uint32_t state);
 PRIVATE void stream_grown(core_router *c, core_out *out, bool stalled);

@@ -69,7 +69,7 @@ static core_outcome stream_take_said(core_in *in)
 PRIVATE bool stream_said(core_router *c, const core_out *out, const core_outcome *o)
 {
     core_in *in = out->in;
-    if (__builtin_expect(out->link->link != ROUTERD_NIL, 1) || in->flags & IN_MULTICAST) return false;
+    if (__builtin_expect(!stream_waits(out), 1) || in->flags & IN_MULTICAST) return false;
     if (!o->state) {
         core_release_payload(c, o->arena, o->detail);
         return true;

@@ -85,6 +85,29 @@ def test_an_aborted_stream_does_not_begin() -> None:
     assert border.forwarder.counts()["outgoing"] == 0
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_aborted_stream_does_not_wait(gone: bool) -> None:
+    """Its content comes back although no link for it is ever idle, and nobody opens one for it."""
+    border = Border()
+    border.open(FIRST, STREAM_LINK)
+    border.stream(1 << 32 | 1)
+    assert len(border.sends()) == 1
+    blocks = [border.stream(1 << 32 | peer) for peer in range(2, 5)]
+    complete = border.stream(1 << 32 | 5)
+    border.go_on(1 << 32 | 5, LONG, n.F_COMPLETE)
+    if gone:
+        border.forwarder.remove_link(SENDER, 0, 1)
+    else:
+        for peer in range(2, 5):
+            border.go_on(1 << 32 | peer, LONG, n.F_ABORTED)
+    border.step()
+    released = [r["block"] for r in border.heard(SENDER, n.W_RELEASE)]
+    assert released == blocks
+    assert complete not in released
+    assert border.links.state(border.pool) == (1, 0, 1)
+    assert border.counted("unsent") == 3
+
+
 @pytest.mark.parametrize("links", [0, 1])
 def test_a_short_message_that_came_in_two_reads_keeps_its_place(links: int) -> None:
     """It is sent when it is complete, over the link of all messages, and so before the next of its sender."""
