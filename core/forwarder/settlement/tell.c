@@ -77,7 +77,8 @@ PRIVATE void tell_more(core_router *c, core_in *in, bool stalled)
     t->stalled |= stalled;
 }
 
-/* Has all copies told a state that the sender has said, the last one if it says several. */
+/* Has all copies told a state that the sender has said, the last one if it says several.  While copies are being made
+ * it is kept: those of the next portions are to hear it, too. */
 PRIVATE void tell_state(core_router *c, core_in *in, uint32_t state, uint8_t extra)
 {
     core_tell *t = tell_begin(c, in);
@@ -85,7 +86,7 @@ PRIVATE void tell_state(core_router *c, core_in *in, uint32_t state, uint8_t ext
     t->state = state;
     t->extra = extra;
     t->said = SAID_STATE;
-    if (t->to) t->said_again = true;
+    if (t->to || in->fans) t->said_again = true;
     else t->to = in->copies;
 }
 
@@ -138,10 +139,24 @@ static void tell_said(core_router *c, const core_tell *t, core_out *out)
     out_sender_settled(c, out, &o, t->quiet);
 }
 
-/* Tells some copies of one message; returns how many, 0: a worker has to catch up. */
+/* What has come meanwhile begins again. */
+static void tell_again(core_tell *t)
+{
+    if (!t->at && t->again) {
+        t->at = t->in->copies;
+        t->again = false;
+    }
+    if (!t->to && t->said_again && !t->in->fans) {
+        t->to = t->in->copies;
+        t->said_again = false;
+    }
+}
+
+/* Tells some copies of one message; returns how many, 0: a worker has to catch up, or copies are still being made. */
 static uint32_t tell_portion(core_router *c, core_tell *t, uint32_t most)
 {
     uint32_t told = 0;
+    tell_again(t);
     for (core_out *out; told < most && (out = t->at ? t->at : t->to); told++) {
         if (worker_behind(c, out->link->worker)) break;
         if (t->at) {
@@ -155,20 +170,12 @@ static uint32_t tell_portion(core_router *c, core_tell *t, uint32_t most)
     return told;
 }
 
-/* What has come meanwhile begins again; where all has been told, the list loses the message. */
+/* Where all has been told, the list loses the message. */
 static void tell_next(core_router *c, core_tell *t)
 {
     core_in *in = t->in;
-    if (!t->at && t->again) {
-        t->at = in->copies;
-        t->again = false;
-    }
-    if (!t->to && t->said_again) {
-        t->to = in->copies;
-        t->said_again = false;
-    }
-    if (!t->to && t->said == SAID_STATE) t->said = SAID_NOTHING;
-    if (t->at || t->to) return;
+    if (!t->to && !t->said_again && t->said == SAID_STATE) t->said = SAID_NOTHING;
+    if (t->at || t->to || t->again || t->said_again) return;
     const bool over = t->said == SAID_END;
     tell_end(c, in);
     if (over) in_fanned(c, in);

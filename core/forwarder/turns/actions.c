@@ -127,7 +127,7 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
         if (in->flags & IN_COMPLETE) in->peer = 0;
         count_late(c, in);
         in_sender_settled(c, in, o, false);
-    } else if (tell_wanted(in)) {
+    } else if (in->fans || tell_wanted(in)) {
         tell_state(c, in, o.state, o.extra);
         core_release_payload(c, o.arena, o.detail);
     } else if (in->copies) {

@@ -53,6 +53,26 @@ def all_copies(bed: Bed) -> list[dict[str, int]]:
     return found
 
 
+@pytest.mark.parametrize("receivers", [MANY_COPIES, MANY])
+def test_what_a_sender_says_at_once_reaches_all(receivers: int) -> None:
+    """Its state comes before the copies are made: each receiver hears it after its copy, as with few of them."""
+    bed = crowd(receivers)
+    push(bed, 0, INCOMING)
+    for state in (n.S_RECEIVED, n.S_RELEASED):
+        update = {"flags": n.F_IN, "link": 0, "link_gen": 1, "peer": INCOMING, "state": state}
+        assert bed.actions[SENDER].push(n.pack(type=n.A_UPDATE, **update))
+    bed.actions[SENDER].publish()
+    heard: list[dict[str, int]] = []
+    for _ in range(receivers // 512 + 2):
+        bed.step()
+        heard += bed.heard(RECEIVER, 0)
+    sent = [r["peer"] for r in heard if r["type"] == n.W_SEND]
+    assert len(sent) == receivers
+    last = {r["peer"]: (r["state"], r["flags"]) for r in heard if r["type"] == n.W_UPDATE}
+    assert last == dict.fromkeys(sent, (n.S_RELEASED, 0))
+    assert all(r["peer"] in sent[: sent.index(r["peer"]) + 1] for r in heard[: len(sent)] if r["type"] == n.W_UPDATE)
+
+
 def settle(bed: Bed, sent: list[dict[str, int]]) -> None:
     for record in sent:
         assert bed.actions[RECEIVER].push(
