@@ -317,7 +317,8 @@ PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
     core_in *in = out->in;
     bool terminal = state_is_terminal(outcome.state), multicast = in->flags & IN_MULTICAST;
     if (terminal && ((out->flags & OUT_SETTLED) || !in->link)) {   /* nobody is left who could settle it */
-        if (!(out->flags & OUT_SETTLED)) {
+        /* a worker that has sent a message whole did not heed that it was aborted, and waits as well */
+        if (!(out->flags & OUT_SETTLED) || in->flags & IN_ABORTED) {
             core_outcome none = outcome_plain(0, 0);
             out_post_update(c, out, &none, F_SETTLED);
         }

@@ -322,6 +322,21 @@ def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) ->
     assert len(bed.heard(RECEIVER, n.W_SEND)) == 1, "unsettled messages are never dropped"
 
 
+def test_a_receiver_s_outcome_is_settled_although_the_rest_was_said_not_to_come() -> None:
+    """The sender's worker died with the whole message in its blocks, which nobody had told the core: the receiver's
+    worker has sent it, and a receiver that settles second waits for its sender."""
+    bed = Bed()
+    bed.deliver(flags=0)
+    sent = bed.sent()
+    bed.forwarder.reclaim(SENDER)
+    bed.step()
+    assert [r["flags"] for r in bed.heard(RECEIVER, n.W_CONTINUE)] == [n.F_ABORTED]
+    bed.act(RECEIVER, type=n.A_UPDATE, delivery=sent["peer"], peer=3 << 32 | 1, state=n.S_ACCEPTED)
+    (settled,) = bed.heard(RECEIVER, n.W_UPDATE)
+    assert (settled["delivery"], settled["flags"]) == (3 << 32 | 1, n.F_SETTLED)
+    assert bed.forwarder.counts()["outgoing"] == 0
+
+
 @pytest.mark.parametrize("settled", [False, True])
 def test_copies_of_a_dead_worker_are_in_doubt(settled: bool) -> None:
     """The worker may have sent them before it died: they count neither as sent nor as dropped."""
