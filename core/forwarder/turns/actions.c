@@ -52,7 +52,12 @@ static INLINED bool action_deliver(core_router *c, uint32_t w, const routerd_rec
         deliver_on_table_link(c, l, r);
         return true;
     }
-    if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) return deliver_sourced(c, l, r);
+    if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) {
+        if (!(r->state & DELIVER_COPY) || r->flags & F_COMPLETE) return deliver_sourced(c, l, r);
+        count_bad(c);          /* a copy leaves its link: nobody would end it */
+        core_release(c, (uint8_t) w, r->block, NULL, 0);
+        return true;
+    }
     core_address *a = NULL;
     core_provenance provenance = PROVENANCE_NONE;
     enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &provenance, &a)

@@ -8,6 +8,8 @@ from core.forwarder.link_terms import LinkTerms
 from tests.support.beds.forwarding import INCOMING, RECEIVER, SENDER, WORKERS, Bed
 from tests.support.values.states import condition_of
 
+DELIVER_OF_WORKER, DELIVER_COPY = 32, 64  # record.h
+
 
 def test_settlement_is_one_record() -> None:
     """Outcome, content and credit go back together."""
@@ -335,6 +337,22 @@ def test_a_receiver_s_outcome_is_settled_although_the_rest_was_said_not_to_come(
     (settled,) = bed.heard(RECEIVER, n.W_UPDATE)
     assert (settled["delivery"], settled["flags"]) == (3 << 32 | 1, n.F_SETTLED)
     assert bed.forwarder.counts()["outgoing"] == 0
+
+
+@pytest.mark.parametrize("flags", [0, n.F_COMPLETE])
+def test_a_copy_of_a_route_worker_is_whole(flags: int) -> None:
+    """Nobody could end one that is not: it belongs to no link. Its block goes back, and the record counts as bad."""
+    bed = Bed()
+    bed.forwarder.add_alias(b"copy", bed.address)
+    block = bed.arena.write(b"copy")
+    assert block is not None
+    bed.say_where_to(block, 0, 4)
+    copy = {"link": 0, "link_gen": 1, "block": block, "length": 4, "time": 1, "state": DELIVER_OF_WORKER | DELIVER_COPY}
+    bed.act(SENDER, type=n.A_DELIVER, flags=flags | n.F_SETTLED, **copy)
+    bad = not flags
+    assert len(bed.heard(RECEIVER, n.W_SEND)) == (not bad)
+    assert [r["block"] for r in bed.heard(SENDER, n.W_RELEASE)] == [block] * bad
+    assert (bed.counted("bad_records"), bed.forwarder.counts()["incoming"]) == (bad, not bad)
 
 
 @pytest.mark.parametrize("settled", [False, True])
