@@ -90,7 +90,10 @@ GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t g
     l->link = link;
     l->link_gen = generation;
     l->worker = (uint8_t) w;
-    if (l->outgoing) l->rank = 0;
+    if (l->outgoing) {
+        l->rank = 0;
+        l->growth = CREDIT_FIXED;      /* it has no `withheld`: `rank` stands there */
+    }
     k->link[link] = l;
     return l;
 }

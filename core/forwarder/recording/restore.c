@@ -136,6 +136,7 @@ static const char *take_link(core_router *c, const image_link *image)
     const bool bare = routed || image->kind - 1u < 3u;      /* it has no address */
     REFUSE(image->worker > c->workers || image->growth > CREDIT_EBBS || image->kind > LINK_ROUTED
            || (image->address && !a) || (bare && a) || (!bare && outgoing && !a)
+           || (outgoing && image->growth != CREDIT_FIXED)       /* `withheld` stands where `rank` does */
            || (image->flags & IMAGE_TO_TABLE && (outgoing || !a)), "a link makes no sense");
     REFUSE(image->growth != CREDIT_FIXED && image->capacity < ROUTERD_LINK_CREDIT, "a link has no such credit");
     core_worker *k = &c->worker[image->worker];

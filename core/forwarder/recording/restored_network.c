@@ -217,12 +217,14 @@ PRIVATE core_link *restored_waiting(const core_router *c, uint32_t number, uint8
     return !k ? NULL : aside == IMAGE_WAITING ? k->waiting : aside == IMAGE_GROWING ? k->growing : NULL;
 }
 
-/* Idle links come in the order in which they are used, and are turned in the end. */
+/* Idle links come in the order in which they are used, and are turned in the end.  Until then one that is idle names
+ * itself as the one before: its address, which it lacks, has no list that it could be in. */
 PRIVATE const char *restored_idle(core_streams *k, core_link *l)
 {
-    REFUSE(!k || !l || !l->outgoing || l->kind != LINK_STREAM || l->streams != pool_handle(k) || l->next || l->outs
-           || k->idle == l || k->idle_count >= k->count, "an idle link makes no sense");
+    REFUSE(!k || !l || !l->outgoing || l->kind != LINK_STREAM || l->streams != pool_handle(k) || l->prev || l->outs
+           || k->idle_count >= k->count, "an idle link makes no sense");
     l->next = k->idle;
+    l->prev = l;
     k->idle = l;
     k->idle_count++;
     return NULL;
@@ -237,6 +239,7 @@ static void turn_idle(core_streams *k)
         core_link *l = k->idle;
         k->idle = l->next;
         l->next = first;
+        l->prev = NULL;
         first = l;
     }
     k->idle = first;

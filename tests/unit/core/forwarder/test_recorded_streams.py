@@ -1,6 +1,9 @@
 """A checkpoint has what waits for a link for streams, and the replay from it goes on with that."""
 
+from collections.abc import Callable
+
 import msgspec
+import pytest
 
 from bench import contract as n
 from core.forwarder.forward import DATA_LINK, LOCAL, NOTHING, STREAM_LINK
@@ -9,12 +12,15 @@ from core.forwarder.recorded import Exchanges, Nodes, StreamLinks
 from routerd.replay.recording import Recording
 from routerd.replay.run import Replay
 from shm.memory import flight
+from shm.memory.flight import RecordingError
 from tests.support.beds.recorded import Bed
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it
 DATA, FIRST, SECOND, THIRD = 10, 11, 12, 13  # links of the receiver's worker
 LONG = 128 << 10  # octets of an incomplete message that make it a stream
 LINES = 1 << 13
+ENTRY_LINK, ENTRY_LIST = 5, 8  # shm/memory/flight.h
+LIST_IDLE, LINK_BYTES = 4, 80  # image.h
 EDGE = 14  # a link to an edge router
 SENDER = 1  # a link of the sender's worker to an address whose receivers are elsewhere
 
@@ -127,6 +133,51 @@ def test_copies_name_the_text_of_an_exchange_s_hop() -> None:
     settled = {"flags": n.F_SETTLED, "state": n.S_ACCEPTED, "block": 0xFFFFFFFF}
     border.act(1, type=n.A_UPDATE, delivery=first["peer"], **settled)
     assert Replay(border.last()).run() is None
+
+
+def changed(recording: Recording, kind: int, wanted: Callable[[bytes], bool], at: int, octets: bytes) -> Recording:
+    """The recording with one of its checkpoint's entries changed: the first one of this kind that is wanted."""
+    step = next(one for one in recording.steps() if one.kind == "entry" and one.what == kind and wanted(one.octets))
+    body = bytearray(step.octets)
+    body[at : at + len(octets)] = octets
+    lines = bytearray(recording.lines)
+    line = step.number * flight.LINE
+    lines[line + flight.LINE - flight.INLINE : line + flight.LINE] = body[: flight.INLINE].ljust(flight.INLINE, b"\0")
+    for place in range(flight.INLINE, len(body), flight.MORE_OCTETS):
+        line += flight.LINE
+        part = body[place : place + flight.MORE_OCTETS]
+        lines[line + 1 : line + 1 + len(part)] = part
+    return Recording(recording.about, bytes(lines))
+
+
+def test_an_idle_link_is_not_idle_twice() -> None:
+    """Whoever looked for a link among the idle ones would never come to an end."""
+    border = Border()
+    for link in (FIRST, SECOND, THIRD):
+        border.open(link, STREAM_LINK)
+    border.checkpoint()
+    recording = border.last()
+    assert Replay(recording).run() is None
+    (listed,) = [
+        one.octets for one in recording.steps()
+        if one.kind == "entry" and one.what == ENTRY_LIST and one.octets[0] == LIST_IDLE
+    ]  # fmt: skip
+    assert len(listed) == 5 * 4
+    crafted = changed(recording, ENTRY_LIST, lambda octets: octets == listed, 16, listed[8:12])
+    with pytest.raises(RecordingError, match="an idle link makes no sense"):
+        Replay(crafted).run()
+
+
+def test_the_credit_of_a_receiver_s_link_does_not_grow() -> None:
+    """What is kept of a sender's credit stands where a receiver's place among the busy ones does."""
+    border = Border()
+    border.checkpoint()
+    recording = border.last()
+    assert Replay(recording).run() is None
+    growth = LINK_BYTES - 8  # four octets behind the flags
+    crafted = changed(recording, ENTRY_LINK, lambda octets: octets[growth - 4] & 1 == 1, growth, b"\2")
+    with pytest.raises(RecordingError, match="a link makes no sense"):
+        Replay(crafted).run()
 
 
 def test_idle_links_keep_their_order() -> None:
