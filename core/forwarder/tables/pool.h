@@ -21,6 +21,24 @@
 #include "shm/memory/record.h"
 #include "shm/unity.h"
 
+/* Under AddressSanitizer nobody touches an entry that is free, but for its node. */
+#if defined(__SANITIZE_ADDRESS__)
+#define POOL_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POOL_WATCHED 1
+#endif
+#endif
+#ifdef POOL_WATCHED
+#include <sanitizer/asan_interface.h>
+#define POOL_SHUT(p, n) __asan_poison_memory_region((n) + 1, (p)->entry_bytes - sizeof *(n))
+#define POOL_LET(p, n) __asan_unpoison_memory_region((n) + 1, (p)->entry_bytes - sizeof *(n))
+#else
+#define POOL_WATCHED 0
+#define POOL_SHUT(p, n) ((void) 0)
+#define POOL_LET(p, n) ((void) 0)
+#endif
+
 #define POOL_CHUNK_SHIFT 9u
 #define POOL_CHUNK (1u << POOL_CHUNK_SHIFT)
 
@@ -103,6 +121,7 @@ static INLINED void *pool_take_of(core_pool *p, uint32_t bytes)
     p->free = n->next_free;
     n->next_free = n;
     p->live++;
+    POOL_LET(p, n);
     pool_clear((uint8_t *) (n + 1), bytes - (uint32_t) sizeof *n);
     return n;
 }
@@ -117,6 +136,7 @@ static INLINED void pool_give(core_pool *p, void *entry)
     n->next_free = p->free;
     p->free = n;
     p->live--;
+    POOL_SHUT(p, n);
 }
 
 static inline uint64_t pool_handle(const void *entry)

@@ -52,6 +52,7 @@ static INLINED void core_ahead(const core_router *c, const core_worker *k)
         const uint32_t index = routerd_handle_index(__atomic_load_n(&r->delivery, __ATOMIC_RELAXED));
         if (index >= pool_size(&c->outs)) continue;
         const core_out *out = (const core_out *) pool_at_of(&c->outs, index, sizeof *out);
+        if (POOL_WATCHED && !pool_live(&out->node)) continue;  /* else what a free one leads to is memory, too */
         if (step == 3) {
             core_fetch(out);
         } else if (step == 2) {
