@@ -98,6 +98,10 @@ MUTANTS = [
         "outstanding",
         seed=3,
     ),
+    # a receiver goes when the last receiver of its address has just got its copy
+    Mutant(
+        "core", "core/forwarder/changes/recover.c", "    if (at < a->out_count) {", "    if (a) {", "comes to", seed=74
+    ),
     # a new core repeats an attach whose far end its predecessor had opened, in a session that all link routes share
     Mutant(
         "worker",
@@ -133,6 +137,15 @@ MUTANTS = [
         "if (k->queue_first) work_add(p, k);",
         "still drains",
         seed=6012,
+    ),
+    # a receiver says its outcome before it has all of a message, and its sender settles: the blocks are others'
+    Mutant(
+        "worker",
+        "workers/amqp/egress_updates.c",
+        "    if (outcome && !o->sent) return;\n",
+        "",
+        "a message ends after",
+        seed=27,
     ),
     # the core dies while a message comes whose credit its neighbour has back already
     Mutant(

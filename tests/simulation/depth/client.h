@@ -18,7 +18,7 @@ typedef struct {                       /* a link, as a client knows it */
     lane_link lane;
     uint32_t number, at, id;           /* the message on its way (0: none), octets of it */
     bool settled, nameless;            /* that delivery; its number is not known yet */
-    bool early;                        /* a receiver has settled it before it had all of it */
+    bool early, waits;                 /* a receiver has settled it, or said an outcome, before it had all of it */
     uint8_t kind, router;              /* between routers: of the link, and the neighbour; else 0 */
     bool parsed;                       /* the prelude of what comes is over */
     annotated said;                    /* by it */
@@ -240,12 +240,13 @@ static void annotated_heard(peer_link *l, const uint8_t *octets, uint32_t size)
 }
 
 /* It has read enough of a message. */
-static void early_settled(client *k, peer_link *l)
+static void early_outcome(client *k, peer_link *l)
 {
-    l->early = true;
+    if (l->second) l->waits = true;
+    else l->early = true;
     message_said(l->number, S_ACCEPTED);
     ledger.all[l->number].whole++;
-    say_disposition(k, true, true, l->id, S_ACCEPTED);
+    say_disposition(k, true, l->early, l->id, S_ACCEPTED);
 }
 
 static void transfer_heard(client *k, const lane_frame *f)
@@ -259,7 +260,7 @@ static void transfer_heard(client *k, const lane_frame *f)
     HOLDS(!fault, "a TRANSFER: %s", lane_faults[fault].description);
     if (piece.first) {
         l->nameless = true;
-        l->early = l->parsed = false;
+        l->early = l->waits = l->parsed = false;
         if (l->kind) prelude_of(l)->size = 0;
         l->at = l->number = 0;
         l->id = l->lane.id;
@@ -270,19 +271,21 @@ static void transfer_heard(client *k, const lane_frame *f)
     if (l->kind) annotated_heard(l, f->payload, f->payload_size);
     else octets_heard(l, f->payload, f->payload_size);
     if (!piece.last) {
-        if (!piece.settled && !l->nameless && !l->early && one_in(20) && may_say(k)) early_settled(k, l);
+        if (piece.settled || l->nameless || l->early || l->waits) return;
+        if (one_in(20) && may_say(k)) early_outcome(k, l);
         return;
     }
     if (l->early) return;
     HOLDS(!l->sends_settled || piece.settled, "a receiver of settled messages gets one that is not");
     if (!piece.aborted) {
         HOLDS(!l->nameless && l->at == ledger.all[l->number].length, "a message ends after %u octets", l->at);
-        message_complete(l->number, piece.settled);
+        if (!l->waits) message_complete(l->number, piece.settled);
     }
     if (piece.settled) return;
     delivery_known *d = known_new(k->got, &k->got_count);
     HOLDS(d, "too many deliveries");
-    *d = (delivery_known) { .id = l->id, .number = l->number, .link = (uint8_t) (l - k->links), .used = true };
+    *d = (delivery_known) { .id = l->id, .number = l->number, .link = (uint8_t) (l - k->links), .used = true,
+                            .over = l->waits };
 }
 
 /* Of what it has sent. */

@@ -12,7 +12,7 @@ static ssize_t core_rings(int fd, const void *octets, size_t size);
 #define write core_rings
 
 #define MANY_COPIES 2u                 /* few are many here, so that what is done for many is done in portions */
-#define FAN_TURN 2048u
+#define FAN_TURN 3u
 #define FAN_PORTION 2u
 #define TELL_PORTION 2u
 #define LEAVE_PORTION 2u
