@@ -29,7 +29,7 @@
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
  *   a connection of which too much waits      held_gone: conn_resume
  *   frames that are behind their share        the next turns: turns_serve
- *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT
+ *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT; or turn_overdue
  *   a DISPOSITION while many states are said  state_returned, as their blocks come back: turn_unfill
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
@@ -103,6 +103,7 @@ PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began);
 PRIVATE void turn_await(lane_connection *l);
 PRIVATE void turn_forget(lane_connection *l);
 PRIVATE void turn_unchoke(lane_connection *l);
+PRIVATE void turn_overdue(lane_connection *l);
 PRIVATE bool turn_work(lane_connection *l, uint64_t took);
 PRIVATE bool frame_ends(lane_connection *l, const lane_frame *f);
 PRIVATE void turn_fill(lane_connection *l);
