@@ -196,7 +196,7 @@ PRIVATE bool fault_go_on(lane_connection *l);
 
 /* Defined by whoever reads and writes messages (workers/amqp), and by who ends links and sessions (workers/loop). */
 PRIVATE void intake_event(pump *p, worker_link *k, delivery *d);
-PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delivery *d, size_t most);
+PRIVATE size_t intake_straight(pump *p, const worker_link *k, const delivery *d, size_t most);
 PRIVATE void intake_ahead(pump *p, const delivery *d, chain_ahead *a);
 PRIVATE void intake_landed(pump *p, delivery *d, chain_ahead *a, size_t size, const uint32_t before[2]);
 PRIVATE void intake_flow(pump *p, worker_link *k);
