@@ -14,6 +14,7 @@ from tests.support.beds.door import Client, Door
 from tests.support.clients.wire import (
     AMQP_HEADER,
     ATTACH,
+    DISPOSITION,
     FLOW,
     OPEN,
     SOURCE,
@@ -30,6 +31,8 @@ SENDERS = 8
 SIZE = 600_000
 LINKS = 12  # on each of which a message begins
 BEGUN = 3  # pieces of it: more than each message is sure of
+MOST = 1 << 20  # octets of a message of which a route worker has found no payload
+LANE_REJECTED = 0x25
 PIECE = 15_000  # octets of a frame's payload
 TURNS = 20_000
 
@@ -57,7 +60,10 @@ class Core(Door):
 def core(request: pytest.FixtureRequest) -> Iterator[Core]:
     core = Core(getattr(request, "param", ARENA))
     copy = [Stop(0, b"copy", "copy")]
-    workers = [RouteWorkerSetup("tee", "tee", Stop(0, b"tee", "tee"), route=copy)]
+    workers = [
+        RouteWorkerSetup("tee", "tee", Stop(0, b"tee", "tee"), route=copy),
+        RouteWorkerSetup("unwrap", "unwrap", Stop(0, b"unwrap", "unwrap")),
+    ]
     core.handler.senders.configure(SourceRoutesSetup(on=True, workers=workers))
     yield core
     core.end()
@@ -132,3 +138,25 @@ def test_a_connection_leaves_some_to_others(core: Core) -> None:
     core.until(lambda: len(core.lengths) == 2, "the message and its copy")
     hog.socket.close()
     other.socket.close()
+
+
+PROMISED = 0x7FFFFF00  # octets of application properties
+BEGINNING = b"\0\x53\x74\xd1" + struct.pack(">II", PROMISED, 2) + b"\xa1\1k\xb0" + struct.pack(">I", PROMISED - 99)
+ENDLESS = {  # what a message begins with, and what then comes again and again
+    "properties": (BEGINNING, b"x"),
+    "sections": (b"", b"\0\x53\x75\xa0\0"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_message_to_open_has_its_payload_within_bounds(core: Core, kind: str) -> None:
+    """Else it is refused: with properties that never end, or with sections without data."""
+    client = sender(core, "unwrap")
+    first, again = ENDLESS[kind]
+    for piece in frames(first + again * ((MOST + 2 * PIECE) // len(again))):
+        client.write(piece)
+    (said,) = [fields for code, fields in client.all_until(DISPOSITION) if code == DISPOSITION]
+    assert said[4].descriptor == LANE_REJECTED
+    assert "1048576 are allowed" in said[4].value[0].value[1]
+    assert not core.lengths
+    client.socket.close()
