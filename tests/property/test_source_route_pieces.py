@@ -13,6 +13,8 @@ from tests.support.native.routed import DONE, MORE, PASS, RefusedError, Router
 from workers.source_routes.table import Sources, compiled
 
 LONG = bytes(range(256)) * 20
+WHOLE = 1 << 20  # octets of a message that may come before its payload
+STEP = 100  # octets that come at a time
 
 
 @pytest.mark.parametrize("step", [1, 7, 4096])
@@ -64,6 +66,33 @@ def test_what_is_cut_short_is_noticed_at_its_end(router: Router) -> None:
     with pytest.raises(RefusedError, match="bad-encoding"):
         router(wrapped[:-2])
     assert router(wrapped[: wrapped.index(b"\x00Su") + 40], complete=False).result == MORE
+
+
+@pytest.mark.parametrize("between", [b"\x00Su\xa0\x00", b"\x00Ss\xc0\x01\x00"], ids=["data", "properties"])
+def test_what_has_no_payload_is_looked_at_a_few_times(router: Router, between: bytes) -> None:
+    """However small its pieces are; with 1 MiB of it the message is refused."""
+    router.load(setup_of(Place("", {local("u"): Unwrap(address=local("u"))})))
+    message = encoded(new_message((local("u"),), (), BODY))
+    octets = message[: message.index(b"\x00Su")] + between * (WHOLE // len(between))
+    need, looks = 0, 0
+    for size in range(300, WHOLE, STEP):
+        if size < need:
+            continue
+        answer = router(octets[:size], complete=False)
+        assert answer.result == MORE
+        assert answer.need > size
+        need, looks = answer.need, looks + 1
+    assert looks < 100
+    with pytest.raises(RefusedError, match="message-octets"):
+        router(octets[:WHOLE], complete=False)
+
+
+def test_what_is_needed_of_a_section_is_its_end(router: Router) -> None:
+    router.load(setup_of(Place("", {local("u"): Unwrap(address=local("u"))})))
+    message = encoded(new_message((local("u"),), (), BODY))
+    front = message[: message.index(b"\x00Su")]
+    octets = front + b"\x00Ss\xd0" + (100_000).to_bytes(4, "big") + bytes(20_000)
+    assert router(octets, complete=False).need == len(front) + 8 + 100_000
 
 
 def test_a_table_that_makes_no_sense_is_not_taken(router: Router) -> None:

@@ -73,7 +73,8 @@ PRIVATE void credit_owed(pump *p, worker_link *k, uint32_t credit);
 
 /* streams.c */
 PRIVATE bool stream_fits(const pump *p, const worker_connection *c);
-PRIVATE uint64_t stream_room(const pump *p, const in_delivery *s);
+PRIVATE uint64_t stream_room(pump *p, in_delivery *s);
+PRIVATE void stream_gathered(pump *p, in_delivery *s);
 PRIVATE void stream_begin(pump *p, in_delivery *s);
 PRIVATE void stream_over(pump *p, in_delivery *s);
 PRIVATE void stream_stalled(pump *p, in_delivery *s);

@@ -29,6 +29,7 @@ static void egress_stop(pump *p, worker_link *k)
     work_remove(p, k);
     waits_forget(p, k);
     drain_forget(p, k);
+    k->starving = false;                                       /* the list names it until its next look, by its place */
 }
 
 /* Ends the deliveries of a lost link.  A receiver that is still there gets an abort; none is half written on a link

@@ -184,6 +184,7 @@ PRIVATE void intake_post(pump *p, worker_link *k, in_delivery *s, bool complete)
         if (__builtin_expect(s->origin, 0))
             content_header_route(p, arena_content_of(&p->arena.view, s->writer.head), s->to_offset, s->to_length);
         s->posted = true;
+        stream_gathered(p, s);
         s->settled = delivery_settled(s->delivery);
         if (s->settled) flags |= F_SETTLED;
         if (!k->routed) {

@@ -3,9 +3,9 @@
 #include "workers/transport/transport.h"
 
 /* How many of the next octets of a delivery, at most `most`, may be read straight into its blocks.  0: none. */
-PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delivery *d, size_t most)
+PRIVATE size_t intake_straight(pump *p, const worker_link *k, const delivery *d, size_t most)
 {
-    const in_delivery *s = k->current;
+    in_delivery *s = k->current;
     if (!s || s->delivery != d || k->unread_first != d || !s->posted || s->discard || d->held.size) return 0;
     if (s->body || k->walk) return 0;
     if (k->held || k->stalled || k->conn->denied || p->resting || !blocks_left(p)) return 0;

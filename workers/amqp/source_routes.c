@@ -254,7 +254,12 @@ PRIVATE inline enum scan_result route_streamed(pump *p, worker_link *k, in_deliv
     }
     switch (route_take(e, k->sender, c, bytes, size, complete, &there)) {
     case ROUTE_PASS: s->passed = true; break;
-    case ROUTE_MORE: result = SCAN_MORE; s->wants_whole = e->run.wants_whole; route_forget(p, c); break;
+    case ROUTE_MORE:
+        result = SCAN_MORE;
+        s->wants_whole = e->run.wants_whole;
+        found->need = e->run.need < SCAN_LIMIT ? (uint32_t) e->run.need : SCAN_LIMIT;
+        route_forget(p, c);
+        break;
     case ROUTE_REFUSED: result = route_rejected(p, found); break;
     case ROUTE_DONE: result = route_rewritten(p, k, s, complete, bytes, &there, found);
     }

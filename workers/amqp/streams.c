@@ -9,8 +9,17 @@
  * A connection has of streams, and of the rest, what it leaves to others.  A message that would be one stream too many
  * waits before its beginning.  A stream without blocks for more is stalled: its readers report what they have read at
  * once, and not only in large steps, so each goes on by the blocks that come back.
+ *
+ * No block comes back of a message before it is posted: its sections are long, or a route worker needs it whole.  Many
+ * of them could use up the rest, and none would end.  So only as many are gathered, beyond what each is sure of, as the
+ * rest has room for at their longest; the others wait until one of these is posted or gone.  Again a connection leaves
+ * some to others.
  */
 #include "workers/amqp/amqp.h"
+
+#define GATHERED_BLOCKS (SCAN_LIMIT / ARENA_LARGE_BYTES + 2)   /* of a message: with more it is posted, or refused */
+
+_Static_assert(ROUTE_WHOLE <= SCAN_LIMIT, "neither a scan nor a route worker waits for more");
 
 /* Whether a connection may have one more stream. */
 PRIVATE bool stream_fits(const pump *p, const worker_connection *c)
@@ -19,14 +28,41 @@ PRIVATE bool stream_fits(const pump *p, const worker_connection *c)
     return p->streams < most && c->streams <= part * (most - p->streams - 1);
 }
 
+/* Whether a message that is not posted yet may have more than it is sure of; if so, it is gathered from now on. */
+static bool stream_gathers(pump *p, in_delivery *s)
+{
+    worker_connection *c = s->link->conn;
+    const uint32_t room = p->arena.view.large_count / 4 / GATHERED_BLOCKS, most = room ? room : 1;
+    const uint32_t part = c->trusted ? TRUSTED_PART : 1;
+    if (s->gathered) return true;
+    if (p->gathered >= most || c->gathered > part * (most - p->gathered - 1)) return false;
+    s->gathered = true;
+    c->gathered++;
+    p->gathered++;
+    return true;
+}
+
+/* It is posted, or gone: another one may be gathered. */
+PRIVATE void stream_gathered(pump *p, in_delivery *s)
+{
+    if (!s->gathered) return;
+    s->gathered = false;
+    s->link->conn->gathered--;
+    p->gathered--;
+    p->freed = true;
+}
+
 /* How many bytes a stream may take now, as far as blocks are concerned; 0: none. */
-PRIVATE uint64_t stream_room(const pump *p, const in_delivery *s)
+PRIVATE uint64_t stream_room(pump *p, in_delivery *s)
 {
     const worker_connection *c = s->link->conn;
     const uint32_t *left = p->arena.free_count, part = c->trusted ? TRUSTED_PART : 1;
-    const uint32_t others = p->arena.view.large_count / 4 + STREAM_BLOCKS * p->streams;
-    if (left[ARENA_LARGE] > others && c->kept[ARENA_LARGE] <= part * (left[ARENA_LARGE] - others)) return UINT64_MAX;
+    const uint32_t complete = p->arena.view.large_count / 4, others = complete + STREAM_BLOCKS * p->streams;
     const uint64_t ahead = s->writer.written - (s->posted ? s->read_to : 0);
+    if (!s->posted && ahead >= STREAM_SURE)
+        return left[ARENA_LARGE] > complete && stream_gathers(p, s) ? UINT64_MAX : 0;
+    if (s->posted && left[ARENA_LARGE] > others && c->kept[ARENA_LARGE] <= part * (left[ARENA_LARGE] - others))
+        return UINT64_MAX;
     if (ahead >= STREAM_SURE) return 0;
     return left[ARENA_LARGE] || left[ARENA_SMALL] > p->arena.view.small_count / 2 ? STREAM_SURE - ahead : 0;
 }
@@ -42,6 +78,7 @@ PRIVATE void stream_begin(pump *p, in_delivery *s)
 PRIVATE inline void stream_over(pump *p, in_delivery *s)
 {
     if (!s->stream) return;
+    stream_gathered(p, s);
     s->stream = false;
     s->link->conn->streams--;
     p->streams--;

@@ -249,9 +249,14 @@ static void conn_sweep(pump *p, worker_connection *c)
     if (c->admitted) relay_forgo(c);
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
-        /* no OPEN, or no end after a CLOSE, within the time given */
+        /* no OPEN, no end after a CLOSE, or a CLOSE that the socket has not taken, within the time given */
         conn_broken(p, c);
         return;
+    }
+    if (pn_condition_is_set(pn_transport_condition(c->transport))) {
+        if (!c->deadline && !c->failed) c->deadline = p->now_ms + LAST_WORD_MS;
+    } else {
+        turn_overdue(c->lane);
     }
     if (c->tick_at && p->now_ms >= c->tick_at) {
         lane_pulse(c->lane);

@@ -156,9 +156,9 @@ static void work_record(pump *p, const routerd_record *r)
 }
 
 /* Whether a link that waits for blocks may have some now; `low`: few are left. */
-static bool link_goes_on(const pump *p, const worker_link *k, bool low)
+static bool link_goes_on(pump *p, const worker_link *k, bool low)
 {
-    const in_delivery *s = k->current;
+    in_delivery *s = k->current;
     if (!s) return !over_share(p, k) && !(low && (k->kept[0] || k->kept[1]));
     return !s->stream || delivery_aborted(s->delivery) || stream_room(p, s);
 }

@@ -29,7 +29,7 @@
  *   a held or stalled link's TRANSFERs        intake_resume, through link_current
  *   a connection of which too much waits      held_gone: conn_resume
  *   frames that are behind their share        the next turns: turns_serve
- *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT
+ *   frames behind too much output             lane_sent: turn_unchoke, through conn_write and EPOLLOUT; or turn_overdue
  *   a DISPOSITION while many states are said  state_returned, as their blocks come back: turn_unfill
  *   an unfinished TRANSFER                    lane_write ends it when the finished octets are fewer than asked for
  *
@@ -103,6 +103,7 @@ PRIVATE bool turn_lasts(const lane_connection *l, uint64_t began);
 PRIVATE void turn_await(lane_connection *l);
 PRIVATE void turn_forget(lane_connection *l);
 PRIVATE void turn_unchoke(lane_connection *l);
+PRIVATE void turn_overdue(lane_connection *l);
 PRIVATE bool turn_work(lane_connection *l, uint64_t took);
 PRIVATE bool frame_ends(lane_connection *l, const lane_frame *f);
 PRIVATE void turn_fill(lane_connection *l);
@@ -199,7 +200,7 @@ PRIVATE bool fault_go_on(lane_connection *l);
 
 /* Defined by whoever reads and writes messages (workers/amqp), and by who ends links and sessions (workers/loop). */
 PRIVATE void intake_event(pump *p, worker_link *k, delivery *d);
-PRIVATE size_t intake_straight(const pump *p, const worker_link *k, const delivery *d, size_t most);
+PRIVATE size_t intake_straight(pump *p, const worker_link *k, const delivery *d, size_t most);
 PRIVATE void intake_ahead(pump *p, const delivery *d, chain_ahead *a);
 PRIVATE void intake_landed(pump *p, delivery *d, chain_ahead *a, size_t size, const uint32_t before[2]);
 PRIVATE void intake_flow(pump *p, worker_link *k);

@@ -11,6 +11,7 @@
  *                     --too much of its output waits-->      behind and choked; its socket is not read
  *   a connection      --too many states of deliveries-->     behind and full; its socket is not read
  *   choked            --the socket has taken half of that--> one of those that wait for a turn
+ *                     --or nothing for the idle timeout-->   it ends
  *   full              --half of those have been passed on--> one of those that wait for a turn
  *   a client          --octets come before the answer to its login--> behind and asking; its socket is not read
  *   asking            --its login is answered-->             one of those that wait for a turn
@@ -96,6 +97,7 @@ PRIVATE bool turn_allows(lane_connection *l)
     pump *p = l->p;
     turn_enter(l);
     l->choked = l->out_end - l->out_at > OUT_MOST && !l->c->dialled;
+    if (l->choked) l->said_ms = p->now_ms;
     l->behind = l->choked || p->spent >= TURN_OF_ALL || l->spent >= TURN_OF_ONE || core_crowded(p);
     return !l->behind;
 }
@@ -165,6 +167,16 @@ PRIVATE void lane_answered(lane_connection *l)
     l->asking = false;
     waiting_add(l);
     conn_resume(l->p, l->c);
+}
+
+/* Ends a choked connection whose socket has taken nothing for its idle timeout: nobody hears whether its peer is
+ * there. */
+PRIVATE void turn_overdue(lane_connection *l)
+{
+    const uint32_t idle = l->p->listeners[l->c->listener].idle_timeout_ms;
+    if (!l->choked || !idle || l->p->now_ms - l->said_ms < idle) return;
+    layers_fail(l, "amqp:resource-limit-exceeded", "the peer has taken no octets for the idle timeout");
+    mark_dirty(l->p, l->c);
 }
 
 /* The socket has taken some of a choked connection's output. */

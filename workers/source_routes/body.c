@@ -23,6 +23,16 @@ PRIVATE inline enum route_result route_wrong(route_run *r, const char *why)
     return route_refuse(r, ROUTE_BAD_ENCODING, NULL, text);
 }
 
+/* At least `missing` more octets of the message must be there, which is not gathered with each few of them. */
+static enum route_result body_more(route_run *r, uint64_t missing)
+{
+    if (r->whole >= ROUTE_WHOLE)
+        return route_over(r, ROUTE_LONG_MESSAGE, NULL, "no payload begins in its first %u octets; %u are allowed",
+                          ROUTE_WHOLE, ROUTE_WHOLE);
+    r->need = r->whole + (missing > r->whole / 8 ? missing : r->whole / 8);
+    return ROUTE_MORE;
+}
+
 /* ---- data sections, over any pieces ---- */
 
 /* Whether a section's beginning is whole; its octets then count in `left`.  -1: it is no data section. */
@@ -76,9 +86,9 @@ PRIVATE inline enum route_result body_begin(route_run *r, const uint8_t **at, co
 {
     for (;;) {
         uint32_t descriptor = 0;
-        if (*at == end) return r->complete ? route_wrong(r, "its body is missing") : ROUTE_MORE;
+        if (*at == end) return r->complete ? route_wrong(r, "its body is missing") : body_more(r, 1);
         uint8_t code = scan_descriptor(*at, end, &descriptor);
-        if (code == 0) return r->complete ? route_wrong(r, "it is cut short") : ROUTE_MORE;
+        if (code == 0) return r->complete ? route_wrong(r, "it is cut short") : body_more(r, 1);
         if (code == SECTION_DATA) return ROUTE_DONE;
         if (code != SECTION_PROPERTIES && code != SECTION_APPLICATION_PROPERTIES) {
             if (plain) return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds data only; use format: amqp");
@@ -87,7 +97,9 @@ PRIVATE inline enum route_result body_begin(route_run *r, const uint8_t **at, co
         const uint8_t *value = *at + descriptor;
         size_t n = amqp_size(value, end, 0);
         if (n == AMQP_WRONG) return route_wrong(r, "a section holds no AMQP");
-        if (n == 0 || n > (size_t) (end - value)) return r->complete ? route_wrong(r, "it is cut short") : ROUTE_MORE;
+        const size_t there = (size_t) (end - value);
+        if (n == 0 || n > there)
+            return r->complete ? route_wrong(r, "it is cut short") : body_more(r, n ? n - there : 1);
         amqp_cursor fields;
         uint32_t count;
         if (plain && (code != SECTION_PROPERTIES || !amqp_list((amqp_value) { value, n }, &fields, &count)))
@@ -257,7 +269,7 @@ static enum route_result amqp_message(route_run *r, route_level *l)
     const uint8_t *p = r->rest;
     route_given given = { .seen = 0 };
     uint64_t have = r->rest_size;
-    if (have < 12 && !r->complete) return ROUTE_MORE;
+    if (have < 12 && !r->complete) return body_more(r, 12 - have);
     bool wide = have > 3 && p[3] == AMQP_MAP32;
     if (have < (wide ? 12 : 6) || memcmp(p, annotations, 3) || !amqp_is_map(p[3]))
         return route_wrong(r, "it does not begin with message-annotations");
@@ -265,7 +277,8 @@ static enum route_result amqp_message(route_run *r, route_level *l)
     if (content > ROUTE_ANNOTATIONS_MOST)
         return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", (uint32_t) content,
                           ROUTE_ANNOTATIONS_MOST);
-    if (3 + size > have) return r->complete ? route_wrong(r, "its annotations are cut short") : ROUTE_MORE;
+    if (3 + size > have)
+        return r->complete ? route_wrong(r, "its annotations are cut short") : body_more(r, 3 + size - have);
     amqp_cursor items;
     uint32_t count;
     if (!amqp_map((amqp_value) { p + 3, size }, &items, &count)) return route_wrong(r, "its annotations are cut short");

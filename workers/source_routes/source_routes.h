@@ -159,6 +159,7 @@ typedef struct route_run {
     bool complete;                     /* there will be no more of it */
     uint64_t whole;                    /* octets of the message that are there */
     bool wants_whole;                  /* MORE: nothing is known before all of it is there */
+    uint64_t need;                     /* of MORE, else: with fewer octets nothing more is known */
     route_source source;
     uint32_t sender;                   /* the worker it comes from; ROUTE_NOBODY: none yet */
     bool by_text;                      /* its onward route stands in no annotation */

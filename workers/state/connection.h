@@ -27,7 +27,7 @@ struct worker_connection {
     uint32_t read_most;            /* octets that the next read may bring (reads.c); 0: as many as there is room for */
     uint32_t links_in, links_out;
     uint32_t kept[2];              /* blocks of each class that the messages of its links occupy */
-    uint32_t streams;              /* its messages of which more is to come */
+    uint32_t streams, gathered;    /* its messages of which more is to come; those of the pump's `gathered` */
     uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
     int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
     char *user;                    /* the only user-id that messages may have (security.c); NULL: any */

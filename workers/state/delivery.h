@@ -84,7 +84,7 @@ typedef struct in_delivery {
     bool outcome_sent;             /* its sender has the outcome and is to settle */
     bool passed;                   /* it has passed route workers */
     bool wants_whole;              /* a route worker needs the whole message */
-    bool stream;                   /* it is one of its connection's streams */
+    bool stream : 1, gathered : 1; /* it is one of its connection's streams; and one of those that are gathered */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
 } in_delivery;
 

@@ -110,6 +110,7 @@ struct pump {
     struct worker_link *waits_first, *waits_last;      /* whose deliveries are marked in the next ones */
     struct worker_connection *drain_first, *drain_last;    /* with links that want to drain: they take turns */
     uint32_t streams;              /* messages of which more is to come */
+    uint32_t gathered;             /* those with more than STREAM_SURE that the core has not heard of (streams.c) */
     uint64_t grown[GROWN_BATCH];   /* streams that have grown since the last report to the core */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */

@@ -116,7 +116,7 @@ typedef struct lane_connection {
     bool woken;                    /* the engine's buffers are large */
     bool bare;                     /* octets of the socket come past the transport */
     bool heard, ticking;           /* some have since the last tick; the transport is being told of that */
-    int64_t said_ms;               /* when octets last went past the transport */
+    int64_t said_ms;               /* when octets last went out, or the connection was choked */
     read_buffer *reading;          /* where the frame that is being read stays if it must; NULL: nowhere */
     uint8_t *rest;                 /* the beginning of a frame, or all that waits (turns.c) */
     size_t rest_size, rest_room;

@@ -11,8 +11,6 @@
 #include "workers/state/session.h"
 #include "workers/transport/transport.h"
 
-#define LAST_WORD_MS 10000             /* for links to go and our CLOSE to be read, of a peer that has ended */
-
 #define READ_MOST 65536u               /* octets at once of a connection whose reads fill its buffer */
 
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */

@@ -11,6 +11,8 @@
 
 enum trace_setting { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 
+#define LAST_WORD_MS 10000             /* for our CLOSE to be written, and for links to go and it to be read */
+
 #define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload in the trace */
 
 typedef struct {                       /* a frame of a framed connection */

@@ -238,25 +238,36 @@ static void windows(uint32_t n, bool of_one_link, const char *const names[2])
     client_goes(&from, false);
 }
 
+enum { STARVING = STARVING_MOST - 1 };     /* receivers that stay; the last one that the worker remembers goes */
+
 /* Presettled messages for receivers that have no credit: the core hears of each once, of few in a turn. */
 static void starving(uint32_t n)
 {
-    client from, k;
+    client from, k, gone;
     const routerd_record m = message(&from);
     const uint32_t each = n / 10;
     uint64_t heard = 0;
-    k = client_with(STARVING_MOST, true);
-    for (uint32_t i = 0; i < STARVING_MOST; i++) {
+    gone = client_with(1, true);
+    const name last = world.links[0];
+    k = client_with(STARVING, true);
+    world.links[STARVING] = last;
+    for (uint32_t i = 0; i < STARVING; i++) {
         ((worker_link *) pool_at(&world.p.links, world.links[i].index))->capacity = WIDE;
         for (uint32_t j = 0; j < each; j++) core_sends(&m, i, i * each + j + 1)->flags |= F_SETTLED;
         turns(false);
     }
+    core_sends(&m, STARVING, STARVING * each + 1)->flags |= F_SETTLED;
+    turns(false);
+    CHECK(world.p.starving_count == STARVING_MOST, "%u receivers starve", world.p.starving_count);
+    client_goes(&gone, false);
     for (uint32_t i = 0; i < world.p.links.high; i++)
         ((worker_link *) pool_at(&world.p.links, i))->starved_since -= 2 * STARVED_BRIEFLY;
     world.heard = 0;
     counting = true;
     starving_check(&world.p);
-    while (heard < STARVING_MOST * each) {
+    for (const worker_link *l = world.p.waits_first; l; l = l->waits_next)
+        CHECK(l->slot.next_free == SLOT_USED, "a link that is gone waits to be told of");
+    while (heard < STARVING * each) {
         publish_actions(&world.p);
         counting = false;
         core_hears();
@@ -266,7 +277,7 @@ static void starving(uint32_t n)
         waits_serve(&world.p);
     }
     report("receiver_starves_per_message", heard);
-    CHECK(heard == STARVING_MOST * each && !world.p.waits_first, "%lu are told", heard);
+    CHECK(heard == STARVING * each && !world.p.waits_first, "%lu are told", heard);
     client_goes(&k, false);
     client_goes(&from, false);
 }

@@ -15,8 +15,8 @@ from tests.support.clients.wire import parse
 class Door(Stand):
     """A pump that listens."""
 
-    def __init__(self, name: str, tls: TlsSetup | None, mechanisms: str = "ANONYMOUS") -> None:
-        super().__init__(name)
+    def __init__(self, name: str, tls: TlsSetup | None, mechanisms: str = "ANONYMOUS", arena: int = 1) -> None:
+        super().__init__(name, arena)
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.listening.setblocking(False)
         setup = self.registry.listeners[0] = ListenerSetup("door", [self.listening.fileno()], tls=tls)

@@ -46,14 +46,16 @@ def serve(pump: Any, setup: Setup, segments: segment.Segments) -> tuple[Handler,
 
 
 class Stand(Net):
-    """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
+    """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first.
 
-    def __init__(self, name: str, **limits: int) -> None:
+    ``arena``: the MiB of its arena."""
+
+    def __init__(self, name: str, arena: int = 1, **limits: int) -> None:
         from workers.loop.pump import Pump  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
         self.heard: list[Any] = []
-        self.segments = segment.create(f"/routerd-stand-{os.getpid()}-{name}", 1, 1)
+        self.segments = segment.create(f"/routerd-stand-{os.getpid()}-{name}", 1, arena)
         setup = Setup("worker", 0, 1, self.segments.names.prefix, "me", "1.0", 1, [-1])
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)

@@ -45,6 +45,7 @@ class _Routed(ctypes.Structure):
         ("first_length", ctypes.c_size_t),
         ("opened", ctypes.c_uint32),
         ("layers", ctypes.c_uint32),
+        ("need", ctypes.c_uint64),
     )
 
 
@@ -59,13 +60,15 @@ class RefusedError(Exception):
 
 @dataclass
 class Answer:
-    """What became of a message: PASS and MORE have no octets. ``first`` is what the core is told."""
+    """What became of a message: PASS and MORE have no octets. ``first`` is what the core is told; fewer octets than
+    ``need`` make nothing else of MORE."""
 
     result: int
     octets: bytes = b""
     first: bytes = b""
     visits: int = 0
     copies: list[bytes] = field(default_factory=list)
+    need: int = 0
 
 
 class Router:
@@ -114,7 +117,7 @@ class Router:
         if found.result == REFUSED:
             raise RefusedError(REASONS[found.reason], found.detail.decode())
         if found.result != DONE:
-            return Answer(found.result)
+            return Answer(found.result, need=found.need)
         octets = ctypes.string_at(found.bytes, found.size)
         first = octets[found.first : found.first + found.first_length]
         answer = Answer(DONE, octets, first, found.visits)

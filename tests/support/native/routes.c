@@ -22,6 +22,7 @@ typedef struct {
     const uint8_t *bytes;
     size_t size, first, first_length;
     uint32_t opened, layers;
+    uint64_t need;
 } routed;
 
 int load(const uint8_t *table, size_t size);
@@ -76,6 +77,7 @@ void route(const uint8_t *bytes, size_t size, int complete, const route_sender *
     r->copies = engine.run.copy_count;
     r->opened = engine.run.opened;
     r->layers = engine.run.layers;
+    r->need = engine.run.need;
     if (r->result == ROUTE_REFUSED || r->result == ROUTE_DONE) route_count(&engine);
     if (r->result != ROUTE_DONE) return;
     body = (route_body) { .opened = engine.run.opened, .layers = engine.run.layers };

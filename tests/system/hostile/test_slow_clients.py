@@ -3,21 +3,28 @@
 Nobody else notices them; docs/reliability.md has the table.
 """
 
+import select
 import socket
+import ssl
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from tests.model.ockam_framing import TODAY
 from tests.support.clients import rmr_frames
-from tests.support.clients.octets import AMQP_HEADER, OPEN, said
+from tests.support.clients.frame_client import WINDOW, FrameClient
+from tests.support.clients.octets import AMQP_HEADER, BEGIN, DETACH, OPEN, said
 from tests.support.hostile.target import PATIENCE, Target
 from tests.support.hostile.verdict import Verdict
 from tests.support.running import RunningRouter
 
 CLIENTS = 50  # of each kind
+DEAF = 4  # of each kind, and as many with TLS: what waits for them is up to some MB each
+QUIET = 2.0  # seconds in which the router takes nothing more of them
+LAST_WORD = 10  # seconds that a CLOSE waits for a socket
 SLACK = 6.0  # seconds that a busy machine may take longer
 IDLE_SECONDS = 16  # idleTimeoutSeconds by default
 HEAD_SECONDS = 5.0  # that the exporter gives the head of a request
+WINDOWS = {"in_window": WINDOW, "out_window": WINDOW}
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 UPGRADE = (
     REQUEST + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -73,6 +80,38 @@ def test_who_waits_is_sent_away(attacked: RunningRouter, target: Target) -> None
             for client in crowds[kind]:
                 client.settimeout(max(0.1, began + seconds + SLACK - time.monotonic()))
                 assert ended(client), f"{kind}: not within {seconds:g} s"
+
+
+def shout(clients: list[socket.socket], octets: bytes) -> None:
+    """Each writes the same again and again, as long as the router reads it."""
+    left = dict.fromkeys(clients, b"")
+    for client in clients:
+        client.setblocking(False)
+    while writable := select.select([], clients, [], QUIET)[1]:
+        for client in writable:
+            left[client] = left[client] or octets
+            with suppress(ssl.SSLWantWriteError):
+                left[client] = left[client][client.send(left[client]) :]
+
+
+def test_who_reads_nothing_is_sent_away(attacked: RunningRouter, target: Target) -> None:
+    """The router reads no more of such clients, and its CLOSE finds no room in their sockets either."""
+    with ExitStack() as clients, Verdict(attacked):
+        deaf = []
+        for where in ["amqp", "tls"] * DEAF:
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", getattr(target, where)))
+            deaf.append(clients.enter_context(target.trusting.wrap_socket(client) if where == "tls" else client))
+            deaf[-1].sendall(AMQP_HEADER + said(OPEN, container="deaf") + said(BEGIN, 0, next_out=0, **WINDOWS))
+        name = "n" * 12_000
+        with FrameClient(("127.0.0.1", target.amqp)) as plain:
+            links = plain.attaching("deaf", 0, True, name=name) + said(DETACH, handle=0, closed=True)
+        shout(deaf, links * 4)
+        time.sleep(2 * PATIENCE + LAST_WORD + SLACK)
+        for client in deaf:
+            client.settimeout(1)
+            assert ended(client)
 
 
 def test_half_a_web_frame_is_sent_away(attacked: RunningRouter, target: Target) -> None:
