@@ -156,7 +156,7 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             select mtype, sub_id, endpoints, whole, sum(messages)::bigint as messages from joined group by all""",
         "transits": f"""
             with seen as (
-              select began, msg_id_hash, path || '>' || peer_container as way, began_ns, weight, ended_ns as sent_ns,
+              select began, msg_id_hash, path || '>' || peer_container as way, began_ns, weight, sent_ns,
                 null as came_ns, message_number as sent_number, null as came_number
               from followed
               where egress_kind = 'inter_router' and ended_ns is not null and peer_container is not null
@@ -397,7 +397,8 @@ create view log as
     epoch_us(ts) * 1000 as began_ns, file_row_number as record
   from read_parquet('{log}/raw/*/*/*.parquet', file_row_number = true, filename = true, union_by_name = true);
 create view followed as
-  select *, began_ns + latency_ns as ended_ns from log where path is not null and msg_id_hash is not null
+  select *, began_ns + latency_ns as ended_ns, began_ns + queue_ns as sent_ns
+  from log where path is not null and msg_id_hash is not null
 """
 
 

@@ -170,6 +170,7 @@ class _Writer:
             "sub_id": zero - 1,
             "meid": hour.meid[d],
             "msg_id_hash": hour.message[d],
+            "fragment_count": rows.pieces,
             "size_bytes": hour.size[d],
             "n_deliveries": zero + 1,
             "latency_ns": rows.latency_ns,

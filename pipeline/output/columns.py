@@ -1,4 +1,4 @@
-"""The tables of results, column by column: `routerd.results.v3`. Writer, readers and documentation share them.
+"""The tables of results, column by column: `routerd.results.v4`. Writer, readers and documentation share them.
 
 A run writes exactly these columns in this order, and a reader refuses a table with other names or types. Every change
 of names, types or meanings raises the version.
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shm.contract.flow_log.schema import OUTCOMES
 
-VERSION: Final = "routerd.results.v3"
+VERSION: Final = "routerd.results.v4"
 SPARK: Final = {  # by the types that the declarations use
     "string": "string",
     "bool": "boolean",
@@ -144,7 +144,8 @@ onward string: router that received
 messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
   the sampling
 bytes int64 [bytes]: size of these messages
-least_ns int64 [ns]: shortest time from the one's last byte to the other's first; null where no message is in both logs
+least_ns int64 [ns]: shortest time of a message's first byte from the one to the other; null where no message is in
+  both logs
 transit_n int64: messages whose time is known
 transit_p50 int64 [ns]: time that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100

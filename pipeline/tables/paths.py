@@ -21,7 +21,7 @@ from pipeline.tables.ranges import Values
 
 NEEDS: Final = (
     "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number", "address_class",
-    "n_deliveries", "sample_weight", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
+    "n_deliveries", "sample_weight", "queue_ns", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
 )  # fmt: skip
 EDGE_S: Final = 600
 # Treatments by which a message has one receiver; by `uc`, a route table, it may have one in each group.
@@ -52,6 +52,7 @@ def _followed(log: DataFrame) -> DataFrame:
             f.when(client("egress_kind"), identity(*RECEIVER)).alias("receiver"),
             identity(*SUBJECT).alias("subject"),
             began.alias("began_ns"),
+            f.when(f.col("latency_ns").isNotNull(), began + f.col("queue_ns")).alias("sent_ns"),
             (began + f.col("latency_ns")).alias("ended_ns"),
         )
     )
@@ -74,7 +75,7 @@ def passages(log: DataFrame) -> DataFrame:
     path is of both ends. Copies of one message to several receivers came over the link once.
     """
     followed = gathered(_followed(log))
-    sent = f.col("inner") & f.col("ended_ns").isNotNull() & f.col("peer_container").isNotNull()
+    sent = f.col("inner") & f.col("sent_ns").isNotNull() & f.col("peer_container").isNotNull()
     came = f.locate(">", f.col("path")) > 0
     at_end = f.col("side") == 1  # of the link; a record may be of one link's second end and of another's first
     seen = (
@@ -86,7 +87,7 @@ def passages(log: DataFrame) -> DataFrame:
             f.when(at_end, f.col("path")).otherwise(f.concat("path", f.lit(">"), "peer_container")).alias("way"),
             "began_ns",
             f.when(~at_end, f.col("weight")).alias("weight"),
-            f.when(~at_end, f.col("ended_ns")).alias("sent_ns"),
+            f.when(~at_end, f.col("sent_ns")).alias("sent_ns"),
             f.when(at_end, f.col("began_ns")).alias("came_ns"),
             f.when(~at_end, f.col("message_number")).alias("sent_number"),
             f.when(at_end, f.col("message_number")).alias("came_number"),
@@ -134,9 +135,10 @@ def _hourly(
 def links(flows: DataFrame, times: DataFrame) -> DataFrame:
     """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
 
-    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, the `ranks` of
-    `transits`. Records without path or ``msg_id_hash``, or with one of several messages, count in the messages, not in
-    the times. What was not given to the other router as a whole counts in neither.
+    The time is that of a message's first byte from the one router to the other: ``least_ns``, and percentiles, the
+    `ranks` of `transits`. The last byte of a streamed message leaves when the first one came long ago. Records without
+    path or ``msg_id_hash``, or with one of several messages, count in the messages, not in the times. What was not
+    given to the other router as a whole counts in neither.
     """
     counts = (
         flows.where("egress_kind = 'inter_router' and passed > 0")
