@@ -61,7 +61,7 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
     clients = Clients()
     for fault in scenario.faults:
         if fault != "asymmetric pair":
-            _special(clients, fault, scenario.special)
+            _special(scenario, clients, fault)
     if "asymmetric pair" in scenario.faults:
         half = scenario.routers // 2
         for name, sender, receiver in (("there", 0, half), ("back", half, 0)):
@@ -74,12 +74,18 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
     return clients
 
 
-def _special(clients: Clients, fault: str, share: float) -> None:
-    """Add an address for a fault, with a sender at the first router and two consumers at the second."""
-    name = fault.replace(" ", "-")
-    consumers = [] if fault == "no consumers" else [clients.consumer(1, f"{name}-{at}") for at in range(2)]
+def _special(scenario: Scenario, clients: Clients, fault: str) -> None:
+    """Add an address for a fault, with a sender at the first router and two consumers at the second.
+
+    A slow consumer, and the sender to nobody, are at an edge router, if there is one.
+    """
+    name, nobody = fault.replace(" ", "-"), fault == "no consumers"
+    edge = scenario.places - 1 if scenario.edges else None
+    place = edge if edge is not None and fault == "slow consumer" else 1
+    consumers = [] if nobody else [clients.consumer(place, f"{name}-{at}") for at in range(2)]
     clients.special[fault] = len(clients.flows)
-    clients.flows.append(Flow(f"special/{name}", share, [0], [consumers]))
+    sender = edge if edge is not None and nobody else 0
+    clients.flows.append(Flow(f"special/{name}", scenario.special, [sender], [consumers]))
 
 
 def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
@@ -110,10 +116,10 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
     shares = zipf(scenario.clients, 1.1) * share
     for at in range(scenario.clients):
         consumers = [
-            clients.consumer(int(random.integers(scenario.routers)), f"service{at}-{number}")
+            clients.consumer(int(random.integers(scenario.places)), f"service{at}-{number}")
             for number in range(1 + at % 3)
         ]
-        senders = [int(one) for one in random.integers(scenario.routers, size=1 + at % 2)]
+        senders = [int(one) for one in random.integers(scenario.places, size=1 + at % 2)]
         weight, presettled = (8 if at % 10 == 3 else 1), at % 7 == 4
         clients.flows.append(
             Flow(f"service{at}/requests", float(shares[at]), senders, [consumers], -1, False, weight, presettled)

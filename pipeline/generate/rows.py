@@ -10,7 +10,7 @@ from pipeline.generate.messages import DROPPED, NOBODY, PRESETTLED, UNDELIVERABL
 
 LINK_NS: Final = 150_000  # the least time between two routers
 PIECE: Final = 4096  # bytes; a larger message is passed on while it comes
-STREAMED_NS: Final = 2000  # of each further byte, for which the sender takes its time
+STREAMED_NS: Final = 50  # of each further byte, which the sender takes for it
 NOTHING: Final = -1  # stands for null
 INTER_ROUTER_CONNECTION: Final = 1  # clients' connections count on from FIRST_CONNECTION
 FIRST_CONNECTION: Final = 100
@@ -44,7 +44,7 @@ class Records:
         self._random = random
         self._routers, self._lengths, self._paths, self.path_texts = traffic.ways.compile()
         scenario = traffic.scenario
-        self.offsets = random.uniform(-scenario.skew_s, scenario.skew_s, scenario.routers)
+        self.offsets = random.uniform(-scenario.skew_s, scenario.skew_s, scenario.places)
 
     def mean_hops(self, hour: Hour) -> float:
         """Return the mean number of records of a delivery."""

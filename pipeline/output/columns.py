@@ -82,10 +82,11 @@ nobody bool: whether one found no receiver
 by_meid bool: whether a route table chose the receiver by the managed entity; null where the log does not say
 = traffic: minute, router where messages came in, router, kind of the connection they went to, address, message type
 minute timestamp [UTC]: when the minute began, by the clock of `router_id`
-origin string: router at which the messages entered the network; `router_id` where their path is not known
+origin string: router at which the messages entered the network, for those of an edge router its interior router;
+  `router_id` where their path is not known
 router_id string: router that forwarded them
-egress_kind string: `inter_router`: they went on to another router. Otherwise they left the network here; null: they
-  went nowhere
+egress_kind string: `inter_router` or `edge`: they went on to another router. Otherwise they left the network here;
+  null: they went nowhere
 address string: address they were sent to; null: they named none
 mtype int32: message type of a route table; -1: none
 records int64: records in the log
@@ -237,7 +238,7 @@ mtype int32: message type of a route table; -1: none
 messages int64: messages, scaled by the sampling
 first timestamp [UTC]: when the first one came
 last timestamp [UTC]: when the last one came
-routers strings: routers at which they were sent, in order
+routers strings: routers at which they found no receiver, in order
 = entities: managed entity, message type and endpoint
 meid string: managed entity id
 mtype int32: message type

@@ -55,7 +55,7 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     compact = few / "compact" / hour / "R1-all-compact-000001.parquet"
     compact.parent.mkdir(parents=True)
     table = pq.ParquetFile(raw[0]).read()
-    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}
+    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": raw[0].name.partition("-")[0]}
     pq.write_table(table.replace_schema_metadata(told), compact)
     unnamed = survey(str(few))
     assert [Path(file.path) for file in unnamed.clean] == [compact, raw[1]]
