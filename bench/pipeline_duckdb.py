@@ -266,11 +266,12 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             from found""",
         "conversations": f"""
             with onward as (
-              select *, {SENDER_OF} as sender
-              from log where {FROM_CLIENT} and egress_conn_id is not null and not {TO_CLIENT}),
+              select *, if({FROM_CLIENT}, {SENDER_OF}, null) as sender
+              from log
+              where ({FROM_CLIENT} or path = router_id) and egress_conn_id is not null and not {TO_CLIENT}),
             only_one as (
               select router_id as origin, address, mtype, any_value(sender) as sender
-              from onward group by all having count(distinct sender) = 1),
+              from onward group by all having count(distinct sender) = 1 and count(sender) = count(*)),
             entered as (
               select msg_id_hash, router_id as origin, any_value(sender) as sender
               from onward
@@ -278,18 +279,19 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
                 and msg_id_hash is not null
               group by all having count(distinct sender) = 1 and {_alike("message_number")}),
             went as (
-              select log.*, {ORIGIN} as origin, {FROM_CLIENT} as near
+              select log.*, {ORIGIN} as origin, {FROM_CLIENT} as near,
+                not near and coalesce(contains(path, '>'), false) as far
               from log where egress_conn_id is not null and {TO_CLIENT}),
             ends as (
               select went.*, if(near, {SENDER_OF}, coalesce(entered.sender, only_one.sender)) as sender
               from went
                 left join entered on not near and latency_ns is not null and path <> router_id
                   and went.msg_id_hash = entered.msg_id_hash and went.origin = entered.origin
-                left join only_one on not near and went.origin = only_one.origin
+                left join only_one on far and went.origin = only_one.origin
                   and went.address is not distinct from only_one.address and went.mtype = only_one.mtype),
             times as (
               select *, min(ts) over together as first_, max(ts) over together as last_
-              from ends window together as (partition by near, origin, if(near, sender, null), address, mtype,
+              from ends window together as (partition by far, origin, if(near, sender, null), address, mtype,
                 router_id, peer_container, egress_user, egress_host))
             select origin, sender.container as sender_container, sender.user as sender_user, sender.host as sender_host,
               address, mtype, router_id, peer_container as receiver_container, egress_user as receiver_user,

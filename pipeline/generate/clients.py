@@ -15,6 +15,7 @@ FIRST_TYPE: Final = 12000  # of the message types
 FIRST_OWNER_PORT: Final = 38000
 ENDPOINTS: Final = 4  # endpoints that own managed entities
 HOT_ADDRESSES: Final = 4  # of the hot receiver
+LINKED: Final = 0.01  # share of the messages over a link route
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Flow:
     weight: int = 1
     presettled: bool = False
     hot: bool = False  # its share is one of the hot messages
+    linked: bool = False  # over a link route
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
         for name, sender, receiver in (("there", 0, half), ("back", half, 0)):
             consumer = clients.consumer(receiver, f"pair-{name}-consumer")
             clients.flows.append(Flow(f"pair/{name}", scenario.special, [sender], [[consumer]]))
+    _linked(scenario, clients)
     rest = 1.0 - sum(flow.share for flow in clients.flows)
     _types(scenario, clients, random, rest * 0.25)
     _ordinary(scenario, clients, random, rest * (0.75 if scenario.types else 1.0))
@@ -86,6 +89,13 @@ def _special(scenario: Scenario, clients: Clients, fault: str) -> None:
     clients.special[fault] = len(clients.flows)
     sender = edge if edge is not None and nobody else 0
     clients.flows.append(Flow(f"special/{name}", scenario.special, [sender], [consumers]))
+
+
+def _linked(scenario: Scenario, clients: Clients) -> None:
+    """Add an address of a link route, with a client and a broker at each of two routers."""
+    places = [0, scenario.routers // 2]
+    brokers = [clients.consumer(place, f"broker-{scenario.router(place)}") for place in places]
+    clients.flows.append(Flow("linked/orders", LINKED, places, [brokers], linked=True))
 
 
 def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:

@@ -57,6 +57,7 @@ class Traffic:
         self._second = _table([flow.groups[1] if len(flow.groups) > 1 else [] for flow in flows])
         self.types = np.array([flow.mtype for flow in flows])
         self.weights = np.array([flow.weight for flow in flows])
+        self.linked = np.array([flow.linked for flow in flows])
         self.presettled = np.array([flow.presettled for flow in flows])
         self.consumer_routers = np.array([one.router for one in self.clients.consumers])
         self._interior = np.array([scenario.interior(at) for at in range(scenario.places)])

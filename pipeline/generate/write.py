@@ -30,7 +30,7 @@ from shm.contract.flow_log.schema import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSI
 TRUTH: Final = "_truth.json"
 HOT_HOUR: Final = 4  # of the last day; there is no fault in it
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]
-CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
+CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc", "link"]
 
 
 def generate(scenario: Scenario, directory: Path) -> Truth:
@@ -148,7 +148,10 @@ class _Writer:
         normal, first, gone = LINK_KINDS.index("normal"), rows.hop == 0, rows.gone
         before = np.roll(rows.router, 1)  # a record follows that of the router before it
         ingress_kind = np.where(first, normal, self._between(before, rows.router))
-        egress_kind = np.where(rows.last, normal, self._between(rows.router, rows.onward))
+        linked = self.traffic.linked[flow]
+        receiver = np.where(linked, LINK_KINDS.index("route_container"), normal)
+        egress_kind = np.where(rows.last, receiver, self._between(rows.router, rows.onward))
+        path = np.where(linked & ~first, NOTHING, rows.path)
         connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, INTER_ROUTER_CONNECTION + rows.onward)
         zero = np.zeros(n, np.int64)
         again = np.diff(hour.message, prepend=NOTHING) == 0  # copies of a message follow each other
@@ -167,12 +170,14 @@ class _Writer:
             "ingress_kind": ingress_kind,
             "egress_kind": np.where(gone, NOTHING, egress_kind),
             "address": address,
-            "address_class": np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2),
+            "address_class": np.where(
+                linked, CLASS_NAMES.index("link"), np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2)
+            ),
             "priority": zero + 4,
             "mtype": self.traffic.types[flow],
             "sub_id": zero - 1,
             "meid": hour.meid[d],
-            "msg_id_hash": hour.message[d],
+            "msg_id_hash": np.where(linked, NOTHING, hour.message[d]),
             "fragment_count": rows.pieces,
             "size_bytes": hour.size[d],
             "n_deliveries": zero + 1,
@@ -183,9 +188,9 @@ class _Writer:
             "outcome": hour.outcome[d],
             "error_type": hour.error[d],
             "settled": hour.outcome[d] == PRESETTLED,
-            "hops": self._hops[rows.path],
-            "path_id": rows.path,
-            "path": rows.path,
+            "hops": np.where(path < 0, NOTHING, self._hops[rows.path]),
+            "path_id": path,
+            "path": path,
             "end_reason": np.where(gone & (hour.outcome[d] == DROPPED), 0, NOTHING),
             "sample_weight": self.traffic.weights[flow],
             "further_copy": again[d] & first,

@@ -218,8 +218,8 @@ place int32: 1 for the most messages of all senders, or of all receivers
 = conversations: sender, address, and receiver
 origin string: router at which the messages entered the network, for those of an edge router its interior router;
   `router_id` where their path is not known
-sender_container string: container-id of the sender; null where it is not known, as behind an edge router, or where
-  several could be
+sender_container string: container-id of the sender; null where it is not known, as behind an edge router or at another
+  router's link route, or where several could be
 sender_user string: user as whom it logged in; null as the container, or nobody did, or it is not recorded
 sender_host string: IP address of the sender; null as the container, or it is not recorded
 address string: address; null: none

@@ -145,9 +145,10 @@ def test_clocks_are_seen_and_set_right(results: Results) -> None:
 
 
 def test_senders_are_known_through_several_routers(results: Results, log: DataFrame) -> None:
-    """No conversation lacks them where none of the senders is behind an edge router, at whatever router the receiver
-    is."""
-    behind = {row["address"] for row in log.where("ingress_kind = 'edge' and path = router_id").collect()}
+    """No conversation lacks them, at whatever router the receiver is, but those of senders behind an edge router, and
+    those over a link route."""
+    unknown = log.where("(ingress_kind = 'edge' and path = router_id) or path is null")
+    behind = {row["address"] for row in unknown.select("address").distinct().collect()}
     rows = results.read("conversations").toArrow().to_pylist()
     far = [row for row in rows if row["origin"] != row["router_id"] and row["address"] not in behind]
     assert {row["router_id"] for row in far} >= {"R1", "R2", "R3", "R4", "E1"}
@@ -155,6 +156,10 @@ def test_senders_are_known_through_several_routers(results: Results, log: DataFr
     here = {row["address"] for row in rows if row["origin"] == row["router_id"] and row["sender_container"] is None}
     assert here
     assert here <= behind
+    linked = [row for row in rows if row["address"] == "linked/orders"]
+    assert {((row["sender_container"] or "")[:3], row["receiver_container"]) for row in linked} == {
+        (sender, f"broker-{router}") for router in ("R1", "R3") for sender in ("", f"{router}-")
+    }
 
 
 def test_source_routes_take_part_in_ways(results: Results) -> None:
