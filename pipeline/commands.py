@@ -59,7 +59,6 @@ def run(
         for one in found.skipped:
             click.echo(str(one), err=True)
         with start(found.rows - records_known(place)) as spark:
-            stop.cancel = spark.sparkContext.cancelAllJobs
             stop.listen()
             places = places_for(spark, kept)
             try:
@@ -106,7 +105,6 @@ def stream(
     recipes = batch.chosen(batch.recipes_of(Costs(worker_us, core_us)), _names(tables))
     survey(source)  # refuses a wrong directory before Spark starts
     with until_stopped() as stop, claimed(output, STREAM, source) as place, start() as spark:
-        stop.cancel = spark.sparkContext.cancelAllJobs
         stop.listen()
         streaming.run(spark, source, place, recipes, streaming.Pace(**pace), click.echo)
     if stop.told:

@@ -177,7 +177,7 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     output = Output(directory)
     _keep_apart(output, source)
     _check(output, kind)
-    new = output.files.get_file_info(output.root).type == fs.FileType.NotFound
+    new = _missing(output.root) if output.local else []
     try:
         output.files.create_dir(output.root, recursive=True)
         if not output.belongs(kind):
@@ -189,20 +189,26 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
         output.sign(kind)  # a killed process left it empty
         yield output
     except BaseException:
-        if new and output.local:
+        if new:
             with suppress(OSError, PipelineError):
-                _unmake(output, kind)
+                _unmake(output, kind, new)
         raise
     finally:
         if lock >= 0:
             os.close(lock)
 
 
-def _unmake(output: Output, kind: Kind) -> None:
-    """Remove a directory of ours in which nothing but its marker is."""
+def _missing(path: str) -> list[Path]:
+    """Return a directory and those above it which do not exist, from the innermost on."""
+    return [one for one in (Path(path), *Path(path).parents) if not one.exists()]
+
+
+def _unmake(output: Output, kind: Kind, new: list[Path]) -> None:
+    """Remove a directory of ours in which nothing but its marker is, and those that were made above it."""
     if set(output.entries()) == {kind.marker}:
         os.unlink(output.path(kind.marker))
-        os.rmdir(output.root)
+        for one in new:
+            os.rmdir(one)
 
 
 def _check(output: Output, kind: Kind) -> None:

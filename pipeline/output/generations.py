@@ -182,9 +182,11 @@ class Generation:
     def remove(self) -> None:
         """Remove a failed run. If Spark is still writing, that fails, and the next run removes it."""
         with suppress(OSError, PipelineError):
-            if pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
-                self.output.remove(self.root, HOLDS)
-                self.output.remove(self.output.path(self.rollup), rollups.HOLDS)
+            if pointed(self.output) == self.name:
+                return  # the run ended well and was interrupted afterwards
+            for path, holds in ((self.output.path(self.rollup), rollups.HOLDS), (self.root, HOLDS)):
+                with suppress(OSError, PipelineError):
+                    self.output.remove(path, holds)
 
     def _parts(self, table: str) -> list[str]:
         """Return the names of a table's files, which are unique among runs."""
