@@ -58,6 +58,12 @@ def run(
     ):
         for one in found.skipped:
             click.echo(str(one), err=True)
+        if not found.rows:
+            raise PipelineError(
+                f"{source} has no record of a flow log ({len(found.skipped)} files left out), so nothing is computed "
+                "and former results stay: give the directory of a flowLog, or wait for the first file, which a router "
+                "completes after `rollAge`"
+            )
         with start(found.rows - records_known(place)) as spark:
             stop.listen()
             places = places_for(spark, kept)

@@ -81,7 +81,7 @@ def test_exactly_the_injected_faults_are_found(results: Results, truth: dict[str
 
 
 def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """No file at all is no error; only a plan has nothing to go by, and says so."""
+    """Also where the command did not refuse it; a plan has nothing to go by, and says so."""
     (tmp_path / "log").mkdir()
     source = str(tmp_path / "log")
     with claimed(str(tmp_path / "results"), RESULTS, source) as output:

@@ -118,6 +118,26 @@ def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("former", [False, True])
+def test_a_log_without_any_record_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool
+) -> None:
+    """It may be another directory than was meant; results of eighteen empty tables would replace good ones."""
+    monkeypatch.setattr("pipeline.session.session", None)
+    log, out = tmp_path / "log", tmp_path / "out"
+    log.mkdir()
+    (log / "notes.txt").write_text("no log")
+    if former:
+        with claimed(str(out), RESULTS, str(log)) as output:
+            begin(output).publish({"records": 3})
+    before = sorted(out.rglob("*"))
+    done = invoke("run", "--input", str(log), "--output", str(out))
+    assert done.exit_code == 1
+    assert f"Error: {log} has no record of a flow log (1 files left out), so nothing is computed" in done.output
+    assert sorted(out.rglob("*")) == before
+    assert out.exists() == former
+
+
 @pytest.mark.parametrize("command", ["run", "stream"])
 def test_an_output_of_somebody_else_is_refused_before_spark_starts(
     command: str, tmp_path: Path, flows: Path, monkeypatch: pytest.MonkeyPatch
