@@ -18,7 +18,7 @@ from pipeline.flow_log.survey import survey
 from pipeline.output import catalogue
 from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
-from pipeline.output.generations import read, records_known
+from pipeline.output.generations import PLAN, REPORT, read, records_known, replaceable
 from pipeline.plan import Wishes
 from pipeline.report.write import report as write_report
 from pipeline.stopping import until_stopped
@@ -56,6 +56,8 @@ def run(
         claimed(output, RESULTS, source) as place,
         lineage.told(source, output, warn) as take,
     ):
+        for name in (*([REPORT] if with_report else ()), *([PLAN] if with_plan else ())):
+            replaceable(place, name)
         for one in found.skipped:
             click.echo(str(one), err=True)
         if not found.rows:

@@ -163,10 +163,7 @@ class Generation:
         Raises ``PipelineError`` if a file of that name exists which we did not make.
         """
         files, target = self.output.files, self.output.path(name)
-        if self.output.has(target) and not self.output.starts(name, SIGNS[name]):
-            raise PipelineError(
-                f"{target} is there already, and routerd did not make it: move it away, and start again"
-            )
+        replaceable(self.output, name)
         # Where a rename is a copy, a file that is written appears as a whole.
         fresh = self.output.path(self.output.fresh(f".{name}")) if self.output.renames else target
         with files.open_output_stream(fresh) as stream:
@@ -197,6 +194,14 @@ class Generation:
         return PipelineError(
             f"{self.output.directory} holds no complete results: in {self.name} {why}; `routerd pipeline run` "
             "makes them anew"
+        )
+
+
+def replaceable(output: Output, name: str) -> None:
+    """Raise ``PipelineError`` if a file beside the runs exists which we did not make."""
+    if output.has(output.path(name)) and not output.starts(name, SIGNS[name]):
+        raise PipelineError(
+            f"{output.path(name)} is there already, and routerd did not make it: move it away, and start again"
         )
 
 

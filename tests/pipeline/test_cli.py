@@ -118,6 +118,21 @@ def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("option", "name"), [("--report", "report.html"), ("--plan", "plan.rt")])
+def test_a_report_of_somebody_else_is_refused_before_spark_starts(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, name: str
+) -> None:
+    """Not after all of the run; without the option nobody looks at it."""
+    monkeypatch.setattr("pipeline.session.session", mock.Mock(side_effect=PipelineError("Spark starts")))
+    with claimed(str(tmp_path), RESULTS, str(flows)):
+        (tmp_path / name).write_text("precious")
+    words = ("run", "--input", str(flows), "--output", str(tmp_path))
+    done = invoke(*words, option)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert f"{tmp_path / name} is there already, and routerd did not make it: move it away" in done.output
+    assert "Spark starts" in invoke(*words).output
+
+
 @pytest.mark.parametrize("former", [False, True])
 def test_a_log_without_any_record_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool
