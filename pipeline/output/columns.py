@@ -105,7 +105,7 @@ latency_max int64 [ns]: longest time
 quarter timestamp [UTC]: when it began, by the clocks of the routers
 address string: address; null: none
 mtype int32: message type of a route table; -1: none
-bucket int32: latencies from 2^(bucket/16) to 2^((bucket + 1)/16) ns
+bucket int32: latencies from 2^(bucket/16) to 2^((bucket + 1)/16) ns; 0 also has those of 0 ns
 messages int64: messages with these; each router that one passed counts
 = quarters: quarter of an hour, router, address, message type, receiver
 quarter timestamp [UTC]: when it began, by the router's clock
@@ -117,7 +117,7 @@ outer bool: whether the messages left the network here, or went nowhere
 n int64: records in the log
 messages int64: messages, scaled by the sampling
 failed int64: messages that were rejected, modified, undeliverable or aborted
-error string: most frequent error type; null: none
+error string: error type of the most records, the first by its octets where several have as many; null: none
 latency_mean double [ns]: mean time in the router, by records
 credit_mean double [ns]: mean wait for the receiver's credit, by records
 answer_n int64: messages with a known time from the last byte to the outcome
@@ -142,22 +142,22 @@ messages int64: messages of which each of these got a copy, scaled by the sampli
 = links: pair of neighbouring routers, by both clocks as they are
 router_id string: router that sent
 onward string: router that received
-messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
-  the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, each copy of one, with or without a known
+  path, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 least_ns int64 [ns]: shortest time of a message's first byte from the one to the other; null where no message is in
   both logs
-transit_n int64: messages whose time is known
+transit_n int64: messages whose time is known, each once for all of its copies
 transit_p50 int64 [ns]: time that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = hops: pair of neighbouring routers, with the clocks set right
 router_id string: router that sent
 onward string: router that received
-messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
-  the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, each copy of one, with or without a known
+  path, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 clock_ns int64 [ns]: how far the clock of `onward` is ahead; null where nothing came back, and times are as they are
-transit_n int64: messages whose time is known
+transit_n int64: messages whose time is known, each once for all of its copies
 transit_p50 int64 [ns]: time between the two that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = journeys: path of two routers or more
@@ -174,7 +174,7 @@ path string: all routers, in order
 onward_route string: addresses that the source route still visits at the last router; null: none
 return_route string: addresses that a reply along the return route visits; null: none
 route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
-messages int64: messages, scaled by the sampling
+messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
@@ -187,16 +187,16 @@ onward_route string: addresses that the source route still visits at the last ro
 return_route string: addresses that a reply along the return route visits; null: none
 route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
 routers int32: how many these are
-messages int64: messages, scaled by the sampling
+messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
 address string: one of the addresses
 usual bool: whether most messages between these two routers took it; false with a source route, as all that follow
-detour bool: whether it is longer than the usual one
-loop bool: whether a router is twice on it
+detour bool: whether it is longer than the usual one; false with a source route, and for a loop
+loop bool: whether a router is twice on it; false with a source route
 asymmetric bool: whether it is the usual one, and the usual way back is not its reverse
-way_back string: usual path of the other direction; null: none
+way_back string: usual path of the other direction; null: none, or a source route
 = talkers: client as a sender, or as a receiver, at a router
 role string: `sender` or `receiver`
 router_id string: router of the client
@@ -214,7 +214,7 @@ bytes int64 [bytes]: size of these messages
         for outcome in OUTCOMES
     )
     + """\
-place int32: 1 for the most messages of all senders, or of all receivers
+place int32: 1 for the most messages of all senders, or of all receivers; no two have the same
 = conversations: sender, address, and receiver
 origin string: router at which the messages entered the network, for those of an edge router its interior router;
   `router_id` where their path is not known

@@ -6,8 +6,9 @@
 
 A directory that holds something and has no marker belongs to somebody else: the pipeline refuses it by name and
 touches nothing in it. The marker holds a secret of this output, and the names of what may be removed prove that their
-giver knew it: a file or directory with a similar name, or beside a copied marker, is not ours. Each module that removes
-something says what. On a local file system a process locks the marker while it writes.
+giver knew it: a file or directory with a similar name is not ours. What was copied together with the marker is the
+copy's own. Each module that removes something says what. On a local file system a process locks the marker while it
+writes.
 """
 
 import errno
