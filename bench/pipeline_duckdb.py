@@ -21,7 +21,6 @@ FLOW: Final = (
 MATRIX: Final = "minute, origin, router_id, egress_kind, address, mtype"
 QUARTER: Final = 'quarter, router_id, address, mtype, container, "outer"'
 ROUTE: Final = "onward_route, return_route, route_state"
-OUTER: Final = "(egress_kind is null or egress_kind <> 'inter_router')"
 FROM_CLIENT: Final = "(ingress_kind is null or ingress_kind not in ('inter_router', 'edge'))"
 TO_CLIENT: Final = "(egress_kind is null or egress_kind not in ('inter_router', 'edge'))"
 SENT: Final = f"({FROM_CLIENT} and not coalesce(further_copy, false))"
@@ -90,7 +89,7 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
         "quarters": f"""
             with keyed as (
               select time_bucket(interval 15 minutes, ts) as quarter, router_id, address, mtype,
-                peer_container as container, {OUTER} as "outer", weight, outcome, error_type, latency_ns,
+                peer_container as container, {TO_CLIENT} as "outer", weight, outcome, error_type, latency_ns,
                 credit_wait_ns, settle_ns - latency_ns as answer, latency_ns - coalesce(credit_wait_ns, 0) as own
               from log),
             errors as (
@@ -156,13 +155,14 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             select mtype, sub_id, endpoints, whole, sum(messages)::bigint as messages from joined group by all""",
         "transits": f"""
             with seen as (
-              select began, msg_id_hash, path || '>' || peer_container as way, began_ns, weight, ended_ns as sent_ns,
+              select began, msg_id_hash, path || '>' || peer_container as way, began_ns, weight, sent_ns,
                 null as came_ns, message_number as sent_number, null as came_number
               from followed
-              where egress_kind = 'inter_router' and ended_ns is not null and peer_container is not null
+              where not {TO_CLIENT} and ended_ns is not null and peer_container is not null
               union all
-              select began, msg_id_hash, path, began_ns, null, null, began_ns, null, message_number
-              from followed where contains(path, '>')),
+              select began, msg_id_hash, if(contains(path, '>'), path, ingress_container || '>' || path), began_ns,
+                null, null, began_ns, null, message_number
+              from followed where not {FROM_CLIENT}),
             passed as (
               select began, msg_id_hash, way, min(sent_ns) as sent_ns, min(came_ns) as came_ns, min(began_ns) as at_ns,
                 max(weight) as weight
@@ -184,7 +184,7 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             counts as (
               select router_id, peer_container as onward, sum(passed)::bigint as messages,
                 sum(passed_bytes)::bigint as bytes
-              from flows where egress_kind = 'inter_router' and passed > 0 group by all)
+              from flows where not {TO_CLIENT} and passed > 0 group by all)
             select counts.*, found.* exclude (pair)
             from counts left join found on pair = router_id || '>' || onward""",
         "times": f"""
@@ -192,12 +192,12 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             entered as (
               select began, msg_id_hash, router_id as origin, min(began_ns) as start_ns,
                 {_edge("min(began_ns)")} as edge, {_alike("message_number")} as alone
-              from known where path = router_id and egress_kind = 'inter_router'
+              from known where path = router_id and not {TO_CLIENT}
               group by began, msg_id_hash, router_id),
             gone as (
               select began, msg_id_hash, split_part(path, '>', 1) as origin, path, ended_ns, weight,
                 {_edge("began_ns")} as edge
-              from known where path <> router_id and {OUTER}),
+              from known where path <> router_id and {TO_CLIENT}),
             rest as (select * from gone anti join entered using (began, msg_id_hash, origin))
             select path, took, sum(weight)::bigint as weight
             from (
@@ -230,7 +230,7 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
         "taken": f"""
             select {ORIGIN} as origin, router_id as target, path, {ROUTE}, {SUMS}, min(ts) as first, max(ts) as last,
               max(address) as address
-            from log where path is not null and {OUTER} group by all""",
+            from log where path is not null and {TO_CLIENT} group by all""",
         "ways": f"""
             with found as (
               select *, split(path, '>') as way, coalesce({ROUTE}) is not null as routed from taken),
@@ -266,39 +266,44 @@ def tables(worker_us: float = 1.6, core_us: float = 0.25, byte_ns: float = 1.2) 
             from found""",
         "conversations": f"""
             with onward as (
-              select *, {SENDER_OF} as sender
-              from log where {FROM_CLIENT} and egress_conn_id is not null and not {TO_CLIENT}),
+              select *, if({FROM_CLIENT}, {SENDER_OF}, null) as sender
+              from log
+              where ({FROM_CLIENT} or path = router_id) and egress_conn_id is not null and not {TO_CLIENT}),
             only_one as (
               select router_id as origin, address, mtype, any_value(sender) as sender
-              from onward group by all having count(distinct sender) = 1),
+              from onward group by all having count(distinct sender) = 1 and count(sender) = count(*)),
             entered as (
               select msg_id_hash, router_id as origin, any_value(sender) as sender
               from onward
-              where egress_kind = 'inter_router' and path = router_id and latency_ns is not null
+              where path = router_id and latency_ns is not null
                 and msg_id_hash is not null
               group by all having count(distinct sender) = 1 and {_alike("message_number")}),
             went as (
-              select log.*, {ORIGIN} as origin, {FROM_CLIENT} as near
+              select log.*, {ORIGIN} as origin, {FROM_CLIENT} as near,
+                not near and coalesce(contains(path, '>'), false) as far
               from log where egress_conn_id is not null and {TO_CLIENT}),
             ends as (
               select went.*, if(near, {SENDER_OF}, coalesce(entered.sender, only_one.sender)) as sender
               from went
                 left join entered on not near and latency_ns is not null and path <> router_id
                   and went.msg_id_hash = entered.msg_id_hash and went.origin = entered.origin
-                left join only_one on not near and went.origin = only_one.origin
+                left join only_one on far and went.origin = only_one.origin
                   and went.address is not distinct from only_one.address and went.mtype = only_one.mtype),
             times as (
               select *, min(ts) over together as first_, max(ts) over together as last_
-              from ends window together as (partition by near, origin, if(near, sender, null), address, mtype,
+              from ends window together as (partition by far, origin, if(near, sender, null), address, mtype,
                 router_id, peer_container, egress_user, egress_host))
             select origin, sender.container as sender_container, sender.user as sender_user, sender.host as sender_host,
               address, mtype, router_id, peer_container as receiver_container, egress_user as receiver_user,
               egress_host as receiver_host, {SUMS}, min(first_) as first, max(last_) as last
             from times group by all""",
-        "unheard": """
-            select address, mtype, sum(weight)::bigint as messages, min(ts) as first, max(ts) as last,
-              list_sort(list(distinct router_id)) as routers
-            from log group by address, mtype having count(egress_conn_id) = 0 and bool_or(outcome = 'undeliverable')""",
+        "unheard": f"""
+            select address, mtype, sum(weight) filter ({TO_CLIENT})::bigint as messages,
+              min(ts) filter ({TO_CLIENT}) as first, max(ts) filter ({TO_CLIENT}) as last,
+              list_sort(list(distinct router_id) filter ({TO_CLIENT})) as routers
+            from log group by address, mtype
+            having bool_or(outcome = 'undeliverable') and count(egress_conn_id) filter (
+              {TO_CLIENT} or peer_container not in (select router_id from log)) = 0""",
         "entities": f"""
             select meid, mtype, sub_id, peer_container as endpoint, sum(weight)::bigint as messages,
               max(by_meid) as by_meid, max(ts) as last
@@ -397,7 +402,8 @@ create view log as
     epoch_us(ts) * 1000 as began_ns, file_row_number as record
   from read_parquet('{log}/raw/*/*/*.parquet', file_row_number = true, filename = true, union_by_name = true);
 create view followed as
-  select *, began_ns + latency_ns as ended_ns from log where path is not null and msg_id_hash is not null
+  select *, began_ns + latency_ns as ended_ns, began_ns + queue_ns as sent_ns
+  from log where path is not null and msg_id_hash is not null
 """
 
 

@@ -23,6 +23,7 @@ from pipeline.output.results import Results
 from pipeline.plan import Plan, Wishes, make_plan, table_text
 from pipeline.quality import damaged, table_differs
 from pipeline.session import uncompiled
+from pipeline.stopping import ending
 from pipeline.tables import capacity, paths, talkers
 from pipeline.tables.capacity import Costs
 from pipeline.tables.conversations import conversations
@@ -75,7 +76,7 @@ def run(
     output is claimed; ``places`` are those of `read_log`. A failed run removes what it made.
     """
     choice = choice or Choice()
-    with begun(output) as made:
+    with begun(output) as made, ending(spark):
         hours = Hourly.of_log(spark, found, made, places or {}, choice.period)
         return make(hours, chosen(recipes_of(costs), choice.tables), tell)
 

@@ -18,7 +18,7 @@ from pipeline.flow_log.survey import survey
 from pipeline.output import catalogue
 from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
-from pipeline.output.generations import read, records_known
+from pipeline.output.generations import PLAN, REPORT, read, records_known, replaceable
 from pipeline.plan import Wishes
 from pipeline.report.write import report as write_report
 from pipeline.stopping import until_stopped
@@ -56,10 +56,17 @@ def run(
         claimed(output, RESULTS, source) as place,
         lineage.told(source, output, warn) as take,
     ):
+        for name in (*([REPORT] if with_report else ()), *([PLAN] if with_plan else ())):
+            replaceable(place, name)
         for one in found.skipped:
             click.echo(str(one), err=True)
+        if not found.rows:
+            raise PipelineError(
+                f"{source} has no record of a flow log ({len(found.skipped)} files left out), so nothing is computed "
+                "and former results stay: give the directory of a flowLog, or wait for the first file, which a router "
+                "completes after `rollAge`"
+            )
         with start(found.rows - records_known(place)) as spark:
-            stop.cancel = spark.sparkContext.cancelAllJobs
             stop.listen()
             places = places_for(spark, kept)
             try:
@@ -106,7 +113,6 @@ def stream(
     recipes = batch.chosen(batch.recipes_of(Costs(worker_us, core_us)), _names(tables))
     survey(source)  # refuses a wrong directory before Spark starts
     with until_stopped() as stop, claimed(output, STREAM, source) as place, start() as spark:
-        stop.cancel = spark.sparkContext.cancelAllJobs
         stop.listen()
         streaming.run(spark, source, place, recipes, streaming.Pace(**pace), click.echo)
     if stop.told:

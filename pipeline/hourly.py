@@ -29,7 +29,7 @@ from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, pa
 from pipeline.tables.adding import ADDED
 
 # A rollup that was computed otherwise is computed again: whoever changes what one means raises the version.
-VERSION: Final = "routerd.rollups.v6"
+VERSION: Final = "routerd.rollups.v7"
 SMALL: Final = 4 << 20  # bytes of a rollup that one task reads sooner than Spark shuffles them
 LITTLE: Final = 1 << 19  # bytes of rollups that Spark takes sooner without code of its own
 

@@ -171,7 +171,7 @@ def _assign(plan: Plan, rows: Rows, routed: set[Key], add: Iterable[str], gone: 
         return shared
     owning = ({owner for owner, _ in alike} | set(add)) - gone
     if not owning:
-        raise PipelineError("no endpoint is left to own managed entities: add one, or remove fewer")
+        raise _unowned({owner for owner, _ in alike})
     moves = {
         one: [target for target, number in targets for _ in range(number)][::-1]
         for one, targets in balance(alike, owning, slack).items()
@@ -198,6 +198,19 @@ def _assign(plan: Plan, rows: Rows, routed: set[Key], add: Iterable[str], gone: 
     plan.before, plan.after = dict(sorted(before.items())), dict(sorted(after.items()))
     plan.owners = [record for owner in sorted(records) for record in records[owner]]
     return shared
+
+
+def _unowned(owners: set[str]) -> PipelineError:
+    """Return the error that none of the present owners of managed entities can own them in a plan."""
+    strange = sorted(one for one in owners if not re.fullmatch(ENDPOINT, one))
+    if not strange:
+        return PipelineError("no endpoint is left to own managed entities: --add one, or --remove fewer")
+    some = ", ".join(strange[:NAMED]) + (", …" if len(strange) > NAMED else "")
+    rest = "" if len(strange) == len(owners) else ", and the others are removed"
+    return PipelineError(
+        f"no endpoint can own managed entities: no table can name receivers that are not called host:port ({some})"
+        f"{rest}; --add names an endpoint"
+    )
 
 
 def _record(owner: str, names: list[str]) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pipeline.errors import PipelineError
 from pipeline.scratch import scratch
 from pipeline.sharing import Sharing, archive
+from pipeline.stopping import ending
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
@@ -172,7 +173,8 @@ def session(
         try:
             builder, sharing = _build(master, options or {}, aside, records)
             spark = builder.getOrCreate()
-            yield spark
+            with ending(spark):
+                yield spark
             well = True
         except PySparkRuntimeError as error:
             raise PipelineError(f"Spark does not start: {error}") from error

@@ -28,6 +28,7 @@ from pipeline.output.directory import DAY, Output, claimed
 from pipeline.output.generations import Generation, begun, pointed
 from pipeline.output.rollups import Rollups
 from pipeline.record_sets import Records, covers
+from pipeline.stopping import ending
 from pipeline.watermark import Watermarks, moment
 
 EARLIER: Final = 7  # days that findings and capacity compare with
@@ -159,7 +160,7 @@ class Stream:
                 raise DeletedError(f"{gone[0].path} was deleted before it was read ({len(gone)} files)")
             places = places_for(self._spark, kept)
             try:
-                with begun(place) as made:
+                with begun(place) as made, ending(self._spark):
                     made_of = Hourly.of_day(
                         self._spark, part, made, places, hours, known, batch.rollups_of(self._recipes)
                     )

@@ -122,14 +122,14 @@ def survey(directory: str, memory: Memory | None = None) -> Survey:
     memory = memory or Memory()
     files, root = file_system(directory)
     found = Survey(directory)
-    stamps = _listed(files, root, directory)
+    stamps, found.skipped = _listed(files, root, directory)
     memory.keep(stamps)
     found.came = {path: changed or 0 for path, (_, changed) in stamps.items()}
     paths = list(stamps)
     left, found.replaced = _without_compacted(files, root, paths)
     found.compacted = len(found.replaced.intersection(paths))
     looked = list(memory.each(_look, files, {path: path for path in left}).values())
-    found.skipped = [one for one in looked if isinstance(one, Skipped)]
+    found.skipped += [one for one in looked if isinstance(one, Skipped)]
     read = [one for one in looked if isinstance(one, LogFile)]
     _sort(files, [one for one in read if one.rows and not one.spans], read, found, memory)
     if found.tangled:
@@ -166,16 +166,33 @@ def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
     return replace(file, spans=spans)
 
 
-def _listed(files: Any, root: str, directory: str) -> dict[str, Stamp]:
-    """Return the files below a directory that are not hidden, in order, with their sizes and times."""
+def _listed(files: Any, root: str, directory: str) -> tuple[dict[str, Stamp], list[Skipped]]:
+    """Return the files below a directory that are not hidden, in order, with their sizes and times; and those whose
+    names nothing can open."""
     if files.get_file_info(root).type != fs.FileType.Directory:
         raise PipelineError(f"{directory} is not a directory; give the directory of a flowLog")
     try:
         infos = files.get_file_info(fs.FileSelector(root, recursive=True))
     except OSError as error:
         raise PipelineError(f"{directory} cannot be listed: {error.strerror or error}") from error
-    there = {info.path: (info.size, info.mtime_ns) for info in infos if info.type == fs.FileType.File}
-    return {path: there[path] for path in sorted(there) if not _hidden(path[len(root) :])}
+    there: dict[str, Stamp] = {}
+    strange: set[str] = set()
+    for info in infos:
+        path, known = _path(info)
+        if info.type == fs.FileType.File and not _hidden(path[len(root) :]):
+            there[path] = (info.size, info.mtime_ns)
+            if not known:
+                strange.add(path)
+    skipped = [Skipped(path, "its name, or that of a directory above it, is no UTF-8") for path in sorted(strange)]
+    return {path: there[path] for path in sorted(there.keys() - strange)}, skipped
+
+
+def _path(info: Any) -> tuple[str, bool]:
+    r"""Return the path of an entry, with octets that are no UTF-8 as ``\xNN``, and whether there are none of these."""
+    try:
+        return info.path, True
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="backslashreplace"), False
 
 
 def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], set[str]]:
@@ -196,14 +213,15 @@ def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[st
 def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
     """Yield each hour with its files and sources."""
     for info in files.get_file_info(fs.FileSelector(compact, allow_not_found=True)):
-        if re.fullmatch(r"_manifest-.*\.json", info.base_name):
+        path, known = _path(info)
+        if known and re.fullmatch(r"_manifest-.*\.json", path.rpartition("/")[2]):
             try:
-                with files.open_input_file(info.path) as file:
+                with files.open_input_file(path) as file:
                     hours = json.loads(file.read())["hours"]
                 yield from ((hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items())
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise PipelineError(
-                    f"{info.path} does not say which files were compacted ({error}): read {RAW} alone"
+                    f"{path} does not say which files were compacted ({error}): read {RAW} alone"
                 ) from error
 
 

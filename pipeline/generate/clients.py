@@ -15,6 +15,7 @@ FIRST_TYPE: Final = 12000  # of the message types
 FIRST_OWNER_PORT: Final = 38000
 ENDPOINTS: Final = 4  # endpoints that own managed entities
 HOT_ADDRESSES: Final = 4  # of the hot receiver
+LINKED: Final = 0.01  # share of the messages over a link route
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Flow:
     weight: int = 1
     presettled: bool = False
     hot: bool = False  # its share is one of the hot messages
+    linked: bool = False  # over a link route
 
 
 @dataclass(slots=True)
@@ -61,12 +63,13 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
     clients = Clients()
     for fault in scenario.faults:
         if fault != "asymmetric pair":
-            _special(clients, fault, scenario.special)
+            _special(scenario, clients, fault)
     if "asymmetric pair" in scenario.faults:
         half = scenario.routers // 2
         for name, sender, receiver in (("there", 0, half), ("back", half, 0)):
             consumer = clients.consumer(receiver, f"pair-{name}-consumer")
             clients.flows.append(Flow(f"pair/{name}", scenario.special, [sender], [[consumer]]))
+    _linked(scenario, clients)
     rest = 1.0 - sum(flow.share for flow in clients.flows)
     _types(scenario, clients, random, rest * 0.25)
     _ordinary(scenario, clients, random, rest * (0.75 if scenario.types else 1.0))
@@ -74,12 +77,25 @@ def build(scenario: Scenario, random: np.random.Generator) -> Clients:
     return clients
 
 
-def _special(clients: Clients, fault: str, share: float) -> None:
-    """Add an address for a fault, with a sender at the first router and two consumers at the second."""
-    name = fault.replace(" ", "-")
-    consumers = [] if fault == "no consumers" else [clients.consumer(1, f"{name}-{at}") for at in range(2)]
+def _special(scenario: Scenario, clients: Clients, fault: str) -> None:
+    """Add an address for a fault, with a sender at the first router and two consumers at the second.
+
+    A slow consumer, and the sender to nobody, are at an edge router, if there is one.
+    """
+    name, nobody = fault.replace(" ", "-"), fault == "no consumers"
+    edge = scenario.places - 1 if scenario.edges else None
+    place = edge if edge is not None and fault == "slow consumer" else 1
+    consumers = [] if nobody else [clients.consumer(place, f"{name}-{at}") for at in range(2)]
     clients.special[fault] = len(clients.flows)
-    clients.flows.append(Flow(f"special/{name}", share, [0], [consumers]))
+    sender = edge if edge is not None and nobody else 0
+    clients.flows.append(Flow(f"special/{name}", scenario.special, [sender], [consumers]))
+
+
+def _linked(scenario: Scenario, clients: Clients) -> None:
+    """Add an address of a link route, with a client and a broker at each of two routers."""
+    places = [0, scenario.routers // 2]
+    brokers = [clients.consumer(place, f"broker-{scenario.router(place)}") for place in places]
+    clients.flows.append(Flow("linked/orders", LINKED, places, [brokers], linked=True))
 
 
 def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
@@ -110,10 +126,10 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
     shares = zipf(scenario.clients, 1.1) * share
     for at in range(scenario.clients):
         consumers = [
-            clients.consumer(int(random.integers(scenario.routers)), f"service{at}-{number}")
+            clients.consumer(int(random.integers(scenario.places)), f"service{at}-{number}")
             for number in range(1 + at % 3)
         ]
-        senders = [int(one) for one in random.integers(scenario.routers, size=1 + at % 2)]
+        senders = [int(one) for one in random.integers(scenario.places, size=1 + at % 2)]
         weight, presettled = (8 if at % 10 == 3 else 1), at % 7 == 4
         clients.flows.append(
             Flow(f"service{at}/requests", float(shares[at]), senders, [consumers], -1, False, weight, presettled)

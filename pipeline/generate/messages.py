@@ -57,8 +57,10 @@ class Traffic:
         self._second = _table([flow.groups[1] if len(flow.groups) > 1 else [] for flow in flows])
         self.types = np.array([flow.mtype for flow in flows])
         self.weights = np.array([flow.weight for flow in flows])
+        self.linked = np.array([flow.linked for flow in flows])
         self.presettled = np.array([flow.presettled for flow in flows])
         self.consumer_routers = np.array([one.router for one in self.clients.consumers])
+        self._interior = np.array([scenario.interior(at) for at in range(scenario.places)])
         self._by_meid = np.array([flow.by_meid for flow in flows])
         self._owner = np.array(self.clients.owner, np.int64)
 
@@ -88,7 +90,8 @@ class Traffic:
         match kind:
             case "slow consumer" | "credit starvation":
                 container = self.clients.consumers[flow.groups[0][0]].container
-                return Fault(kind, address, start, end, router=second, container=container)
+                place = self.scenario.router(self.clients.consumers[flow.groups[0][0]].router)
+                return Fault(kind, address, start, end, router=place, container=container)
             case "loop":
                 self._loop = self.ways.add((0, 1, 0))
                 return Fault(kind, address, start, end, router=first, path=f"{first}>{second}>{first}")
@@ -177,8 +180,8 @@ class Traffic:
 
     def _route(self, hour: Hour) -> None:
         origin = self._senders[0][hour.sender]
-        target = np.where(hour.consumer == NOBODY, origin, self.consumer_routers[hour.consumer])
-        hour.way[:] = origin * self.scenario.routers + target
+        target = np.where(hour.consumer == NOBODY, self._interior[origin], self.consumer_routers[hour.consumer])
+        hour.way[:] = self.ways.number(origin, target)
         hour.way[self.struck("detour", hour.flow, hour.at)] = self._detour
         looping = self.struck("loop", hour.flow, hour.at) & (self._random.random(len(hour.at)) < 0.5)
         hour.way[looping] = self._loop

@@ -20,14 +20,14 @@ class Names:
     """Who the senders and consumers of a scenario are. ``words`` are those of each column."""
 
     def __init__(self, scenario: Scenario, clients: Clients) -> None:
-        routers = [scenario.router(at) for at in range(scenario.routers)]
+        routers = [scenario.router(at) for at in range(scenario.places)]
         senders = list(chain.from_iterable(flow.senders for flow in clients.flows))
         self._consumers, self._senders = len(clients.consumers), len(senders)
         sent_from = [f"{scenario.router(router)}-client{at % PER_ROUTER}" for at, router in enumerate(senders)]
         sent_by = [f"user{at % USERS}" for at in range(len(senders))]
         received_by = [one.container for one in clients.consumers]
         addresses = [f"10.0.{router}.{at % 250 + 1}" for at, router in enumerate(senders)]
-        own = [f"10.255.0.{at + 1}" for at in range(scenario.routers)]
+        own = [f"10.255.0.{at + 1}" for at in range(scenario.places)]
         self._routed = np.array(
             [flow.mtype < 0 and not flow.hot and at % ROUTED == 0 for at, flow in enumerate(clients.flows)]
         ) & np.array([(flow.address or "").startswith("service") for flow in clients.flows])

@@ -1,4 +1,6 @@
-"""The generated network: a ring of routers, and the paths through it, faulty ones included."""
+"""The generated network: a ring of routers, edge routers, and the paths through it, faulty ones included."""
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +29,24 @@ class Ways:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        n = scenario.routers
-        self._ways = [usual(n, origin, target) for origin in range(n) for target in range(n)]
+        every = range(scenario.places)
+        self._ways = [self._usual(origin, target) for origin in every for target in every]
         self._names: dict[str, int] = {}
 
-    def number(self, origin: int, target: int) -> int:
-        """Return the number of the usual path."""
-        return origin * self._scenario.routers + target
+    def _usual(self, origin: int, target: int) -> tuple[int, ...]:
+        if origin == target:
+            return (origin,)
+        here, there = map(self._scenario.interior, (origin, target))
+        ends = ((origin,) if origin != here else ()), ((target,) if target != there else ())
+        return (*ends[0], *usual(self._scenario.routers, here, there), *ends[1])
+
+    def number(self, origin: Any, target: Any) -> Any:
+        """Return the number of the usual path, or those of many."""
+        return origin * self._scenario.places + target
 
     def way(self, origin: int, target: int) -> tuple[int, ...]:
         """Return the usual path."""
-        return self._ways[self.number(origin, target)]
+        return self._ways[int(self.number(origin, target))]
 
     def reverse(self, origin: int, target: int) -> None:
         """Make the path in the other direction of the ring the usual one."""
@@ -50,8 +59,9 @@ class Ways:
         return len(self._ways) - 1
 
     def text(self, way: tuple[int, ...]) -> str:
-        """Return a path as records have it."""
-        return ">".join(map(self._scenario.router, way))
+        """Return a path as records have it: behind an edge router at which it begins, that one is not on it."""
+        begins = int(len(way) > 1 and way[0] >= self._scenario.routers)
+        return ">".join(map(self._scenario.router, way[begins:]))
 
     def compile(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
         """Return each path's routers (padded with -1), length, and number of its text up to each hop; and the texts."""

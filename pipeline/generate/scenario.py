@@ -16,6 +16,7 @@ FAULTS: Final = (
 class Scenario:
     """A log to generate, with ``records`` within a few per cent; equal scenarios give equal logs.
 
+    ``routers`` form a ring. Each of the ``edges``, edge routers, is at one of them, from the second one on.
     The clocks of routers are wrong by up to ``skew_s`` seconds. ``clients`` is the number of ordinary addresses,
     ``special`` the share for each address with a fault. The ``hot_…`` ones are shares of all messages that concern one
     address, one receiver and one path; with ``hot_minutes`` they pass within so many minutes of the last day. All other
@@ -27,6 +28,7 @@ class Scenario:
     days: int = 2
     start: date = date(2026, 1, 5)
     routers: int = 4
+    edges: int = 1
     workers: int = 2
     clients: int = 40
     types: int = 6  # message types of route tables
@@ -54,9 +56,18 @@ class Scenario:
         """The first moment of the log."""
         return datetime(self.start.year, self.start.month, self.start.day, tzinfo=UTC)
 
+    @property
+    def places(self) -> int:
+        """The number of routers of both kinds: edge routers have the last numbers."""
+        return self.routers + self.edges
+
     def router(self, number: int) -> str:
         """Return the name of a router; numbers begin at 0."""
-        return f"R{number + 1}"
+        return f"R{number + 1}" if number < self.routers else f"E{number - self.routers + 1}"
+
+    def interior(self, number: int) -> int:
+        """Return the interior router of an edge router, or the interior router itself."""
+        return number if number < self.routers else (number - self.routers + 1) % self.routers
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):

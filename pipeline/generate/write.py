@@ -30,7 +30,7 @@ from shm.contract.flow_log.schema import KINDS, LINK_KINDS, OUTCOMES, RAW, VERSI
 TRUTH: Final = "_truth.json"
 HOT_HOUR: Final = 4  # of the last day; there is no fault in it
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]
-CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
+CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc", "link"]
 
 
 def generate(scenario: Scenario, directory: Path) -> Truth:
@@ -72,10 +72,11 @@ class _Writer:
         self.scenario = scenario
         self.traffic = Traffic(scenario, random)
         self.records = Records(self.traffic, random)
+        self._hops = np.array([text.count(">") for text in self.records.path_texts])
         self.truth = Truth()
         self._directory = directory
         self._rows: Counter[tuple[int, int]] = Counter()
-        self._boots = [f"{scenario.seed:04x}{number:04x}" for number in range(scenario.routers)]
+        self._boots = [f"{scenario.seed:04x}{number:04x}" for number in range(scenario.places)]
         flows = self.traffic.clients.flows
         self._addresses = [flow.address or "" for flow in flows]
         self._names = Names(scenario, self.traffic.clients)
@@ -120,7 +121,8 @@ class _Writer:
         weights = table["sample_weight"].to_numpy()
         self.truth.messages += int(weights.sum())
         self.truth.size_bytes += int((table["size_bytes"].to_numpy() * weights).sum())
-        once = (table["hops"].to_numpy() == 0) & ~table["further_copy"].to_numpy(zero_copy_only=False)
+        came = table["ingress_kind"].combine_chunks().indices.to_numpy() == LINK_KINDS.index("normal")
+        once = came & ~table["further_copy"].to_numpy(zero_copy_only=False)
         self.truth.sent += int(weights[once].sum())
 
     def _table(self, hour: Hour, rows: Rows, worker: Ints, order: Ints) -> Any:
@@ -143,9 +145,13 @@ class _Writer:
         d, n = rows.delivery, len(rows.delivery)
         flow, consumer = hour.flow[d], hour.consumer[d]
         address = np.where(self.traffic.types[flow] >= 0, NOTHING, flow)
-        inter, normal = LINK_KINDS.index("inter_router"), LINK_KINDS.index("normal")
-        gone = rows.gone
-        egress_kind = np.where(gone, NOTHING, np.where(rows.last, normal, inter))
+        normal, first, gone = LINK_KINDS.index("normal"), rows.hop == 0, rows.gone
+        before = np.roll(rows.router, 1)  # a record follows that of the router before it
+        ingress_kind = np.where(first, normal, self._between(before, rows.router))
+        linked = self.traffic.linked[flow]
+        receiver = np.where(linked, LINK_KINDS.index("route_container"), normal)
+        egress_kind = np.where(rows.last, receiver, self._between(rows.router, rows.onward))
+        path = np.where(linked & ~first, NOTHING, rows.path)
         connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, INTER_ROUTER_CONNECTION + rows.onward)
         zero = np.zeros(n, np.int64)
         again = np.diff(hour.message, prepend=NOTHING) == 0  # copies of a message follow each other
@@ -157,19 +163,22 @@ class _Writer:
             "worker_id": worker,
             "seq": zero,
             "boot_id": rows.router,
-            "ingress_conn_id": np.where(rows.hop == 0, FIRST_CONNECTION + hour.sender[d], INTER_ROUTER_CONNECTION),
+            "ingress_conn_id": np.where(first, FIRST_CONNECTION + hour.sender[d], INTER_ROUTER_CONNECTION),
             "ingress_link_id": FIRST_CONNECTION + hour.sender[d],
             "egress_conn_id": np.where(gone, NOTHING, connection),
             "egress_link_id": np.where(gone, NOTHING, connection),
-            "ingress_kind": np.where(rows.hop == 0, normal, inter),
-            "egress_kind": egress_kind,
+            "ingress_kind": ingress_kind,
+            "egress_kind": np.where(gone, NOTHING, egress_kind),
             "address": address,
-            "address_class": np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2),
+            "address_class": np.where(
+                linked, CLASS_NAMES.index("link"), np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2)
+            ),
             "priority": zero + 4,
             "mtype": self.traffic.types[flow],
             "sub_id": zero - 1,
             "meid": hour.meid[d],
-            "msg_id_hash": hour.message[d],
+            "msg_id_hash": np.where(linked, NOTHING, hour.message[d]),
+            "fragment_count": rows.pieces,
             "size_bytes": hour.size[d],
             "n_deliveries": zero + 1,
             "latency_ns": rows.latency_ns,
@@ -179,17 +188,22 @@ class _Writer:
             "outcome": hour.outcome[d],
             "error_type": hour.error[d],
             "settled": hour.outcome[d] == PRESETTLED,
-            "hops": rows.hop,
-            "path_id": rows.path,
-            "path": rows.path,
+            "hops": np.where(path < 0, NOTHING, self._hops[rows.path]),
+            "path_id": path,
+            "path": path,
             "end_reason": np.where(gone & (hour.outcome[d] == DROPPED), 0, NOTHING),
             "sample_weight": self.traffic.weights[flow],
-            "further_copy": again[d] & (rows.hop == 0),
+            "further_copy": again[d] & first,
         } | self._names.columns(hour, rows)
+
+    def _between(self, one: Ints, other: Ints) -> Ints:
+        """Return the kinds of connections between routers."""
+        edge, inter = LINK_KINDS.index("edge"), LINK_KINDS.index("inter_router")
+        return np.where(np.maximum(one, other) >= self.scenario.routers, edge, inter)
 
     def _words(self) -> dict[str, list[str]]:
         """Return the words of each dictionary."""
-        routers = [self.scenario.router(at) for at in range(self.scenario.routers)]
+        routers = [self.scenario.router(at) for at in range(self.scenario.places)]
         return {
             "kind": list(KINDS),
             "router_id": routers,

@@ -1,4 +1,4 @@
-"""The tables of results, column by column: `routerd.results.v3`. Writer, readers and documentation share them.
+"""The tables of results, column by column: `routerd.results.v4`. Writer, readers and documentation share them.
 
 A run writes exactly these columns in this order, and a reader refuses a table with other names or types. Every change
 of names, types or meanings raises the version.
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from shm.contract.flow_log.schema import OUTCOMES
 
-VERSION: Final = "routerd.results.v3"
+VERSION: Final = "routerd.results.v4"
 SPARK: Final = {  # by the types that the declarations use
     "string": "string",
     "bool": "boolean",
@@ -82,10 +82,11 @@ nobody bool: whether one found no receiver
 by_meid bool: whether a route table chose the receiver by the managed entity; null where the log does not say
 = traffic: minute, router where messages came in, router, kind of the connection they went to, address, message type
 minute timestamp [UTC]: when the minute began, by the clock of `router_id`
-origin string: router at which the messages entered the network; `router_id` where their path is not known
+origin string: router at which the messages entered the network, for those of an edge router its interior router;
+  `router_id` where their path is not known
 router_id string: router that forwarded them
-egress_kind string: `inter_router`: they went on to another router. Otherwise they left the network here; null: they
-  went nowhere
+egress_kind string: `inter_router` or `edge`: they went on to another router. Otherwise they left the network here;
+  null: they went nowhere
 address string: address they were sent to; null: they named none
 mtype int32: message type of a route table; -1: none
 records int64: records in the log
@@ -104,7 +105,7 @@ latency_max int64 [ns]: longest time
 quarter timestamp [UTC]: when it began, by the clocks of the routers
 address string: address; null: none
 mtype int32: message type of a route table; -1: none
-bucket int32: latencies from 2^(bucket/16) to 2^((bucket + 1)/16) ns
+bucket int32: latencies from 2^(bucket/16) to 2^((bucket + 1)/16) ns; 0 also has those of 0 ns
 messages int64: messages with these; each router that one passed counts
 = quarters: quarter of an hour, router, address, message type, receiver
 quarter timestamp [UTC]: when it began, by the router's clock
@@ -116,7 +117,7 @@ outer bool: whether the messages left the network here, or went nowhere
 n int64: records in the log
 messages int64: messages, scaled by the sampling
 failed int64: messages that were rejected, modified, undeliverable or aborted
-error string: most frequent error type; null: none
+error string: error type of the most records, the first by its octets where several have as many; null: none
 latency_mean double [ns]: mean time in the router, by records
 credit_mean double [ns]: mean wait for the receiver's credit, by records
 answer_n int64: messages with a known time from the last byte to the outcome
@@ -141,21 +142,22 @@ messages int64: messages of which each of these got a copy, scaled by the sampli
 = links: pair of neighbouring routers, by both clocks as they are
 router_id string: router that sent
 onward string: router that received
-messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
-  the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, each copy of one, with or without a known
+  path, scaled by the sampling
 bytes int64 [bytes]: size of these messages
-least_ns int64 [ns]: shortest time from the one's last byte to the other's first; null where no message is in both logs
-transit_n int64: messages whose time is known
+least_ns int64 [ns]: shortest time of a message's first byte from the one to the other; null where no message is in
+  both logs
+transit_n int64: messages whose time is known, each once for all of its copies
 transit_p50 int64 [ns]: time that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = hops: pair of neighbouring routers, with the clocks set right
 router_id string: router that sent
 onward string: router that received
-messages int64: messages that `router_id` gave to the other one as a whole, with or without a known path, scaled by
-  the sampling
+messages int64: messages that `router_id` gave to the other one as a whole, each copy of one, with or without a known
+  path, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 clock_ns int64 [ns]: how far the clock of `onward` is ahead; null where nothing came back, and times are as they are
-transit_n int64: messages whose time is known
+transit_n int64: messages whose time is known, each once for all of its copies
 transit_p50 int64 [ns]: time between the two that half of these do not exceed
 transit_p99 int64 [ns]: the same for 99 of 100
 = journeys: path of two routers or more
@@ -172,7 +174,7 @@ path string: all routers, in order
 onward_route string: addresses that the source route still visits at the last router; null: none
 return_route string: addresses that a reply along the return route visits; null: none
 route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
-messages int64: messages, scaled by the sampling
+messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
@@ -185,16 +187,16 @@ onward_route string: addresses that the source route still visits at the last ro
 return_route string: addresses that a reply along the return route visits; null: none
 route_state string: `complete`, `partial` or `none`, of the return route; null: no source route
 routers int32: how many these are
-messages int64: messages, scaled by the sampling
+messages int64: messages that left the network at the last router, or went nowhere there, scaled by the sampling
 bytes int64 [bytes]: size of these messages
 first timestamp [UTC]: when the first one came to the last router
 last timestamp [UTC]: when the last one came to the last router
 address string: one of the addresses
 usual bool: whether most messages between these two routers took it; false with a source route, as all that follow
-detour bool: whether it is longer than the usual one
-loop bool: whether a router is twice on it
+detour bool: whether it is longer than the usual one; false with a source route, and for a loop
+loop bool: whether a router is twice on it; false with a source route
 asymmetric bool: whether it is the usual one, and the usual way back is not its reverse
-way_back string: usual path of the other direction; null: none
+way_back string: usual path of the other direction; null: none, or a source route
 = talkers: client as a sender, or as a receiver, at a router
 role string: `sender` or `receiver`
 router_id string: router of the client
@@ -212,12 +214,12 @@ bytes int64 [bytes]: size of these messages
         for outcome in OUTCOMES
     )
     + """\
-place int32: 1 for the most messages of all senders, or of all receivers
+place int32: 1 for the most messages of all senders, or of all receivers; no two have the same
 = conversations: sender, address, and receiver
 origin string: router at which the messages entered the network, for those of an edge router its interior router;
   `router_id` where their path is not known
-sender_container string: container-id of the sender; null where it is not known, as behind an edge router, or where
-  several could be
+sender_container string: container-id of the sender; null where it is not known, as behind an edge router or at another
+  router's link route, or where several could be
 sender_user string: user as whom it logged in; null as the container, or nobody did, or it is not recorded
 sender_host string: IP address of the sender; null as the container, or it is not recorded
 address string: address; null: none
@@ -236,7 +238,7 @@ mtype int32: message type of a route table; -1: none
 messages int64: messages, scaled by the sampling
 first timestamp [UTC]: when the first one came
 last timestamp [UTC]: when the last one came
-routers strings: routers at which they were sent, in order
+routers strings: routers at which they found no receiver, in order
 = entities: managed entity, message type and endpoint
 meid string: managed entity id
 mtype int32: message type

@@ -6,8 +6,9 @@
 
 A directory that holds something and has no marker belongs to somebody else: the pipeline refuses it by name and
 touches nothing in it. The marker holds a secret of this output, and the names of what may be removed prove that their
-giver knew it: a file or directory with a similar name, or beside a copied marker, is not ours. Each module that removes
-something says what. On a local file system a process locks the marker while it writes.
+giver knew it: a file or directory with a similar name is not ours. What was copied together with the marker is the
+copy's own. Each module that removes something says what. On a local file system a process locks the marker while it
+writes.
 """
 
 import errno
@@ -177,7 +178,7 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     output = Output(directory)
     _keep_apart(output, source)
     _check(output, kind)
-    new = output.files.get_file_info(output.root).type == fs.FileType.NotFound
+    new = _missing(output.root) if output.local else []
     try:
         output.files.create_dir(output.root, recursive=True)
         if not output.belongs(kind):
@@ -189,20 +190,26 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
         output.sign(kind)  # a killed process left it empty
         yield output
     except BaseException:
-        if new and output.local:
+        if new:
             with suppress(OSError, PipelineError):
-                _unmake(output, kind)
+                _unmake(output, kind, new)
         raise
     finally:
         if lock >= 0:
             os.close(lock)
 
 
-def _unmake(output: Output, kind: Kind) -> None:
-    """Remove a directory of ours in which nothing but its marker is."""
+def _missing(path: str) -> list[Path]:
+    """Return a directory and those above it which do not exist, from the innermost on."""
+    return [one for one in (Path(path), *Path(path).parents) if not one.exists()]
+
+
+def _unmake(output: Output, kind: Kind, new: list[Path]) -> None:
+    """Remove a directory of ours in which nothing but its marker is, and those that were made above it."""
     if set(output.entries()) == {kind.marker}:
         os.unlink(output.path(kind.marker))
-        os.rmdir(output.root)
+        for one in new:
+            os.rmdir(one)
 
 
 def _check(output: Output, kind: Kind) -> None:

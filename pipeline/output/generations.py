@@ -163,10 +163,7 @@ class Generation:
         Raises ``PipelineError`` if a file of that name exists which we did not make.
         """
         files, target = self.output.files, self.output.path(name)
-        if self.output.has(target) and not self.output.starts(name, SIGNS[name]):
-            raise PipelineError(
-                f"{target} is there already, and routerd did not make it: move it away, and start again"
-            )
+        replaceable(self.output, name)
         # Where a rename is a copy, a file that is written appears as a whole.
         fresh = self.output.path(self.output.fresh(f".{name}")) if self.output.renames else target
         with files.open_output_stream(fresh) as stream:
@@ -182,9 +179,11 @@ class Generation:
     def remove(self) -> None:
         """Remove a failed run. If Spark is still writing, that fails, and the next run removes it."""
         with suppress(OSError, PipelineError):
-            if pointed(self.output) != self.name:  # otherwise the run ended well and was interrupted afterwards
-                self.output.remove(self.root, HOLDS)
-                self.output.remove(self.output.path(self.rollup), rollups.HOLDS)
+            if pointed(self.output) == self.name:
+                return  # the run ended well and was interrupted afterwards
+            for path, holds in ((self.output.path(self.rollup), rollups.HOLDS), (self.root, HOLDS)):
+                with suppress(OSError, PipelineError):
+                    self.output.remove(path, holds)
 
     def _parts(self, table: str) -> list[str]:
         """Return the names of a table's files, which are unique among runs."""
@@ -195,6 +194,14 @@ class Generation:
         return PipelineError(
             f"{self.output.directory} holds no complete results: in {self.name} {why}; `routerd pipeline run` "
             "makes them anew"
+        )
+
+
+def replaceable(output: Output, name: str) -> None:
+    """Raise ``PipelineError`` if a file beside the runs exists which we did not make."""
+    if output.has(output.path(name)) and not output.starts(name, SIGNS[name]):
+        raise PipelineError(
+            f"{output.path(name)} is there already, and routerd did not make it: move it away, and start again"
         )
 
 

@@ -13,9 +13,10 @@ from pyarrow import acero, dataset
 
 from pipeline.output.generations import Generation
 from pipeline.quality import table_differs
+from shm.contract.flow_log.schema import ROUTER_KINDS
 
 LONGEST: Final = 160  # characters of a text
-OUTER: Final = pc.coalesce(pc.field("egress_kind"), pc.scalar("")) != "inter_router"  # not on to another router
+OUTER: Final = ~pc.field("egress_kind").isin(ROUTER_KINDS)  # not on to another router; also null, nowhere
 _ZERO: Final = b"\0"
 
 Row = dict[str, Any]

@@ -199,7 +199,7 @@ def addresses(made: Timeline) -> str:
     """Return the chapter on addresses: a row and a plot for each."""
     note = (
         "Messages that left the network or found no receiver; failed are those that were not accepted. Latency is the "
-        "time in a router, of each router that a message passed, within 4.4 %."
+        "time in a router, of each router that a message passed, within 4.4 % and a microsecond."
     )
     rows = []
     for row in made.rows:

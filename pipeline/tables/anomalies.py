@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
+from pipeline.tables.flows import client
 from pipeline.tables.measures import beginning, gathered, hour, identity, messages, placed, ranked, weight
 
 NEEDS: Final = (
@@ -50,7 +51,7 @@ def observed(log: DataFrame) -> DataFrame:
         "address",
         "mtype",
         f.col("peer_container").alias("container"),
-        (f.col("egress_kind").isNull() | (f.col("egress_kind") != "inter_router")).alias("outer"),
+        client("egress_kind").alias("outer"),
         "n_deliveries", "sample_weight", "latency_ns", "credit_wait_ns", "outcome", "error_type",
         weight().alias("weight"),
         (f.col("settle_ns") - f.col("latency_ns")).alias("answer"),

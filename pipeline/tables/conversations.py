@@ -2,7 +2,8 @@
 
 A record of one router has both clients. Of a message that passes several, the first router knows the sender and the
 last one the receiver; `trips` puts the two together where the message has an id of its own. What is left is from the
-only sender of its address at its first router, or else from an unknown one.
+only sender of its address at its first router, or else from an unknown one. Where that router is not known, because
+the message came over a link route or from an edge router, the sender is unknown.
 """
 
 from typing import Final
@@ -24,7 +25,7 @@ SUMS: Final = ("messages", "bytes")
 def conversations(flows: DataFrame, days: DataFrame) -> DataFrame:
     """Return one row for each sender, address, and receiver, from flows and `daily`; each copy of a message counts."""
     left = _left(flows)
-    here, far = left.where("near"), left.where("not near").drop("near", *SENT_BY)
+    here, far = left.where("not far"), left.where("far").drop("far", *SENT_BY)
     names = flows.where(client("ingress_kind")).select(
         identity(*SENDER).alias("sender"), *(f.col(one).alias(name) for one, name in zip(SENDER, SENT_BY, strict=True))
     )
@@ -40,16 +41,17 @@ def conversations(flows: DataFrame, days: DataFrame) -> DataFrame:
 
 
 def _left(flows: DataFrame) -> DataFrame:
-    """Return what clients received, by router and receiver; ``near`` is what they got of clients of this router."""
+    """Return what clients received, by router and receiver; ``far`` is what came in at another router that is known."""
     went = flows.where(f.col("egress_conn_id").isNotNull() & client("egress_kind"))
     near = client("ingress_kind")
+    far = ~near & f.coalesce(f.locate(">", f.col("path")) > 0, f.lit(False))
     named = went.select(
-        near.alias("near"), origin().alias("origin"), "router_id", *SUBJECT, *SUMS, "first", "last",
+        far.alias("far"), origin().alias("origin"), "router_id", *SUBJECT, *SUMS, "first", "last",
         identity(*RECEIVER).alias("receiver"), identity(*SUBJECT).alias("subject"),
         *(f.when(near, f.col(one)).alias(name) for one, name in zip(SENDER, SENT_BY, strict=True)),
         *(f.col(one).alias(name) for one, name in zip(RECEIVER, RECEIVED_BY, strict=True)),
     )  # fmt: skip
-    return named.groupBy("near", *KEY, "receiver", "subject").agg(
+    return named.groupBy("far", *KEY, "receiver", "subject").agg(
         *added(), f.min("first").alias("first"), f.max("last").alias("last")
     )
 
@@ -91,11 +93,17 @@ def _split(far: DataFrame, followed: DataFrame) -> DataFrame:
 
 
 def _only_senders(flows: DataFrame) -> DataFrame:
-    """Return by router and subject the only client there whose messages went on to other routers."""
-    onward = flows.where(client("ingress_kind") & f.col("egress_conn_id").isNotNull() & ~client("egress_kind"))
+    """Return by router and subject the only client there whose messages went on to other routers.
+
+    There is none where messages of an edge router went on, too: these have the same path.
+    """
+    own = client("ingress_kind")
+    onward = flows.where(f.col("egress_conn_id").isNotNull() & ~client("egress_kind")).where(
+        own | (f.col("path") == f.col("router_id"))
+    )
     return (
         onward.groupBy(f.col("router_id").alias("origin"), identity(*SUBJECT).alias("subject"))
-        .agg(f.min(identity(*SENDER)).alias("only"), f.max(identity(*SENDER)).alias("other"))
-        .where("only = other")
-        .drop("other")
+        .agg(f.min(identity(*SENDER)).alias("only"), f.max(identity(*SENDER)).alias("other"), f.min(own).alias("own"))
+        .where("own and only = other")
+        .select("origin", "subject", "only")
     )

@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
 from pipeline.tables.measures import hour, messages, octets, weight
+from shm.contract.flow_log.schema import ROUTER_KINDS
 
 WHO: Final = ("container", "user", "host")
 RECEIVER: Final = ("peer_container", "egress_user", "egress_host")  # in this order
@@ -23,8 +24,6 @@ KEY: Final = (
 NEEDS: Final = (
     *KEY, "ts", "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "by_meid", "further_copy",
 )  # fmt: skip
-INNER: Final = "inter_router"
-ROUTERS: Final = (INNER, "edge")  # kinds of connections at whose other end is a router
 NOBODY: Final = "undeliverable"
 
 
@@ -90,10 +89,9 @@ def sent() -> tuple[Column, Column]:
 
 
 def client(kind: str) -> Column:
-    """Return whether a connection is a client's, or a broker's; ``kind`` is the column with its kind."""
-    return f.col(kind).isNull() | ~f.col(kind).isin(*ROUTERS)
+    """Return whether no router is at the other end of a connection; ``kind`` is the column with its kind.
 
-
-def outer(kind: str) -> Column:
-    """Return whether a connection leads to no other router; ``kind`` is the column with its kind."""
-    return f.col(kind).isNull() | (f.col(kind) != INNER)
+    By ``ingress_kind`` that says where messages enter the network, and by ``egress_kind`` where they leave it, or, with
+    null, went nowhere.
+    """
+    return f.col(kind).isNull() | ~f.col(kind).isin(*ROUTER_KINDS)

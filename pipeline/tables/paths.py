@@ -15,13 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flow_log.records import require
-from pipeline.tables.flows import INNER, RECEIVER, ROUTE, SENDER, SUBJECT, added, client, outer
+from pipeline.tables.flows import RECEIVER, ROUTE, SENDER, SUBJECT, added, client
 from pipeline.tables.measures import HOUR_S, gathered, hour, identity, origin, weight
 from pipeline.tables.ranges import Values
 
 NEEDS: Final = (
     "ts", "router_id", "ingress_kind", "egress_kind", "path", "msg_id_hash", "message_number", "address_class",
-    "n_deliveries", "sample_weight", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
+    "n_deliveries", "sample_weight", "queue_ns", "latency_ns", "size_bytes", *RECEIVER, *SENDER, *SUBJECT,
 )  # fmt: skip
 EDGE_S: Final = 600
 # Treatments by which a message has one receiver; by `uc`, a route table, it may have one in each group.
@@ -34,6 +34,8 @@ WHOLE: Final = ("sender", "receiver", "subject", "weight", "bytes")  # of a trip
 def _followed(log: DataFrame) -> DataFrame:
     """Return records of messages that can be recognised, with times by their router's clock."""
     began = f.unix_micros("ts") * 1000
+    # The path of what came from an edge router begins at its interior router.
+    before = f.when(~client("ingress_kind"), f.concat("ingress_container", f.lit(">"), "path"))
     return (
         require(log, NEEDS, "paths")
         .where("path is not null and msg_id_hash is not null")
@@ -45,13 +47,15 @@ def _followed(log: DataFrame) -> DataFrame:
             "router_id",
             "peer_container",
             "address_class",
-            (f.col("egress_kind") == INNER).alias("inner"),
+            (~client("egress_kind")).alias("inner"),
+            f.when(f.locate(">", f.col("path")) > 0, f.col("path")).otherwise(before).alias("came_by"),
             weight().alias("weight"),
             (f.col("size_bytes") * f.col("sample_weight")).alias("bytes"),
             f.when(client("ingress_kind"), identity(*SENDER)).alias("sender"),
             f.when(client("egress_kind"), identity(*RECEIVER)).alias("receiver"),
             identity(*SUBJECT).alias("subject"),
             began.alias("began_ns"),
+            f.when(f.col("latency_ns").isNotNull(), began + f.col("queue_ns")).alias("sent_ns"),
             (began + f.col("latency_ns")).alias("ended_ns"),
         )
     )
@@ -74,8 +78,8 @@ def passages(log: DataFrame) -> DataFrame:
     path is of both ends. Copies of one message to several receivers came over the link once.
     """
     followed = gathered(_followed(log))
-    sent = f.col("inner") & f.col("ended_ns").isNotNull() & f.col("peer_container").isNotNull()
-    came = f.locate(">", f.col("path")) > 0
+    sent = f.col("inner") & f.col("sent_ns").isNotNull() & f.col("peer_container").isNotNull()
+    came = f.col("came_by").isNotNull()
     at_end = f.col("side") == 1  # of the link; a record may be of one link's second end and of another's first
     seen = (
         followed.select("*", f.explode(f.array(f.lit(0), f.lit(1))).alias("side"))
@@ -83,10 +87,10 @@ def passages(log: DataFrame) -> DataFrame:
         .select(
             "began",
             "msg_id_hash",
-            f.when(at_end, f.col("path")).otherwise(f.concat("path", f.lit(">"), "peer_container")).alias("way"),
+            f.when(at_end, f.col("came_by")).otherwise(f.concat("path", f.lit(">"), "peer_container")).alias("way"),
             "began_ns",
             f.when(~at_end, f.col("weight")).alias("weight"),
-            f.when(~at_end, f.col("ended_ns")).alias("sent_ns"),
+            f.when(~at_end, f.col("sent_ns")).alias("sent_ns"),
             f.when(at_end, f.col("began_ns")).alias("came_ns"),
             f.when(~at_end, f.col("message_number")).alias("sent_number"),
             f.when(at_end, f.col("message_number")).alias("came_number"),
@@ -134,12 +138,13 @@ def _hourly(
 def links(flows: DataFrame, times: DataFrame) -> DataFrame:
     """Return one row for each pair of neighbours: messages, and their time between the two by both clocks.
 
-    The time is from the one router's last byte to the other's first: ``least_ns``, and percentiles, the `ranks` of
-    `transits`. Records without path or ``msg_id_hash``, or with one of several messages, count in the messages, not in
-    the times. What was not given to the other router as a whole counts in neither.
+    The time is that of a message's first byte from the one router to the other: ``least_ns``, and percentiles, the
+    `ranks` of `transits`. The last byte of a streamed message leaves when the first one came long ago. Records without
+    path or ``msg_id_hash``, or with one of several messages, count in the messages, not in the times. What was not
+    given to the other router as a whole counts in neither.
     """
     counts = (
-        flows.where("egress_kind = 'inter_router' and passed > 0")
+        flows.where(~client("egress_kind") & (f.col("passed") > 0))
         .groupBy("router_id", f.col("peer_container").alias("onward"))
         .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
     )
@@ -207,7 +212,7 @@ def hops(pairs: DataFrame) -> DataFrame:
 
 def taken(flows: DataFrame) -> DataFrame:
     """Return one row for each path that messages took, and each source route on it: how many, when, and one address."""
-    left = flows.where(f.col("path").isNotNull() & outer("egress_kind"))
+    left = flows.where(f.col("path").isNotNull() & client("egress_kind"))
     return (
         left.groupBy(origin().alias("origin"), f.col("router_id").alias("target"), "path", *ROUTE)
         .agg(
@@ -268,12 +273,11 @@ def trips(log: DataFrame) -> DataFrame:
     (``edge``) and entered or left, and `whole_trips` looks for it in the other one. Where a message may have several
     copies, others of them may have left in the other hour.
     """
-    left = ~f.coalesce("inner", f.lit(False))
     ends = (
         _followed(log)
-        .select("*", origin().alias("origin"), left.alias("left"))
+        .select("*", origin().alias("origin"), (~f.col("inner")).alias("left"))
         # first records of messages that other routers forward, and last ones of those that came from others
-        .where("ended_ns is not null and (path = router_id) <> left")
+        .where("ended_ns is not null and (path = router_id) = inner")
     )
     in_order = Window.partitionBy("msg_id_hash", "began", "origin").orderBy("left", "began_ns")
     whole = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)

@@ -48,15 +48,23 @@ def _outcomes(number: str) -> list[Column]:
 
 
 def unheard(flows: DataFrame) -> DataFrame:
-    """Return one row for each address and message type of which no message went to a receiver."""
+    """Return one row for each address and message type of which no message went to a receiver.
+
+    A message counts where it ended, not where it went on to another router. Nobody knows what became of one that went
+    on to a router without a log: that one may have had a receiver.
+    """
+    logs = flows.select(f.col("router_id").alias("peer_container"), f.lit(True).alias("has_log")).distinct()
+    ended = client("egress_kind")
+    gone = f.col("egress_conn_id").isNotNull() & (ended | f.col("has_log").isNull())
     return (
-        flows.groupBy("address", "mtype")
+        flows.join(f.broadcast(logs), "peer_container", "left")
+        .groupBy("address", "mtype")
         .agg(
-            f.sum("messages").alias("messages"),
-            f.min("first").alias("first"),
-            f.max("last").alias("last"),
-            f.sort_array(f.collect_set("router_id")).alias("routers"),
-            f.max(f.col("egress_conn_id").isNotNull()).alias("went"),
+            f.sum(f.when(ended, f.col("messages"))).alias("messages"),
+            f.min(f.when(ended, f.col("first"))).alias("first"),
+            f.max(f.when(ended, f.col("last"))).alias("last"),
+            f.sort_array(f.collect_set(f.when(ended, f.col("router_id")))).alias("routers"),
+            f.max(gone).alias("went"),
             f.max("nobody").alias("nobody"),
         )
         .where("not went and nobody")

@@ -32,7 +32,7 @@ def keyed(log: DataFrame) -> DataFrame:
     """Return the log with the key of the matrix.
 
     ``origin`` is the router at which the message entered the network. ``router_id`` is the router that forwarded it;
-    unless ``egress_kind`` is `inter_router`, the message left the network there.
+    unless ``egress_kind`` is that of a connection to a router, the message left the network there.
     """
     return require(log, NEEDS, "the traffic matrix").select(
         beginning(MINUTE_S).alias("minute"), origin().alias("origin"), "*"

@@ -28,12 +28,13 @@ from tests.support.pipeline.logs import file as write_file
 from tests.support.pipeline.small_spark import PLAIN, as_for_users
 from tests.support.pipeline.tables import MERGED
 
-SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
+SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.09)
 
 
 @pytest.fixture(scope="session")
 def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of two days of four routers, with every kind of fault; records of a file are out of order."""
+    """A log of two days of four routers and an edge router, with every kind of fault; records of a file are out of
+    order."""
     directory = tmp_path_factory.mktemp("flows") / "log"
     generate(SCENARIO, directory)
     random = np.random.default_rng(1)
@@ -80,7 +81,7 @@ def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="session")
 def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
-    """The records of four routers within three hours, with clocks that are wrong by seconds."""
+    """The records of five routers within three hours, with clocks that are wrong by seconds."""
     directory = tmp_path_factory.mktemp("split") / "log"
     return written_at_noon(directory, Scenario(records=24_000, days=1, workers=1, clients=3, special=0.1))
 

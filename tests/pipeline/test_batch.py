@@ -81,7 +81,7 @@ def test_exactly_the_injected_faults_are_found(results: Results, truth: dict[str
 
 
 def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """No file at all is no error; only a plan has nothing to go by, and says so."""
+    """Also where the command did not refuse it; a plan has nothing to go by, and says so."""
     (tmp_path / "log").mkdir()
     source = str(tmp_path / "log")
     with claimed(str(tmp_path / "results"), RESULTS, source) as output:
@@ -131,19 +131,35 @@ def test_tables_have_names_in_the_catalogue(spark: SparkSession, results: Result
 def test_clocks_are_seen_and_set_right(results: Results) -> None:
     """Links take between 0.1 and 0.5 ms, however wrong the clocks are: by more than a second."""
     hops = results.read("hops").toArrow().to_pylist()
-    assert len(hops) == 8
+    assert {(row["router_id"], row["onward"]) for row in hops} == {
+        *((f"R{at}", f"R{at % 4 + 1}") for at in range(1, 5)), *((f"R{at % 4 + 1}", f"R{at}") for at in range(1, 5)),
+        ("R2", "E1"), ("E1", "R2"),
+    }  # fmt: skip
     assert any(abs(row["clock_ns"]) > 1_000_000_000 for row in hops)
     assert all(100_000 < row["transit_p50"] < 500_000 for row in hops)
     journeys = results.read("journeys").toArrow().to_pylist()
     assert all(100_000 < row["took_p50"] < 2_000_000 for row in journeys)
+    ways = results.read("ways").toArrow().to_pylist()
+    assert {row["path"] for row in journeys} == {row["path"] for row in ways if row["routers"] > 1 and not row["loop"]}
+    assert {"R2>E1", "R1>R2>E1"} <= {row["path"] for row in journeys}
 
 
-def test_senders_are_known_through_several_routers(results: Results) -> None:
-    """No conversation of this log lacks them, though most go to a receiver at another router."""
+def test_senders_are_known_through_several_routers(results: Results, log: DataFrame) -> None:
+    """No conversation lacks them, at whatever router the receiver is, but those of senders behind an edge router, and
+    those over a link route."""
+    unknown = log.where("(ingress_kind = 'edge' and path = router_id) or path is null")
+    behind = {row["address"] for row in unknown.select("address").distinct().collect()}
     rows = results.read("conversations").toArrow().to_pylist()
-    far = [row for row in rows if row["origin"] != row["router_id"]]
-    assert far
+    far = [row for row in rows if row["origin"] != row["router_id"] and row["address"] not in behind]
+    assert {row["router_id"] for row in far} >= {"R1", "R2", "R3", "R4", "E1"}
     assert all(row["sender_container"] for row in far)
+    here = {row["address"] for row in rows if row["origin"] == row["router_id"] and row["sender_container"] is None}
+    assert here
+    assert here <= behind
+    linked = [row for row in rows if row["address"] == "linked/orders"]
+    assert {((row["sender_container"] or "")[:3], row["receiver_container"]) for row in linked} == {
+        (sender, f"broker-{router}") for router in ("R1", "R3") for sender in ("", f"{router}-")
+    }
 
 
 def test_source_routes_take_part_in_ways(results: Results) -> None:
@@ -224,7 +240,7 @@ READS_AND_SHUFFLES = {
     "sum flows": (1, 1), "sum endpoints": (3, 2), "sum transits": (3, 2), "sum times": (4, 1), "sum followed": (4, 1),
     "ranks transits": (2, 2), "ranks times": (3, 1),
     "links": (0, 1), "hops": (0, 0), "journeys": (0, 1), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 3),
-    "conversations": (3, 7), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
+    "conversations": (3, 7), "unheard": (0, 2), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """The commands: what they say and how they end."""
 
+import logging
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -23,10 +25,12 @@ from pyspark.sql import SparkSession
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
 from pipeline.output.directory import RESULTS, Output, claimed
-from pipeline.output.generations import begin, begun
+from pipeline.output.generations import Generation, begin, begun
 from pipeline.session import check_master, session
+from pipeline.stopping import ending
 from pipeline.tables.measures import octets as octets_of
 from tests.model import plainly
+from tests.support.running import until
 
 
 def invoke(*words: str) -> Any:
@@ -112,6 +116,41 @@ def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: 
     assert done.returncode == 1
     assert "Error: missing is not a directory; give the directory of a flowLog" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("option", "name"), [("--report", "report.html"), ("--plan", "plan.rt")])
+def test_a_report_of_somebody_else_is_refused_before_spark_starts(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, name: str
+) -> None:
+    """Not after all of the run; without the option nobody looks at it."""
+    monkeypatch.setattr("pipeline.session.session", mock.Mock(side_effect=PipelineError("Spark starts")))
+    with claimed(str(tmp_path), RESULTS, str(flows)):
+        (tmp_path / name).write_text("precious")
+    words = ("run", "--input", str(flows), "--output", str(tmp_path))
+    done = invoke(*words, option)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+    assert f"{tmp_path / name} is there already, and routerd did not make it: move it away" in done.output
+    assert "Spark starts" in invoke(*words).output
+
+
+@pytest.mark.parametrize("former", [False, True])
+def test_a_log_without_any_record_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool
+) -> None:
+    """It may be another directory than was meant; results of eighteen empty tables would replace good ones."""
+    monkeypatch.setattr("pipeline.session.session", None)
+    log, out = tmp_path / "log", tmp_path / "out"
+    log.mkdir()
+    (log / "notes.txt").write_text("no log")
+    if former:
+        with claimed(str(out), RESULTS, str(log)) as output:
+            begin(output).publish({"records": 3})
+    before = sorted(out.rglob("*"))
+    done = invoke("run", "--input", str(log), "--output", str(out))
+    assert done.exit_code == 1
+    assert f"Error: {log} has no record of a flow log (1 files left out), so nothing is computed" in done.output
+    assert sorted(out.rglob("*")) == before
+    assert out.exists() == former
 
 
 @pytest.mark.parametrize("command", ["run", "stream"])
@@ -208,7 +247,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool, number: signal.Signals
 ) -> None:
     """Neither what it had made nor a new directory; what was there before stays."""
-    out = tmp_path / "out"
+    out = tmp_path / "results" / "of" / "out"
     if former:
         with claimed(str(out), RESULTS, str(flows)) as output:
             begin(output)
@@ -224,8 +263,68 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     done = invoke("run", "--input", str(flows), "--output", str(out))
     assert done.exit_code == 128 + number
     assert done.output == f"{out}: stopped; what this run has made is removed, and former results stay\n"
-    assert out.exists() == former
+    assert [path.exists() for path in (out, tmp_path / "results")] == [former, former]
     assert {path.name for path in out.rglob("*")} == {path.name for path in before if path.name == RESULTS.marker}
+
+
+def test_java_ends_before_what_it_wrote_is_removed(
+    flows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A signal may come within a call to Java, so its handler makes none; and Java writes until it ends. There is no
+    traceback."""
+    ended = threading.Event()
+    folders: list[Path] = []
+
+    def write() -> None:
+        (folder,) = folders
+        while not ended.wait(0.0001):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "_SUCCESS").touch()
+
+    def interrupted(_: object, __: object, made: Generation, *more: object) -> None:
+        folders.append(Path(made.root, "traffic"))
+        writer.start()
+        until((folders[0] / "_SUCCESS").exists, "what Java writes")
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt:
+            logging.exception("KeyboardInterrupt while sending command.")  # as py4j does
+            raise
+
+    writer = threading.Thread(target=write)
+    spark = mock.Mock()
+    spark.sparkContext.master = "local[*]"
+    spark.sparkContext.cancelAllJobs.side_effect = RuntimeError("reentrant call inside BufferedReader")
+    spark.sparkContext._gateway.proc.kill.side_effect = ended.set
+    spark.sparkContext._gateway.proc.wait.side_effect = writer.join
+    monkeypatch.setattr("pipeline.session.session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr("pipeline.commands.places_for", lambda *_: {})
+    monkeypatch.setattr("pipeline.batch.Hourly.of_log", interrupted)
+    try:
+        done = invoke("run", "--input", str(flows), "--output", str(tmp_path / "out"))
+        assert ended.is_set()
+    finally:
+        ended.set()
+    assert done.exit_code == 128 + signal.SIGTERM
+    assert not (tmp_path / "out").exists()
+    spark.sparkContext.cancelAllJobs.assert_not_called()
+    assert caplog.text == ""
+
+
+def test_a_spark_elsewhere_is_told_to_stop_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted one may have a call to Java without its answer; one that fails or hangs keeps nobody."""
+    monkeypatch.setattr("pipeline.stopping.PATIENCE_S", 0.1)
+    threads: list[threading.Thread] = []
+    spark, hangs = mock.Mock(), threading.Event()
+    spark.sparkContext._gateway.proc = None  # within spark-submit
+    spark.sparkContext.cancelAllJobs.side_effect = lambda: threads.append(threading.current_thread())
+    for ends in (None, ConnectionRefusedError, hangs.wait):
+        spark.stop.side_effect = ends
+        with pytest.raises(KeyboardInterrupt), ending(spark):
+            raise KeyboardInterrupt
+    hangs.set()
+    assert spark.stop.call_count == 3
+    assert threading.main_thread() not in threads
 
 
 def test_a_run_that_is_stopped_after_its_results_are_published_says_so(

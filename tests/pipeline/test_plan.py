@@ -167,6 +167,11 @@ def test_receivers_that_no_table_can_name_are_said() -> None:
     """Not that some should be added, or fewer removed."""
     with pytest.raises(PipelineError, match=r"no receiver of a route table's messages is called host:port.*\(laptop\)"):
         planned([row(meid="x", endpoint="laptop")], [row(endpoints=["laptop"])], Wishes())
+    sets, rows = [row(endpoints=["a:1", "b:1", "laptop"])], [row(meid="x", endpoint="laptop")]
+    with pytest.raises(PipelineError, match=r"are not called host:port \(laptop\); --add names an endpoint"):
+        planned(rows, sets, Wishes())
+    with pytest.raises(PipelineError, match=r"\(laptop\), and the others are removed; --add names an endpoint"):
+        planned([*rows, row(meid="y", endpoint="a:1")], sets, Wishes(remove=("a:1",)))
 
 
 def test_what_goes_by_entity_is_known_from_the_log() -> None:

@@ -55,7 +55,7 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     compact = few / "compact" / hour / "R1-all-compact-000001.parquet"
     compact.parent.mkdir(parents=True)
     table = pq.ParquetFile(raw[0]).read()
-    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}
+    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": raw[0].name.partition("-")[0]}
     pq.write_table(table.replace_schema_metadata(told), compact)
     unnamed = survey(str(few))
     assert [Path(file.path) for file in unnamed.clean] == [compact, raw[1]]
@@ -97,7 +97,8 @@ def write(file: Path, schema: str | None) -> None:
 
 
 def test_bad_files_are_named_and_left_out(few: Path) -> None:
-    """One cut short, one of something else, text, and metadata that is damaged; the others are read."""
+    """One cut short, one of something else, text, metadata that is damaged, and names that are no text; the others are
+    read."""
     good = sorted(few.rglob("*.parquet"))
     data = good[0].read_bytes()
     (few / "cut.parquet").write_bytes(data[: len(data) // 2])
@@ -107,10 +108,17 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), few / "foreign.parquet")
     write(few / "damaged.parquet", "routerd.flow.v1")
     write(few / "zero.parquet", "routerd.flow.v0")
+    for octets in (b"odd\xff.parquet", b"compact/odd\xfe", b"folder\xfe/of.parquet", b".hidden\xff"):
+        path = Path(os.fsdecode(os.path.join(os.fsencode(few), octets)))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
     found = survey(str(few))
     assert [file.path for file in found.clean] == [str(file) for file in good]
     said = {Path(one.path).name: one.reason for one in found.skipped}
+    odd = [str(Path(one.path).relative_to(few)) for one in found.skipped if "no UTF-8" in one.reason]
+    assert odd == [r"compact/odd\xfe", r"folder\xfe/of.parquet", r"odd\xff.parquet"]
     wanted = {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet", "zero.parquet"}
+    wanted |= {Path(one).name for one in odd}
     assert said.keys() == wanted
     assert said["zero.parquet"] == "its schema is routerd.flow.v0, which no version of routerd ever wrote"
     assert "cut short" in said["cut.parquet"]

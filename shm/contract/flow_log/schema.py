@@ -33,6 +33,7 @@ class Column(NamedTuple):
 
 KINDS: Final = ("delivery", "flow", "drop")
 LINK_KINDS: Final = ("normal", "inter_router", "edge", "route_container", "local")
+ROUTER_KINDS: Final = ("inter_router", "edge")  # those with a router at the other end
 ADDRESS_CLASSES: Final = ("mc", "uc", "balanced", "anycast", "link")
 OUTCOMES: Final = (
     "accepted", "rejected", "released", "modified", "presettled", "undeliverable", "aborted", "dropped",

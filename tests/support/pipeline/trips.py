@@ -8,10 +8,10 @@ from pipeline.flow_log.records import FLOW
 
 def record(message: int, at: datetime, router: str, path: str, onward: str | None, ms: int = 1) -> dict[str, Any]:
     """A record of a message that a router sent onward, or to a client."""
-    none = dict.fromkeys(FLOW.names)
+    none, ns = dict.fromkeys(FLOW.names), ms * 1_000_000
     return none | {
         "ts": at, "router_id": router, "boot_id": "b", "path": path, "msg_id_hash": message, "n_deliveries": 1,
-        "sample_weight": 1, "latency_ns": ms * 1_000_000, "mtype": -1, "outcome": "accepted",
+        "sample_weight": 1, "latency_ns": ns, "queue_ns": ns, "mtype": -1, "outcome": "accepted",
         "egress_kind": "inter_router" if onward else "normal", "peer_container": onward or "client",
     }  # fmt: skip
 

@@ -193,7 +193,7 @@ PLANTED = {
     ("routerd/process.py", "stacks"): stacks,
 }
 # Threads that need no `start_thread`: what they raise, their caller gets.
-ASKED = {"pipeline/flow_log/memory.py": "ThreadPoolExecutor"}
+ASKED = dict.fromkeys(("pipeline/flow_log/memory.py", "pipeline/stopping.py"), "ThreadPoolExecutor")
 BEGINNINGS = {
     *("Thread", "Timer", "ThreadPoolExecutor", "ProcessPoolExecutor", "start_new_thread"),
     *("create_task", "ensure_future", "run_in_executor", "run_coroutine_threadsafe", "to_thread"),

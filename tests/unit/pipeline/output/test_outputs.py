@@ -309,9 +309,9 @@ def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> Non
     shutil.rmtree(table)
     shutil.move(tmp_path / "aside", table)
     summary = Path(last.root, "summary.json")
-    summary.write_text(summary.read_text().replace("results.v3", "results.v0"))
+    summary.write_text(summary.read_text().replace("results.v4", "results.v0"))
     with pytest.raises(
-        PipelineError, match=r"have routerd\.results\.v0, and this version of routerd reads .*v3: `rout"
+        PipelineError, match=r"have routerd\.results\.v0, and this version of routerd reads .*v4: `rout"
     ):
         current(str(out))
     summary.write_text("{")

@@ -42,11 +42,11 @@ def test_figures_are_those_of_the_tables(tmp_path: Path) -> None:
         name = names[min(int(dice.expovariate(0.15)), 29)]
         count = dice.randrange(1, 50)
         bad = dice.choice([0, 0, dice.randrange(count)])
-        kind = dice.choice([None, "normal", "inter_router"])
+        kind = dice.choice([None, "normal", ("inter_router", "edge")[at % 2]])
         rows.append(traffic(at * MINUTE, name, count, egress_kind=kind, accepted=count - bad, rejected=bad))
         late.append(latency(at // 15 * 15 * MINUTE, name, dice.randrange(200, 400), count))
     shown = page(made(tmp_path / "out", {"traffic": rows, "latencies": late}))
-    left = [row for row in rows if row["egress_kind"] != "inter_router"]
+    left = [row for row in rows if row["egress_kind"] not in ("inter_router", "edge")]
 
     by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in left:
