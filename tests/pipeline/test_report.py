@@ -52,8 +52,8 @@ def test_a_report_of_a_real_run_says_what_its_log_has(results: Results) -> None:
     matrix = shown.table("Messages from the router where they came in")
     assert sum(int(cell.replace(",", "")) for row in matrix for cell in row[1:]) == every
     assert re.search(r"\d others? (?:was|were) over by then|Nothing was wrong when the log ended", shown.text)
-    assert [tag for tag, _ in shown.elements].count("circle") == 4
-    assert len(shown.table("Links: all")) == 8
+    assert [tag for tag, _ in shown.elements].count("circle") == 5  # four routers, and one at the edge
+    assert len(shown.table("Links: all")) == 10
     assert "http" not in re.sub(r'<meta http-equiv="[^>]*>', "", written)
 
 

@@ -100,7 +100,12 @@ MUTANTS = [
     ),
     # a receiver goes when the last receiver of its address has just got its copy
     Mutant(
-        "core", "core/forwarder/changes/recover.c", "    if (at < a->out_count) {", "    if (a) {", "comes to", seed=74
+        "core",
+        "core/forwarder/changes/recover.c",
+        "    if (at < a->out_count) {",
+        "    if (a) {",
+        "comes behind",
+        seed=309,
     ),
     # a new core repeats an attach whose far end its predecessor had opened, in a session that all link routes share
     Mutant(

@@ -221,6 +221,8 @@ PRIVATE core_in *by_peer_find(core_router *c, core_link *l, uint64_t peer);
 
 /* ---- payloads under way: payload.c ---- */
 
+#define PAYLOAD_SMALL 256u             /* octets of a payload that is written into small blocks */
+
 PRIVATE bool payload_lent(const core_router *c, uint8_t arena, uint32_t block, uint32_t reader);
 PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader);
 PRIVATE void payload_forget(core_router *c, uint8_t arena, uint32_t block);

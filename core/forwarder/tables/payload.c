@@ -29,8 +29,6 @@ PRIVATE void payload_forget(core_router *c, uint8_t arena, uint32_t block)
     c->payloads.count--;
 }
 
-#define PAYLOAD_SMALL 256u             /* octets of a payload that is written into small blocks */
-
 /* Whether our own arena has room for a message of ours or an override text.  Half of the large blocks are left for
  * control payloads: a worker's work waits behind one that finds no block. */
 GLUE bool own_room(const core_router *c, uint64_t size)

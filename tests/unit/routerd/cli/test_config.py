@@ -46,7 +46,7 @@ def test_check_tells_every_mistake(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         f"{file}:2: router ide: there is no such attribute; did you mean id?",
-        f"{file}:6: listener cost: 0 is out of range; give a whole number of at least 1",
+        f"{file}:6: listener cost: 0 is out of range; give a whole number from 1 to 2147483647",
     ]
 
 
