@@ -5,7 +5,7 @@
  * process is there. */
 #include <fcntl.h>
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 enum { LONGEST = 1 << 16 };
 

@@ -7,7 +7,7 @@
  *   - a content header that lies makes no sense to the sender, or it sends something; it never reads outside the arena
  * Inputs: messages with annotations of every form, the same with damaged bytes.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "tests/native/hop.h"
 
 #define LONGEST 40000u

@@ -4,7 +4,7 @@
  * Records are random, but often nearly right: small indices, handles that were once given out, blocks that exist.
  * Each segment is an allocation of its own, for AddressSanitizer.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #define MANY_COPIES 2u                 /* few receivers are many here */
 #define WORKER_BEHIND 20u
@@ -22,8 +22,8 @@
 #define PLACES 4u
 #define SEEN 32u                       /* handles of the core that each worker remembers */
 
-#include "tests/fuzz/targets/promises.h"
-#include "tests/fuzz/targets/routes.h"
+#include "tests/fuzz/parts/promises.h"
+#include "tests/fuzz/parts/routes.h"
 
 static void *segment(size_t bytes)
 {

@@ -1,7 +1,7 @@
 /* The flow extract of a message that the scan takes: it is read inside of the message, and lies inside of it. */
 #define ROUTERD_UNITY
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "shm/codec/scan.h"
 #include "workers/amqp/flow_extract.c"

@@ -8,7 +8,7 @@
  *   - a map has what was put into it, in the order of serial numbers
  * Each frame stands in an allocation of its own size, for AddressSanitizer.
  */
-#include "tests/fuzz/targets/lane.h"
+#include "tests/fuzz/parts/lane.h"
 
 #define STATE_ROOM 700u
 

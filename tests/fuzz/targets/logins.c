@@ -4,11 +4,11 @@
  *
  * The target is the clients, the services, and what Python does at events.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "tests/native/worker_world.h"
 
-#include "tests/fuzz/targets/client.h"
+#include "tests/fuzz/parts/client.h"
 
 enum { ARENA = 64 << 10, CLIENTS = 3, STEPS = 200, LAST_TURNS = 200 };
 /* Listeners, by who decides, and where services are dialled. */

@@ -2,7 +2,7 @@
  *
  * Built with AddressSanitizer and UndefinedBehaviorSanitizer; every segment is its own allocation, so a step outside is
  * reported. */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "shm/memory/layout.h"
 
 enum { SMALL_BLOCKS = 24, LARGE_BLOCKS = 3, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };

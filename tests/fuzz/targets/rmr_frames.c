@@ -12,7 +12,7 @@
  */
 #define ROUTERD_UNITY
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "workers/rmr/amqp.c"
 #include "workers/rmr/ask.c"
 #include "workers/rmr/frame.c"

@@ -3,7 +3,7 @@
  * Every prefix of messages in order and of damaged ones, each in an allocation of its own size for AddressSanitizer.
  * A message in order has the key that it was made with once its sections are there.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "shm/codec/rmr_key.h"
 
 #define LONGEST 600u

@@ -4,7 +4,7 @@
  * Texts of the words of tables and of noise, in allocations of their own size for AddressSanitizer, taken from
  * anywhere.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "core/rmr/tables/unity.c"
 
 #define LONGEST 4096u

@@ -7,7 +7,7 @@
  *   - a message that is in order is never BAD: MORE up to some prefix, DONE from there on
  * Inputs: messages in order, the same with damaged bytes, and any octets.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "shm/codec/scan.h"
 
 #define LONGEST 1200u

@@ -2,7 +2,7 @@
  * credit and windows, and each delivery arrives once, with its octets, also where the numbers wrap.
  * Each frame stands in an allocation of its own size, for AddressSanitizer.
  */
-#include "tests/fuzz/targets/lane.h"
+#include "tests/fuzz/parts/lane.h"
 
 enum { LINKS = 3, UNDERWAY = 1 << 16, LONGEST_MESSAGE = 900, FRAME_MOST = 256 };
 

@@ -6,7 +6,7 @@
  */
 #define ROUTERD_UNITY
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "workers/amqp/annotations_in.c"
 #include "workers/amqp/annotations_put.c"

@@ -1,5 +1,5 @@
 /* The check for text says of any octets what a plain reading of RFC 3629 says. */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "shm/codec/utf8.h"
 

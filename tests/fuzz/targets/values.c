@@ -4,7 +4,7 @@
  * An input is octets to read, or choices of a value to write and to read again.
  */
 #include "shm/codec/amqp.h"
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 enum { LONGEST = 600, LEVELS = 6 };
 

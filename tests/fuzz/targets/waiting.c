@@ -3,7 +3,7 @@
  * is freed as soon as it may be, for AddressSanitizer.
  */
 #define ROUTERD_UNITY
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "workers/session/held.c"
 #include "workers/session/borrowed.c"

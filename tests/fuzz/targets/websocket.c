@@ -3,7 +3,7 @@
  */
 #define ROUTERD_UNITY
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "workers/transport/websocket.c"
 

@@ -5,11 +5,11 @@
  * octets of the input; the core forwards and settles what arrives, or writes records that make no sense, loses its
  * blocks, and dies.
  */
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 
 #include "tests/native/worker_world.h"
 
-#include "tests/fuzz/targets/client.h"
+#include "tests/fuzz/parts/client.h"
 
 enum { ARENA = 512 << 10, CLIENTS = 3, KNOWN = 32, STEPS = 300, LAST_TURNS = 500 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "shm/codec/sections.h"
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "workers/lane/lane.h"
 
 enum { CHANNELS = 3, HANDLES = 4 };

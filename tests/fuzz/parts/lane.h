@@ -4,7 +4,7 @@
 
 #define ROUTERD_UNITY
 
-#include "tests/fuzz/targets/input.h"
+#include "tests/fuzz/parts/input.h"
 #include "workers/lane/frame.c"
 #include "workers/lane/map.c"
 #include "workers/lane/session.c"

@@ -14,7 +14,7 @@ from workers.control.guard import Guard
 from workers.control.policy import DeniedError
 from workers.control.tls import CertificateError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SERVICE = ServiceSetup("s", "h", "5671")
 
 
