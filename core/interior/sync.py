@@ -137,8 +137,7 @@ class MobileSync:
             self._portions = self.seq, _all_of(self._me, self.seq, self._reported)
         self._answer(request, self._portions[1], neighbour)
 
-    def _answer(self, request: MobileRequest, portions: Iterable[MobileUpdate], neighbour: int | None) -> None:
-        portions = list(portions)
+    def _answer(self, request: MobileRequest, portions: list[MobileUpdate], neighbour: int | None) -> None:
         to, about = mobile_address(request.router), portions[0].router
         self._answers[request.router, about] = deque(
             Answer(to, _of(one, request.version), neighbour) for one in portions

@@ -3,7 +3,6 @@
 import ctypes
 import math
 import struct
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,19 +31,15 @@ from proton import (
     ushort,
 )
 
-ROOT = Path(__file__).parents[2]
+from tests.support.native.library import library
+
 ROOM = 1 << 16
 
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """amqp.c, with what it returns."""
-    library = tmp_path_factory.mktemp("amqp") / "amqp.so"
-    command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-shared"]
-    command += ["-fPIC", f"-I{ROOT}", str(Path(__file__).with_name("amqp.c")), "-o", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = ctypes.CDLL(str(library))
+    found = library(Path(__file__).with_name("amqp.c"), tmp_path_factory.mktemp("amqp"))
     for name in ("number", "octets", "items", "described"):
         getattr(found, name).restype = ctypes.c_size_t
     return found

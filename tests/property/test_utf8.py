@@ -1,7 +1,6 @@
 """What the router takes for text is what Python takes for it (shm/codec/utf8.h)."""
 
 import ctypes
-import subprocess
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -10,19 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-ROOT = Path(__file__).parents[2]
+from tests.support.native.library import library
+
 Valid = Callable[[bytes], bool]
 
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory: pytest.TempPathFactory) -> Valid:
     """utf8.c, over an allocation of its own size."""
-    library = tmp_path_factory.mktemp("utf8") / "utf8.so"
-    command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command += [f"-I{ROOT}", str(Path(__file__).with_name("utf8.c")), "-o", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    call = ctypes.CDLL(str(library)).valid
+    call = library(Path(__file__).with_name("utf8.c"), tmp_path_factory.mktemp("utf8")).valid
     call.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     return lambda octets: bool(call(octets, len(octets)))
 
