@@ -97,7 +97,8 @@ def test_a_hop_is_a_span(router: Traced, collector: OtlpCollector) -> None:
     assert span.parent_span_id.hex() == SPAN
     assert len(span.span_id) == 8
     assert span.span_id.hex() not in (SPAN, "0" * 16)
-    assert before - 10**9 < span.start_time_unix_nano < span.events[0].time_unix_nano <= span.end_time_unix_nano
+    # The core's clock stands still within a turn, and a worker may send a message in the turn in which it came.
+    assert before - 10**9 < span.start_time_unix_nano <= span.events[0].time_unix_nano <= span.end_time_unix_nano
     assert span.end_time_unix_nano < time.time_ns() + 10**9
     assert (span.name, span.events[0].name, span.status.code) == ("forward a.hop", "sent", 0)
     assert said["messaging.system"] == "amqp"
