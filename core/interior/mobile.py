@@ -36,7 +36,10 @@ class MobileRequest(msgspec.Struct, frozen=True):
 
 
 class MobileUpdate(msgspec.Struct, frozen=True):
-    """Addresses of a router: keys with treatments, either all of them (``absolute``) or the changes."""
+    """Addresses of a router: keys with treatments, either all of them (``absolute``) or the changes.
+
+    ``instance`` is that of the router's run, which only routerds tell; 0: it is unknown.
+    """
 
     router: str
     mobile_seq: int
@@ -44,6 +47,7 @@ class MobileUpdate(msgspec.Struct, frozen=True):
     gone: tuple[str, ...] = ()
     absolute: bool = False
     version: int = dispatch.VERSION
+    instance: int = 0
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -60,11 +64,13 @@ class MobileUpdate(msgspec.Struct, frozen=True):
             () if absolute else form.gone(fields, MOST_ADDRESSES),
             absolute,
             version,
+            fields.number("instance", 0),
         )
 
     def encode(self, to: str) -> bytes:
         """Encode the message to an address in the form of its version."""
         form = skupper if self.version >= skupper.VERSION else dispatch
         head = {"id": self.router, "pv": self.version, "area": AREA, "mobile_seq": self.mobile_seq}
+        run = {"instance": self.instance} if self.instance else {}
         tail = form.all_of(self.present) if self.absolute else form.changes(self.present, self.gone)
-        return encode(to, UPDATE, symbols(head | tail))
+        return encode(to, UPDATE, symbols(head | run | tail))

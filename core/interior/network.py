@@ -76,7 +76,7 @@ class Network:
         self._duplicate_ids = DuplicateIds(self._me, instance, self._complaints)
         self._neighbours = Neighbours()
         self._topology = Topology(self._me, settings, port, self._complaints)
-        self._sync = MobileSync(self._me, port)
+        self._sync = MobileSync(self._me, instance, port)
         self._topology.on_flush = self._sync.flush
         self._greeter = Greeter(self._me, instance, settings.hello_interval_seconds, settings.hello_max_age_seconds)
         self._schedule = Schedule(settings.ra_interval_seconds, settings.ra_interval_flux_seconds)
@@ -281,7 +281,10 @@ class Network:
             return
         node = self._topology.nodes.get(message.router)
         if node is None:
-            # Without an instance its run is unknown; the advertisement will bring it.
+            # Its run is unknown; the advertisement will bring it.
+            return
+        if message.instance not in (0, node.instance):
+            # A copy from before the router's restart came by a longer path, or one from after it by a shorter one.
             return
         before = self._sync.seq_of(node.router)
         self._sync.updated(node, message)
@@ -299,7 +302,7 @@ class Network:
         A router that learns an address may send at once, so those in between have to know the address before.
         """
         version = dispatch.VERSION if source.skupper else skupper.VERSION
-        other = MobileUpdate(update.router, update.mobile_seq, update.present, update.gone, version=version)
+        other = msgspec.structs.replace(update, version=version)
         content = None
         for link in self._next_hop_links():
             if link.skupper != source.skupper:

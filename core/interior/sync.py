@@ -51,6 +51,7 @@ class Remote(msgspec.Struct, eq=False):
     """The addresses that a router has reported."""
 
     seq: int = 0
+    instance: int = 0  # of the run that reported them; 0: unknown
     addresses: dict[str, int] = {}
     asked: float = _NEVER
     # Requests for more than is known here: by the id of the router that asks, with its connection.
@@ -69,8 +70,9 @@ class Answer(msgspec.Struct, frozen=True):
 class MobileSync:
     """The addresses of all routers."""
 
-    def __init__(self, me: str, port: Port) -> None:
+    def __init__(self, me: str, instance: int, port: Port) -> None:
         self._me = me
+        self._instance = instance
         self._port = port
         self._reported: dict[str, int] = {}
         self._changes: dict[str, int | None] = {}
@@ -116,7 +118,7 @@ class MobileSync:
             del self._reported[key]
         self._reported.update(added)
         LOGGER.debug("addresses %d: %d added, %d gone", self.seq, len(added), len(gone))
-        update = MobileUpdate(self._me, self.seq, added, gone)
+        update = MobileUpdate(self._me, self.seq, added, gone, instance=self._instance)
         for (_, about), answers in self._answers.items():
             if about == self._me:  # whoever is being answered takes it behind the answer
                 answers.append(msgspec.structs.replace(answers[-1], update=_of(update, answers[-1].update.version)))
@@ -134,7 +136,7 @@ class MobileSync:
             return
         self._answered[node.router] = (self.seq, node.instance, now)
         if self._portions[0] != self.seq:
-            self._portions = self.seq, _all_of(self._me, self.seq, self._reported)
+            self._portions = self.seq, _all_of(self._me, self._instance, self.seq, self._reported)
         self._answer(request, self._portions[1], neighbour)
 
     def _answer(self, request: MobileRequest, portions: list[MobileUpdate], neighbour: int | None) -> None:
@@ -209,7 +211,7 @@ class MobileSync:
             if update.mobile_seq > remote.seq:
                 self._behind.add(node.router)
             return
-        remote.seq = update.mobile_seq
+        remote.seq, remote.instance = update.mobile_seq, update.instance
         if node.router not in self._cut:
             remote.asked = _NEVER
         self._behind.discard(node.router)
@@ -279,7 +281,7 @@ class MobileSync:
         for asker, (request, neighbour) in list(remote.waiting.items()):
             if remote.seq > request.have_seq:
                 del remote.waiting[asker]
-                self._answer(request, _all_of(router, remote.seq, remote.addresses), neighbour)
+                self._answer(request, _all_of(router, remote.instance, remote.seq, remote.addresses), neighbour)
 
 
 def _portion(keys: Iterable[str], most: int = PORTION) -> list[str]:
@@ -293,7 +295,7 @@ def _portion(keys: Iterable[str], most: int = PORTION) -> list[str]:
     return taken
 
 
-def _all_of(router: str, seq: int, addresses: Mapping[str, int]) -> list[MobileUpdate]:
+def _all_of(router: str, instance: int, seq: int, addresses: Mapping[str, int]) -> list[MobileUpdate]:
     """Return the updates that tell all addresses of a router whose newest number is ``seq``, at most so many."""
     keys = deque(addresses)
     size = sum(map(len, keys)) + ENTRY * len(keys)
@@ -304,7 +306,7 @@ def _all_of(router: str, seq: int, addresses: Mapping[str, int]) -> list[MobileU
         for _ in taken:
             keys.popleft()
     first = seq + 1 - len(parts)
-    return [MobileUpdate(router, first + i, part, absolute=not i) for i, part in enumerate(parts)]
+    return [MobileUpdate(router, first + i, part, absolute=not i, instance=instance) for i, part in enumerate(parts)]
 
 
 def _of(update: MobileUpdate, version: int) -> MobileUpdate:

@@ -6,7 +6,7 @@ from core.interior.advertisement import Advertisement
 from core.interior.message import ALL_MOBILE
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.sync import BURST, RATE
-from tests.support.beds.neighbourhood import Alone, body
+from tests.support.beds.neighbourhood import ME, Alone, body
 
 
 def test_changes_are_told_at_once_and_before_the_advertisement() -> None:
@@ -17,7 +17,7 @@ def test_changes_are_told_at_once_and_before_the_advertisement() -> None:
     alone.tick()
     mau, ra = (control for control, _ in alone.port.take())
     assert (mau.opcode, ra.opcode) == ("MAU", "RA")
-    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3})
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, instance=ME)
     assert Advertisement.read(body(ra)).mobile_seq == 1
     alone.network.local_address("M0b", 1)
     alone.network.local_address("M0c", 1)
@@ -25,7 +25,7 @@ def test_changes_are_told_at_once_and_before_the_advertisement() -> None:
     alone.network.local_address("M0a", None)
     alone.tick()
     ((mau, _),) = alone.port.take("MAU")
-    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 2, {"M0b": 1}, ("M0a",))
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 2, {"M0b": 1}, ("M0a",), instance=ME)
     alone.network.local_address("M0b", 1)
     alone.tick()
     assert not alone.port.take("MAU")
@@ -65,7 +65,7 @@ def test_all_addresses_are_told_to_who_is_behind() -> None:
     alone.say(MobileRequest("B", 0).encode("A"))
     ((mau, neighbour),) = alone.port.take("MAU")
     assert (mau.to, neighbour) == ("amqp:/_topo/0/B/qdrouter.ma", None)
-    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3, "Cb": 4}, absolute=True)
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3, "Cb": 4}, absolute=True, instance=ME)
     alone.say(MobileRequest("B", 0, 2).encode("A"))
     assert not alone.port.take("MAU")
 
@@ -80,7 +80,7 @@ def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
     alone.port.take()
     alone.say(MobileRequest("S", 0, 2).encode("A"))
     ((mau, _),) = alone.port.take("MAU")
-    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2)
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2, instance=ME)
 
 
 @pytest.mark.parametrize("dialect", ["skupper", "dispatch"])
@@ -150,6 +150,20 @@ def test_a_number_that_counts_backwards() -> None:
     assert MobileRequest.read(body(mar)).have_seq == 0
     alone.ra("B", 1, 0)
     assert alone.keys("B") == {}
+
+
+def test_addresses_of_an_earlier_run_that_come_late() -> None:
+    """They take no number of the new run, whose own update of that number would be missed for good."""
+    alone = Alone()
+    alone.meet()
+    alone.say(MobileUpdate("B", 1, {"M0a": 3}, instance=ME).encode(ALL_MOBILE))
+    alone.hello(instance=ME + 60)
+    alone.lsu("B", 1, {"A": 1}, instance=ME + 60)
+    alone.say(MobileUpdate("B", 1, {"M0c": 3}, instance=ME + 60).encode(ALL_MOBILE))
+    alone.say(MobileUpdate("B", 2, {"M0b": 3}, instance=ME).encode(ALL_MOBILE))
+    assert alone.keys("B") == {"M0c": 3}
+    alone.say(MobileUpdate("B", 2, {"M0d": 3}, instance=ME + 60).encode(ALL_MOBILE))
+    assert alone.keys("B") == {"M0c": 3, "M0d": 3}
 
 
 def test_addresses_outlast_a_short_loss_and_no_longer_one() -> None:
