@@ -12,7 +12,7 @@
 # make chaos   build, then attack a router with fuzzers and deaths for MINUTES (1); SEED=n repeats a run
 # make soak    build, then do everything at once to a network of three routers for HOURS (1); SEED=n repeats a run
 # make fuzz    build, then fuzz each target by coverage for MINUTES (1); TARGETS="…" names some, KEEP=1 adds to the corpora
-# make simulate  build, then simulate a whole router for MINUTES (1) of CPU time; SEED=n begins with that life,
+# make simulate  build, then simulate routers for MINUTES (1) of CPU time; SEED=n begins with that life,
 #              LIVES=n ends after so many
 # make clean   remove compiled files; make clean-all removes .venv, too
 

@@ -40,6 +40,7 @@ class Link:
         self.number = number
         self.open = False
         self.severed = False
+        self.opened = 0  # how often; what was on its way before is lost
         self.delay = 0.0
 
     def peer(self, router: "Router") -> "Router":
@@ -185,11 +186,12 @@ class Router:
         self.world.messages += 1
         copy = Message(message.to, message.content, (*message.trace, self.name))
         peer = link.peer(self)
-        if not link.severed:
-            self.world.after(link.delay, lambda: peer.arrived(copy, link))
+        if not link.severed and not self.world.loses():
+            opened = link.opened
+            self.world.after(link.delay, lambda: peer.arrived(copy, link, opened))
 
-    def arrived(self, message: Message, link: Link) -> None:
-        if not link.open or link.severed:
+    def arrived(self, message: Message, link: Link, opened: int) -> None:
+        if not link.open or link.severed or link.opened != opened:
             return
         self.received += 1
         if len(message.trace) > self.table.radius + 1 and not message.to.startswith("amqp:/_local/"):
@@ -232,6 +234,7 @@ class World:
         self.random = random.Random(seed)  # noqa: S311  repeatable, and keeps no secret
         self.settings = settings or NetworkSetup()
         self.by_origin = by_origin
+        self.loss = 0.0  # the share of messages that get lost
         self.now = 0.0
         self.messages = 0
         self.changed_at = 0.0
@@ -245,6 +248,10 @@ class World:
     def instance(self) -> int:
         self._instances += 1
         return self._instances
+
+    def loses(self) -> bool:
+        """Whether the next message gets lost."""
+        return self.loss > 0 and self.random.random() < self.loss
 
     def after(self, delay: float, call: Callable[[], None]) -> None:
         self._count += 1
@@ -280,7 +287,7 @@ class World:
     def open(self, link: Link) -> None:
         if link.open:
             return
-        link.open, link.severed = True, False
+        link.open, link.severed, link.opened = True, False, link.opened + 1
         for router in link.ends:
             router.links[link.number] = link
         for router in link.ends:

@@ -46,6 +46,7 @@ def cut(a: Site, b: Site, ends: tuple[int, int]) -> None:
             site.incoming = {h: d for h, d in site.incoming.items() if d.link is not link}
             link.peer = None
             link.waiting.clear()
+            site.gone.add(link.index)
             site.control(C_DETACH, Detach(link.index, 1))
             del site.links[link.index]
         site.control(C_CONNECTION_CLOSED, ConnectionClosed(connection, 1))

@@ -35,6 +35,8 @@ STREAM: Final = 1  # enum content_routed
 LONG: Final = 128 << 10  # octets that make an incomplete message a stream
 OVERRIDE: Final = 2
 PROPERTIES: Final = 0x73
+ALL: Final = 1 << 30  # records
+OF_LINKS: Final = (n.W_SEND, n.W_FLOW, n.W_DRAIN)
 CORE: Final = 1  # the core's place and arena, beside one worker
 
 
@@ -71,6 +73,7 @@ class SiteLink:
     request: int = 0
     name: str = ""
     open: bool = False
+    left: bool = False  # by its client
     busy: bool = False  # with a message that never ends: others wait behind it
     error: str = ""
 
@@ -89,13 +92,13 @@ class Site:
 
     flight_lines = 0
 
-    def __init__(self, name: str, seed: int = 0, mode: str = "interior") -> None:
-        self.name, self.mode = name, mode
+    def __init__(self, name: str, seed: int = 0, mode: str = "interior", instance: int = 1000) -> None:
+        self.name, self.mode, self.instance = name, mode, instance
         self.memory = Memory(1, 1024, 1 << 20)
         if self.flight_lines:
             self.memory.flight = mmap.mmap(-1, flight.ring_bytes(self.flight_lines))
         setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
-        self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
+        self.core = Core(setup, self.memory, seed.to_bytes(8, "big") + name.encode())
         if mode == "interior":
             self.core.plane(NetworkAdapter).start(self._network)
         self.actions = n.Producer(self.memory.rings, n.action_ring_offset(0))
@@ -116,7 +119,7 @@ class Site:
 
     def _network(self, network_adapter: NetworkAdapter) -> Network:
         self.network_adapter = network_adapter
-        self.network = Network(network_adapter._me, 1000, NetworkSetup(), network_adapter)
+        self.network = Network(network_adapter._me, self.instance, NetworkSetup(), network_adapter)
         return self.network
 
     # ---- saying ----
@@ -155,7 +158,7 @@ class Site:
         for _, handle in link.unsettled:
             self.post(type=n.A_UPDATE, delivery=handle, state=n.S_MODIFIED, extra=n.D_FAILED, flags=n.F_SETTLED)
         link.unsettled.clear()
-        link.open = False
+        link.open, link.left = False, True
         self.control(C_DETACH, Detach(link.index, 1))
 
     def send(self, link: SiteLink, packet: Packet, origin: int = 0) -> None:
@@ -205,23 +208,26 @@ class Site:
 
     # ---- hearing ----
 
-    def read(self) -> bool:
-        """Handle all work there is; False: there was none."""
+    def read(self, most: int = ALL) -> bool:
+        """Handle all work there is, or so many records of it; False: there was none."""
         busy = False
-        while (record := self.work.pop()) is not None:
-            busy = True
+        while most and (record := self.work.pop()) is not None:
+            busy, most = True, most - 1
             self.work.give_back()
             self._handle(n.unpack(record))
         return busy
 
     def _handle(self, r: dict[str, int]) -> None:
+        """Handle one record. What the core said of a link before it heard of its end is dropped."""
         link = self.links.get(r["link"])
+        if r["type"] in OF_LINKS and (r["link"] in self.gone or (link is not None and link.left)):
+            return
         match r["type"]:
             case n.W_CONTROL:
                 payload = self.views[CORE].read(r["block"])
                 self.post(type=n.A_FREE, arena=CORE, block=r["block"])
                 self._told(r["state"], payload)
-            case n.W_SEND if r["link"] not in self.gone:
+            case n.W_SEND:
                 assert link is not None
                 self._sent(link, r)
             case n.W_UPDATE if r["flags"] & n.F_IN:
@@ -255,6 +261,8 @@ class Site:
             self._open(msgspec.msgpack.decode(payload, type=OpenLink))
         elif kind == C_ATTACHED:
             attached = msgspec.msgpack.decode(payload, type=Attached)
+            if attached.link in self.gone:
+                return
             link = self.links[attached.link]
             link.open = attached.error is None
             link.address = attached.address or link.address
@@ -268,6 +276,8 @@ class Site:
 
     def _detach(self, detach: Detach) -> None:
         """The core closes a link of its own: the other end does, too."""
+        if detach.link in self.gone:
+            return
         mine = self.links.pop(detach.link)
         assert mine.peer is not None
         other, theirs = mine.peer
