@@ -1,9 +1,9 @@
 """A random life of a network of whole routers, and what must hold whenever it has come to rest.
 
-Each router's core works, and its worker reads, a few records at a time in any order. Clients come, send and go,
-connections are lost and made, routers restart, and time jumps. Then the network rests, and every router must know the
-cheapest path to each other one and where each address has receivers; messages reach whom they should, each sender has
-heard of each message once, and nothing is outstanding.
+Up to two of the routers are edge routers. Each router's core works, and its worker reads, a few records at a time in
+any order. Clients come, send and go, connections are lost and made, routers restart, and time jumps. Then the network
+rests, and every interior router must know the cheapest path to each other one and where each address has receivers;
+messages reach whom they should, each sender has heard of each message once, and nothing is outstanding.
 """
 
 import random
@@ -30,12 +30,13 @@ Client = tuple[str, SiteLink]  # at the router of this name
 
 
 class Wire:
-    """A connection between two routers; ``ends``: its number at each."""
+    """A connection between two routers, the first of which may be an edge router; ``ends``: its number at each."""
 
     def __init__(self, net: Internet, one: str, other: str, cost: int, product: str) -> None:
         self.one, self.other, self.cost = one, other, cost
         self.product = product  # that each takes the other for
-        self.ends = join(net[one], net[other], cost=cost, product=product)
+        role = "edge" if is_edge(one) else "inter-router"
+        self.ends = join(net[one], net[other], cost=cost, role=role, product=product)
 
     def cut(self, net: Internet) -> None:
         cut(net[self.one], net[self.other], self.ends)
@@ -45,12 +46,17 @@ class Wire:
         return {self.one: self.ends[0], self.other: self.ends[1]}.get(name, 0)
 
 
+def is_edge(name: str) -> bool:
+    return name.startswith("edge")
+
+
 class RandomNetwork:
     """What happens is a function of the seed. A broken promise raises ``AssertionError``."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - a schedule, no secret
-        self.names = "ABCDE"[: self.chance.randint(2, 5)]
+        self.interiors = list("ABCDE"[: self.chance.randint(2, 5)])
+        self.names = [*self.interiors, *["edge1", "edge2"][: self.chance.randint(0, 2)]]
         self.net = Internet(*self.names, seed=seed)
         self.wires: list[Wire] = []
         self.receivers: list[Client] = []
@@ -61,7 +67,8 @@ class RandomNetwork:
         self.instance = 1000
         self.steps = 0
         for at, name in enumerate(self.names[1:], 1):
-            self._wire(self.chance.choice(self.names[:at]), name, "routerd")
+            one, other = (name, self._interior()) if is_edge(name) else (self.chance.choice(self.names[:at]), name)
+            self._wire(one, other, "routerd")
 
     def live(self) -> None:
         for _ in range(self.chance.randint(1, 4)):
@@ -87,6 +94,9 @@ class RandomNetwork:
             self._check_forwarding()
 
     # ---- what happens ----
+
+    def _interior(self) -> str:
+        return self.chance.choice(self.interiors)
 
     def _site(self) -> tuple[str, Site]:
         name = self.chance.choice(self.names)
@@ -152,8 +162,13 @@ class RandomNetwork:
     def _rewire(self) -> None:
         if self.wires and self.chance.random() < 0.5:
             self.wires.pop(self.chance.randrange(len(self.wires))).cut(self.net)
+            return
+        name, _ = self._site()
+        if is_edge(name):  # it has one uplink
+            if not any(wire.at(name) for wire in self.wires):
+                self._wire(name, self._interior(), "routerd")
         elif len(self.wires) < MOST_WIRES:
-            one, other = self.chance.sample(self.names, 2)
+            one, other = self.chance.sample(self.interiors, 2)
             self._wire(one, other, self.chance.choice(PRODUCTS))
 
     def _again(self, wires: list[Wire]) -> None:
@@ -168,7 +183,7 @@ class RandomNetwork:
         for wire in lost:
             wire.cut(self.net)
         self.instance += 1
-        self.net.sites[name] = Site(name, self.instance, instance=self.instance)
+        self.net.sites[name] = Site(name, self.instance, self.net[name].mode, self.instance)
         self.receivers = [one for one in self.receivers if one[0] != name]
         self.senders = [one for one in self.senders if one[0] != name]
         self.sent = {number: at for number, at in self.sent.items() if at != name}
@@ -191,24 +206,38 @@ class RandomNetwork:
         self.net.run(REST)
         assert not [(site.name, site.closing) for site in self.net.sites.values() if site.closing]
 
+    def _host(self, name: str) -> str:
+        """Return the interior router of a router: itself, or that of its uplink; empty: it has none."""
+        if not is_edge(name):
+            return name
+        return next((wire.other for wire in self.wires if wire.one == name), "")
+
+    def _reached(self, name: str) -> set[str]:
+        """Return the routers that messages from a router reach, itself among them."""
+        host = self._host(name)
+        ways = {host, *self._paths(host)} if host else set()
+        return {name, *(one for one in self.names if self._host(one) in ways)}
+
     def _paths(self, name: str) -> dict[str, tuple[str, int]]:
         """Return the next hop and the cost to each router that can be reached."""
-        states: dict[str, dict[str, int]] = {one: {} for one in self.names}
+        states: dict[str, dict[str, int]] = {one: {} for one in self.interiors}
         for wire in self.wires:
+            if is_edge(wire.one):
+                continue
             cost = min(wire.cost, states[wire.one].get(wire.other, wire.cost))
             states[wire.one][wire.other] = states[wire.other][wire.one] = cost
         found = paths.routes(paths.Graph(states), name).paths
         return {other: (route.next_hop, route.cost) for other, route in found.items()}
 
     def _check_tables(self) -> None:
-        for name in self.names:
+        for name in self.interiors:
             site, ways = self.net[name], self._paths(name)
             rows = [row for row in site.network.nodes() if row["id"] != name and row["cost"]]
             assert {row["id"]: (row["nextHop"] or row["id"], row["cost"]) for row in rows} == ways, name
             there: dict[str, set[str]] = {}
             for other, link in self.receivers:
-                if other in ways:
-                    there.setdefault(str(link.address), set()).add(other)
+                if (host := self._host(other)) in ways:
+                    there.setdefault(str(link.address), set()).add(host)
             for address in (*ADDRESSES, *MANY):
                 handle = site.core.addresses.resolve(address).handle
                 assert set(site.network_adapter.router_ids(handle)) == there.get(address, set()), (name, address)
@@ -231,7 +260,7 @@ class RandomNetwork:
         expected: Counter[int] = Counter()
         for _ in range(10):
             (name, site), address = self._site(), self.chance.choice(ADDRESSES)
-            ways = {name, *self._paths(name)}
+            ways = self._reached(name)
             receivers = sum(link.address == address and other in ways for other, link in self.receivers)
             if not receivers:
                 continue
