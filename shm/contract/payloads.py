@@ -68,6 +68,9 @@ class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
     reason: str = ""
 
 
+NEVER: Final = 3  # pn_expiry_policy_t of the engine
+
+
 class Terminus(msgspec.Struct, array_like=True, frozen=True):
     """A complete source or target (AMQP 1.0 part 3.5.3, 3.5.4).
 
@@ -87,6 +90,11 @@ class Terminus(msgspec.Struct, array_like=True, frozen=True):
     capabilities: bytes = b""
     outcomes: bytes = b""
     filters: bytes = b""
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is to outlive its connection, such as a durable subscription."""
+        return self.timeout > 0 or (self.expires and self.expiry == NEVER)
 
 
 class Termini(msgspec.Struct, array_like=True, frozen=True):

@@ -110,9 +110,9 @@ MUTANTS = [
     # a new core repeats an attach whose far end its predecessor had opened, in a session that all link routes share
     Mutant(
         "worker",
-        "workers/loop/dial.c",
-        "name_taken(c->lane, session_for(c, number), name, outgoing)",
-        "name_taken(c->lane, session_of(lane_map_get(&c->lane->by_number, number)), name, outgoing)",
+        "workers/session/names.c",
+        "!n ? NAME_FREE : n->waiting ? NAME_ENDS : NAME_LIVE",
+        "!n || !n->waiting ? NAME_FREE : NAME_ENDS",
         "name already attached",
         seed=39,
     ),

@@ -72,14 +72,21 @@ cdef put_termini(pn_link_t *engine, given):
 cdef class Coupler(PumpPart):
     """The ends of link-route pairs in one pump."""
 
-    def taken(self, uint32_t index, uint32_t generation, str name, bint outgoing, uint32_t session) -> bool:
-        """Return whether a link has to wait until the peer has detached another one of its name.
+    def taken(self, uint32_t index, uint32_t generation, str name, bint outgoing) -> bool:
+        """Return whether another link still has this name, or too many wait until the peer has answered their DETACH.
 
         The result is False if the connection is gone.
         """
+        return self.state(index, generation, name, outgoing) != NAME_FREE
+
+    def live(self, uint32_t index, uint32_t generation, str name, bint outgoing) -> bool:
+        """Return whether another link is attached with this name."""
+        return self.state(index, generation, name, outgoing) == NAME_LIVE
+
+    cdef int state(self, uint32_t index, uint32_t generation, str name, bint outgoing) except -1:
         cdef worker_connection *c = <worker_connection *> pool_find2(&self.pump.p.conns, index, generation)
         cdef bytes b = name.encode()
-        return c != NULL and dial_taken(c, session, b, outgoing)
+        return NAME_FREE if c == NULL else dial_taken(c, b, outgoing)
 
     def open_link(self, opening):
         """Attach with an OpenLink's termini; return False if the connection is gone or there is no room.

@@ -1,8 +1,11 @@
 """Link requests: the core's orders to open links between routers and in link-route pairs."""
 
+import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from shm.contract.payloads import Attached, Detach, OpenLink, Termini
 from workers.control.neighbours import AmqpError
@@ -17,7 +20,8 @@ class Dialler(Protocol):
 class Coupler(Protocol):
     """The part of workers.loop.pump.Coupler that link requests use."""
 
-    def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool: ...
+    def taken(self, index: int, generation: int, name: str, outgoing: bool) -> bool: ...
+    def live(self, index: int, generation: int, name: str, outgoing: bool) -> bool: ...
     def open_link(self, opening: OpenLink) -> bool: ...
     def answer(self, index: int, generation: int, given: Termini) -> bool: ...
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
@@ -26,41 +30,75 @@ class Coupler(Protocol):
 POLL_SECONDS: Final = 0.02  # interval of polls while another link has the name
 POLLED_MOST: Final = 64  # names at a poll: others have their turn between
 WAITING_MOST: Final = 16  # requests for one name: whoever attaches and detaches again and again adds one each time
+PATIENCE: Final = 30.0  # seconds in which a connection that is lost, but looks alive, should have been found out
 CROWDED: Final = ("amqp:resource-limit-exceeded", "Too many links wait for another link of the same name to end")
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
+LOCKED: Final = (
+    "amqp:resource-locked",
+    "Another link of this name and container-id is attached to the broker; give each client a container-id of its own",
+)
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
+
+
+class Waiting(NamedTuple):
+    """A request that waits for its name, ``since`` a time in seconds."""
+
+    opening: OpenLink
+    since: float
 
 
 class LinkRequests:
     """The link requests of one worker; ``refuse`` is called with the number of one that cannot be fulfilled.
 
-    The links of a link-route pair have the same name. When a client attaches again after a detach, the new
-    link waits until the broker has answered the detach of the previous link with that name.
+    Between two containers a name stands for one link of a direction (AMQP 1.0 part 2.6.1): a broker may take it from
+    the link that has it. So no two of ours have it at a time:
+
+        the previous one has been detached    the next one waits until the broker has answered
+        another one is attached               the next one gets a name of its own, unless its terminus outlives its
+                                              connection: the broker keeps that by the name. It waits until the other
+                                              one is gone, whose connection may be lost without anybody's knowing
     """
 
-    def __init__(self, dialler: Dialler, coupler: Coupler, refuse: Callable[[int, AmqpError | None], None]) -> None:
+    def __init__(
+        self,
+        dialler: Dialler,
+        coupler: Coupler,
+        refuse: Callable[[int, AmqpError | None], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._dialler = dialler
         self._coupler = coupler
         self._refuse = refuse
-        self._waiting: dict[Key, list[OpenLink]] = {}
+        self._clock = clock
+        self._waiting: dict[Key, list[Waiting]] = {}
 
     def wait(self, at_most: float) -> float:
         """Return the seconds until `step` has something to do, at most ``at_most``."""
         return min(at_most, POLL_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
-        """Attach the first waiting link of each name that has become free. Names take turns."""
+        """Attach the first waiting link of each name that has become free, and those that need not wait for it. Names
+        take turns."""
         for key in list(islice(self._waiting, POLLED_MOST)):
-            openings = self._waiting.pop(key)
-            if self._coupler.taken(*key, openings[0].session):
-                self._waiting[key] = openings
-                continue
-            opening = openings.pop(0)
-            if openings:
-                self._waiting[key] = openings
-            if not self._coupler.open_link(opening):
-                self._refuse(opening.request, GONE)
+            waiting = self._waiting.pop(key)
+            go = [] if self._coupler.taken(*key) else [waiting.pop(0).opening]
+            if not go and self._coupler.live(*key):
+                go = [one.opening for one in waiting if not _lasts(one.opening)]
+                waiting = self._patient([one for one in waiting if _lasts(one.opening)])
+            for opening in go:
+                if not self.open_link(opening):
+                    self._refuse(opening.request, GONE)
+            if waiting:
+                self._waiting[key] = waiting
+
+    def _patient(self, waiting: list[Waiting]) -> list[Waiting]:
+        """Refuse those that have waited too long for an attached link to end. Return the others."""
+        since = self._clock() - PATIENCE
+        for one in waiting:
+            if one.since <= since:
+                self._refuse(one.opening.request, LOCKED)
+        return [one for one in waiting if one.since > since]
 
     def forget(self) -> None:
         """Drop all requests of a dead core."""
@@ -68,17 +106,19 @@ class LinkRequests:
 
     def open_link(self, opening: OpenLink) -> bool:
         """Attach a link, with the far end's termini for a link-route pair; return False if that fails."""
-        if opening.termini is not None:
-            key = opening.connection, opening.generation, opening.name, opening.outgoing
-            if key in self._waiting or self._coupler.taken(*key, opening.session):
-                waiting = self._waiting.setdefault(key, [])
-                if len(waiting) < WAITING_MOST:
-                    waiting.append(opening)
-                else:
-                    self._refuse(opening.request, CROWDED)
-                return True
+        if opening.termini is None:
+            return self._dialler.open_link(opening)
+        if not _lasts(opening) and self._coupler.live(*_key(opening)):
+            opening = msgspec.structs.replace(opening, name=f"{opening.name}@{opening.request}")
+        key = _key(opening)
+        if key not in self._waiting and not self._coupler.taken(*key):
             return self._coupler.open_link(opening)
-        return self._dialler.open_link(opening)
+        waiting = self._waiting.setdefault(key, [])
+        if len(waiting) < WAITING_MOST:
+            waiting.append(Waiting(opening, self._clock()))
+        else:
+            self._refuse(opening.request, CROWDED)
+        return True
 
     def answer(self, message: Attached, termini: Termini) -> None:
         """Answer an attach as the other end of the link-route pair was answered."""
@@ -87,3 +127,13 @@ class LinkRequests:
     def detach(self, message: Detach, error: AmqpError | None) -> None:
         """Detach an end of a link-route pair without closing the link."""
         self._coupler.detach(message.link, message.generation, error)
+
+
+def _key(opening: OpenLink) -> Key:
+    return opening.connection, opening.generation, opening.name, opening.outgoing
+
+
+def _lasts(opening: OpenLink) -> bool:
+    """Whether the broker keeps the link's terminus beyond its connection."""
+    assert opening.termini is not None, "only links of link-route pairs wait"
+    return (opening.termini.target if opening.outgoing else opening.termini.source).lasts

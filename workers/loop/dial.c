@@ -111,11 +111,11 @@ static pn_session_t *dial_session(worker_connection *c, uint32_t number)
     return session;
 }
 
-/* Whether another link still has this name: one in the same session, or one whose detach the peer has not answered. The
+/* Whether another link still has this name: one that is attached, or one whose detach the peer has not answered. The
  * engine sends ATTACH before DETACH in any case, and takes the answer for that of the earlier link. */
-GLUE bool dial_taken(worker_connection *c, uint32_t number, const char *name, bool outgoing)
+GLUE enum name_state dial_taken(worker_connection *c, const char *name, bool outgoing)
 {
-    return name_taken(c->lane, session_for(c, number), name, outgoing);
+    return name_taken(c->lane, name, outgoing);
 }
 
 /* A link of ours in the session of this number.  NULL: there is no room, or no session any more. */

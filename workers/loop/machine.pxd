@@ -216,7 +216,8 @@ cdef extern from "workers/loop/api.h" nogil:
     void listener_close(native_pump *, worker_listener *)
     worker_listener *dial_place(native_pump *)
     worker_connection *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
-    bint dial_taken(worker_connection *, uint32_t, const char *, bint)
+    int NAME_FREE, NAME_LIVE
+    int dial_taken(worker_connection *, const char *, bint)
     worker_link *dial_link(native_pump *, worker_connection *, uint32_t, const char *, bint)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)

@@ -2,8 +2,9 @@
  *
  *   attached  --it is closed here-->  waiting  --the peer's DETACH, or its session's end-->  forgotten
  *
- * A name counts by itself in each session, and those that wait count in all sessions together.  Peers choose the names
- * of link-route pairs: the hash has a key.
+ * A name counts by itself in each session, whose end takes its links along, and in all sessions together: between two
+ * containers it names one link of a direction, whatever sessions they have (AMQP 1.0 part 2.6.1).  Peers choose the
+ * names of link-route pairs: the hash has a key.
  */
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "workers/session/session.h"
 
 #define NAMES_FEW 16u                  /* buckets */
+#define NAMES_WAITING 1024u            /* links whose DETACH the peer has not answered, before others are attached */
 
 struct link_name {
     struct link_name *next;            /* of the same bucket */
@@ -108,21 +110,27 @@ static void name_forget(lane_connection *l, link_name *n)
     l->names.bucket = NULL;
 }
 
-/* So many links of a name wait no more. */
-static void name_waits_no_more(lane_connection *l, link_name *n, uint32_t links)
+/* So many links of a session's name are gone: some that were attached, some that waited. */
+static void name_leave(lane_connection *l, link_name *n, uint32_t attached, uint32_t waiting)
 {
-    link_name *of_all = links ? name_find(l, NULL, n->octets, n->outgoing) : NULL;
-    n->waiting -= links;
-    if (!of_all) return;
-    of_all->waiting -= links;
+    link_name *of_all = name_find(l, NULL, n->octets, n->outgoing);
+    n->attached -= attached;
+    n->waiting -= waiting;
+    of_all->attached -= attached;
+    of_all->waiting -= waiting;
+    l->names.waiting -= waiting;
     name_forget(l, of_all);
+    name_forget(l, n);
 }
 
 /* A link that this side began has its name. */
 PRIVATE void name_begin(const worker_link *k)
 {
     worker_session *s = session_here(pn_link_session(k->engine));
-    if (s) name_make(s->connection, s, pn_link_name(k->engine), k->outgoing)->attached++;
+    const char *octets = pn_link_name(k->engine);
+    if (!s) return;
+    name_make(s->connection, s, octets, k->outgoing)->attached++;
+    name_make(s->connection, NULL, octets, k->outgoing)->attached++;
 }
 
 /* Such a link is closed here, and its peer has not answered yet. */
@@ -132,9 +140,12 @@ PRIVATE void name_wait(const worker_link *k)
     const char *octets = pn_link_name(k->engine);
     link_name *n = s ? name_find(s->connection, s, octets, k->outgoing) : NULL;
     if (!n || !n->attached) return;
+    link_name *of_all = name_find(s->connection, NULL, octets, k->outgoing);
     n->attached--;
     n->waiting++;
-    name_make(s->connection, NULL, octets, k->outgoing)->waiting++;
+    of_all->attached--;
+    of_all->waiting++;
+    s->connection->names.waiting++;
 }
 
 /* The engine's link goes. */
@@ -142,23 +153,20 @@ PRIVATE void name_end(pn_link_t *engine)
 {
     worker_session *s = session_here(pn_link_session(engine));
     link_name *n = s && s->names ? name_find(s->connection, s, pn_link_name(engine), pn_link_is_sender(engine)) : NULL;
-    if (!n || !n->waiting) return;
-    name_waits_no_more(s->connection, n, 1);
-    name_forget(s->connection, n);
+    if (n && n->waiting) name_leave(s->connection, n, 0, 1);
 }
 
 /* The engine's links of a session go. */
 PRIVATE void names_end(worker_session *s)
 {
-    for (link_name *n; (n = s->names);) {
-        name_waits_no_more(s->connection, n, n->waiting);
-        n->attached = 0;
-        name_forget(s->connection, n);
-    }
+    for (link_name *n; (n = s->names);) name_leave(s->connection, n, n->attached, n->waiting);
 }
 
-/* Whether a link has this name in the session (NULL: in none), or waits with it in any session. */
-PRIVATE bool name_taken(lane_connection *l, const worker_session *s, const char *octets, bool outgoing)
+/* Whether a link may have this name now.  While many wait for the peer, it takes no further ones: the engine keeps each
+ * of them, and whoever attaches and detaches again and again would add as many as he likes. */
+PRIVATE enum name_state name_taken(lane_connection *l, const char *octets, bool outgoing)
 {
-    return name_find(l, NULL, octets, outgoing) || (s && name_find(l, s, octets, outgoing));
+    if (l->names.waiting >= NAMES_WAITING) return NAME_ENDS;
+    const link_name *n = name_find(l, NULL, octets, outgoing);
+    return !n ? NAME_FREE : n->waiting ? NAME_ENDS : NAME_LIVE;
 }

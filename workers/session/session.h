@@ -38,6 +38,7 @@
  *   sessions                  twice the channels: those open, and those that it has ended and we have not
  *   handles, links            65,536 in all sessions of a connection; the policy's limits of its user before that
  *   deliveries that came      the credit that it has; each settles, or its link ends
+ *   links of ours             NAMES_WAITING whose DETACH it has not answered, besides those that end at once (names.c)
  *   octets that came          the window of each session, in frames of our size; a stalled link's wait in memory, those
  *                             that go on are in blocks of the arena (over_share)
  *   frames that go            SESSION_HIGH for each session; DISPOSITIONs and FLOWs are made when the socket takes
@@ -80,7 +81,7 @@ PRIVATE void name_begin(const worker_link *k);
 PRIVATE void name_wait(const worker_link *k);
 PRIVATE void name_end(pn_link_t *engine);
 PRIVATE void names_end(worker_session *s);
-PRIVATE bool name_taken(lane_connection *l, const worker_session *s, const char *octets, bool outgoing);
+PRIVATE enum name_state name_taken(lane_connection *l, const char *octets, bool outgoing);
 
 /* lane.c */
 PRIVATE void read_buffer_left(read_buffer *buffer);

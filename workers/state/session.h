@@ -12,7 +12,15 @@ typedef struct long_state long_state;
 typedef struct link_name link_name;
 
 /* The names of links that this side began, by a keyed hash (session/names.c). */
-typedef struct { link_name **bucket; uint32_t mask, count; uint64_t key[2]; } link_names;
+typedef struct {
+    link_name **bucket;
+    uint32_t mask, count;
+    uint32_t waiting;              /* links, in all sessions, whose DETACH the peer has not answered */
+    uint64_t key[2];
+} link_names;
+
+/* Whether a link may have a name: yes, when others have ended, or not while another one is attached with it. */
+enum name_state { NAME_FREE, NAME_ENDS, NAME_LIVE };
 
 /* An ATTACH that the engine has not written yet. */
 typedef struct attach_due {

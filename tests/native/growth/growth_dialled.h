@@ -38,10 +38,10 @@ static void named(uint32_t n)
         const uint32_t session = ROUTED_SESSIONS + i / OF_A_SESSION;
         snprintf(name, sizeof name, "l%u", i);
         counting = true;
-        CHECK(!dial_taken(c, session, name, true), "%s is taken", name);
+        CHECK(dial_taken(c, name, true) == NAME_FREE, "%s is taken", name);
         CHECK((all[i] = dial_link(&world.p, c, session, name, true)), "no link");
-        CHECK(dial_taken(c, session, name, true) && !dial_taken(c, session + 1, name, true)
-              && !dial_taken(c, session, name, false), "%s is not taken", name);
+        CHECK(dial_taken(c, name, true) == NAME_LIVE && dial_taken(c, name, false) == NAME_FREE,
+              "%s is not taken", name);
         counting = false;
     }
     report("link_is_dialled", n);
@@ -50,7 +50,7 @@ static void named(uint32_t n)
         snprintf(name, sizeof name, "l%u", i);
         counting = true;
         link_free(&world.p, all[i]);
-        CHECK(dial_taken(c, ROUTED_SESSIONS, name, true), "%s does not wait", name);
+        CHECK(dial_taken(c, name, true) == NAME_ENDS, "%s does not wait", name);
         counting = false;
     }
     report("dialled_link_goes", n);

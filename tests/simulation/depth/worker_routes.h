@@ -16,7 +16,7 @@ static void far_link_opens(pump *p, const told *t)
 {
     worker_connection *c = (worker_connection *) pool_find2(&p->conns, t->connection, t->connection_generation);
     const uint32_t session = ROUTED_SESSIONS + 1 + t->session;
-    if (c && dial_taken(c, session, t->name, t->outgoing)) {
+    if (c && dial_taken(c, t->name, t->outgoing)) {
         HOLDS(workers[p->index].opening_count < OPENINGS, "too many links wait for their names");
         workers[p->index].openings[workers[p->index].opening_count++] = *t;
         return;

@@ -37,6 +37,9 @@ class Taken:
     def taken(self, *_: object) -> bool:
         return True
 
+    def live(self, *_: object) -> bool:
+        return False
+
 
 def asked(number: int, hosts: int) -> Asked:
     return Asked(Login((number, 1), f"10.0.{number % hosts // 250}.{number % hosts % 250}:1", "PLAIN"), b"", 0.0)

@@ -2,27 +2,54 @@
 
 from typing import Any
 
-from shm.contract.payloads import OpenLink, Termini, Terminus
-from workers.control.link_requests import CROWDED, GONE, POLL_SECONDS, POLLED_MOST, WAITING_MOST, LinkRequests
+import pytest
+
+from shm.contract.payloads import NEVER, OpenLink, Termini, Terminus
+from workers.control.link_requests import (
+    CROWDED,
+    GONE,
+    LOCKED,
+    PATIENCE,
+    POLL_SECONDS,
+    POLLED_MOST,
+    WAITING_MOST,
+    LinkRequests,
+)
+
+LASTING = Terminus(expires=True, expiry=NEVER)
+BRIEF = Terminus(durability=2)  # it has no expiry policy: it ends with its session
 
 
 class Peer:
-    """Stands for the pump: one connection, where names are taken until they are given back."""
+    """Stands for the pump: one connection, where names are taken until they are given back.
+
+    Links end at once, and the peer has still to answer, unless they are ``attached``.
+    """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.attached: set[str] = set()
         self.opened: list[int] = []
+        self.called: list[str] = []  # the names of those
         self.there = True
         self.asked = 0
+        self.now = 5.0
 
-    def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool:
+    def clock(self) -> float:
+        return self.now
+
+    def taken(self, index: int, generation: int, name: str, outgoing: bool) -> bool:
         self.asked += 1
         return self.there and name in self.names
+
+    def live(self, index: int, generation: int, name: str, outgoing: bool) -> bool:
+        return self.there and name in self.attached
 
     def open_link(self, wish: OpenLink) -> bool:
         if self.there:
             self.names.add(wish.name)
             self.opened.append(wish.request)
+            self.called.append(wish.name)
         return self.there
 
     def answer(self, index: int, generation: int, given: Any) -> bool:
@@ -40,11 +67,15 @@ def begun(*names: str, because: object = GONE) -> tuple[LinkRequests, Peer, list
         assert error == because
         refused.append(request)
 
-    link_requests = LinkRequests(None, peer, refuse)  # type: ignore[arg-type]  # nothing is dialled
-    termini = Termini(Terminus(), Terminus())
+    link_requests = LinkRequests(None, peer, refuse, peer.clock)  # type: ignore[arg-type]  # nothing is dialled
     for number, name in enumerate(names, 1):
-        assert link_requests.open_link(OpenLink(1, 1, number, name, True, None, None, 7, termini=termini))
+        ask(link_requests, number, name)
     return link_requests, peer, refused
+
+
+def ask(link_requests: LinkRequests, number: int, name: str, target: Terminus = BRIEF, outgoing: bool = True) -> None:
+    termini = Termini(LASTING, target) if outgoing else Termini(target, LASTING)
+    assert link_requests.open_link(OpenLink(1, 1, number, name, outgoing, None, None, 7, termini=termini))
 
 
 def test_a_name_is_one_links_at_a_time_and_no_other_waits_for_it() -> None:
@@ -82,7 +113,7 @@ def test_many_names_that_wait_take_turns() -> None:
         assert peer.opened[-1] == len(names)
         link_requests.step()
     assert peer.opened[-1] == 2 * len(names)
-    assert peer.asked == len(names)
+    assert peer.asked == len(names) + 1  # the one that is free is asked once more
     assert refused == []
 
 
@@ -93,3 +124,62 @@ def test_few_wait_for_one_name() -> None:
     peer.names.discard("x")
     link_requests.step()
     assert peer.opened == [1, WAITING_MOST + 4, 2]
+
+
+@pytest.mark.parametrize("outgoing", [True, False])
+def test_a_link_whose_name_another_one_is_attached_with_gets_its_own(outgoing: bool) -> None:
+    """The broker would take the name from the one that has it, whosever it is."""
+    link_requests, peer, refused = begun("x")
+    peer.attached.add("x")
+    ask(link_requests, 2, "x", BRIEF, outgoing)
+    assert peer.called == ["x", "x@2"]
+    assert link_requests.wait(9.0) == 9.0
+    assert refused == []
+
+
+@pytest.mark.parametrize("outgoing", [True, False])
+@pytest.mark.parametrize("lasting", [LASTING, Terminus(timeout=9)])
+def test_what_the_broker_keeps_by_its_name_waits_for_it(outgoing: bool, lasting: Terminus) -> None:
+    """Two clients of one container-id, or one whose lost connection is not known to be lost yet."""
+    link_requests, peer, refused = begun("x", because=LOCKED)
+    peer.attached.add("x")
+    ask(link_requests, 2, "x", lasting, outgoing)
+    link_requests.step()
+    assert peer.opened == [1]
+    peer.attached.clear()
+    link_requests.step()
+    assert peer.opened == [1]  # the broker has to answer the DETACH
+    peer.names.clear()
+    link_requests.step()
+    assert peer.called == ["x", "x"]
+    assert refused == []
+
+
+def test_whoever_waits_too_long_for_an_attached_link_is_refused() -> None:
+    """One that waits for an answer of the broker is not: the broker is alive as long as its connection is."""
+    link_requests, peer, refused = begun("x", "y", "y", because=LOCKED)
+    peer.attached.add("x")
+    ask(link_requests, 4, "x", LASTING)
+    peer.now += PATIENCE - 1
+    ask(link_requests, 5, "x", LASTING)
+    link_requests.step()
+    assert refused == []
+    peer.now += 1
+    link_requests.step()
+    assert refused == [4]
+    peer.now += PATIENCE
+    link_requests.step()
+    assert refused == [4, 5]
+    assert peer.opened == [1, 2]
+    peer.names.clear()
+    link_requests.step()
+    assert peer.opened == [1, 2, 3]
+
+
+def test_a_link_that_waits_for_its_name_gets_another_one_when_somebody_else_has_it() -> None:
+    link_requests, peer, refused = begun("x", "x", "x")
+    peer.attached.add("x")
+    link_requests.step()
+    assert peer.called == ["x", "x@2", "x@3"]
+    assert link_requests.wait(9.0) == 9.0
+    assert refused == []
