@@ -15,17 +15,17 @@ from typing import Final
 import msgspec
 
 from core.forwarder.recorded import LinkRoutePairs
+from core.link_routes.requests import WEIGHT_OCTETS, Name, Pending, Requests
 from core.link_routes.routes import Host, Route, Routes
 from core.links.base import Base
 from core.links.connections import Hop
 from core.links.link import Link
 from core.links.plane import Plane
-from core.links.termini import COORDINATOR, address_of, changed, node_address, placed, unplaced
+from core.links.termini import COORDINATOR, address_of, changed, counting, node_address, placed, unplaced
 from core.links.terminus import INTER_ROUTER, LONG_SEARCH, NO_ROOM
 from shm.contract.patterns import SearchTooLongError
-from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink
+from shm.contract.payloads import Attach, Attached, ConnectionOpened, Detach, Error, LinkRefused, OpenLink, record
 
-NEVER: Final = 3  # pn_expiry_policy_t of the engine
 FIRST_REQUEST: Final = 1 << 31  # requests of other parts have lower numbers
 ROUTED_SESSIONS: Final = 1 << 30  # sessions of link routes have numbers from here on
 
@@ -33,28 +33,11 @@ NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node
 LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
 EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not allowed")
 
-Name = tuple[int, int, int]  # worker, index and generation of a link
-
 
 # Enters a worker's link in the table of all links, with the link route's address.
 Enter = Callable[[int, Attach, str], None]
 # Finds the next hop on the path to a router.
 FindPath = Callable[[int], Hop | None]
-
-
-class Pending(msgspec.Struct):
-    """An attach that waits for its far end."""
-
-    worker: int
-    attach: Attach
-    route: Route | None  # of the broker at the far end; None: the far end is a router
-    far: Host
-    tenant: str = ""  # of the first end's addresses
-    cancelled: bool = False  # the first end is gone
-
-    @property
-    def name(self) -> Name:
-        return self.worker, self.attach.link, self.attach.generation
 
 
 class Ends(Plane):
@@ -68,6 +51,7 @@ class Ends(Plane):
         self._find = base.connections.find
         self._path_to = path_to
         self._request = FIRST_REQUEST
+        self._requests = Requests(base)
         self._pending: dict[int, Pending] = {}
         self._waiting: dict[Name, Pending] = {}  # the same by first end, without those that are cancelled
         self._partners: dict[Name, Name] = {}
@@ -99,8 +83,7 @@ class Ends(Plane):
         if chosen is None:
             return NO_ROUTE
         far, opened, here = chosen
-        self._open(worker, attach, connection, (far, opened), route if here else None)
-        return None
+        return self._open(worker, attach, connection, (far, opened), route if here else None)
 
     def attach_beyond(
         self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, reached: bool
@@ -112,42 +95,48 @@ class Ends(Plane):
         error = self._forbidden(attach)
         if error is None and not reached:
             error = NO_ROUTE
-        if error is None:
-            self._open(worker, attach, connection, path, None)
-        return error
+        return self._open(worker, attach, connection, path, None) if error is None else error
 
     def _forbidden(self, attach: Attach) -> Error | None:
         if attach.termini is None:
             return NO_ROUTE
-        terminus = attach.termini.source if attach.outgoing else attach.termini.target
-        if not self._base.setup.resumable_link_routes and (
-            terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)
-        ):
-            return EXPIRATION
-        return None
+        return EXPIRATION if _lasts(attach) and not self._base.setup.resumable_link_routes else None
 
-    def _open(self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None) -> None:
-        """Request the far end. ``route`` is the broker's, or None if the far end is a router."""
+    def _open(
+        self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None
+    ) -> Error | None:
+        """Request the far end, or return an error if too many others wait for it. ``route`` is the broker's, or None if
+        the far end is a router."""
         assert attach.termini is not None, "forbidden without"
-        far, opened = path
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
-        pending = Pending(worker, attach, route, (far, opened.connection), connection.tenant)
-        self._pending[self._request] = self._waiting[pending.name] = pending
-        self._base.admissions.waits(worker, attach, 1)
-        name = attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
         whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(
-            opened.connection,
-            opened.generation,
+            path[1].connection,
+            path[1].generation,
             self._request,
-            name,
+            _far_name(attach, connection),
             not attach.outgoing,
             None,
             None,
             _session(worker, attach),
             termini=changed(whole, attach.outgoing, None if route is None else route.outward),
         )
-        self._base.post(far, link)
+        kind, octets = record(link)
+        pending = Pending(
+            self._request,
+            worker,
+            msgspec.structs.replace(attach, termini=None),
+            _owning(attach),
+            route,
+            connection.tenant,
+            (kind, octets),
+            1 + len(octets) // WEIGHT_OCTETS,
+            self._requests.near(worker, connection, path),
+        )
+        if (error := self._requests.add(pending)) is None:
+            self._pending[pending.request] = self._waiting[pending.name] = pending
+            self._base.admissions.waits(worker, attach, 1)
+        return error
 
     def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
         """Return the next broker here, or the next router with one. True marks a broker here."""
@@ -172,10 +161,11 @@ class Ends(Plane):
     def answered(self, worker: int, attach: Attach, enter: Enter) -> None:
         """Pair an open far end with its first end."""
         pending = self._pending.pop(attach.request)
+        self._requests.over(pending)
         self._waits_no_more(pending.name)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
-            self._detach(far, Detach(attach.link, attach.generation))
+            self._detach(far, Detach(attach.link, attach.generation, closed=True))
             return
         added = self._pairs.add(*far, attach.outgoing, self._at_router(*pending.far))
         added = added and self._pairs.add(
@@ -193,9 +183,8 @@ class Ends(Plane):
         termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
         answer = Attached(near[1], near[2], termini=termini)
         self._base.post(near[0], answer)
-        address = _owning(pending.attach)
-        enter(pending.worker, pending.attach, address)
-        enter(worker, attach, address)
+        enter(pending.worker, pending.attach, pending.address)
+        enter(worker, attach, pending.address)
 
     def _at_router(self, worker: int, connection: int) -> bool:
         opened = self._find(worker, connection)
@@ -203,9 +192,16 @@ class Ends(Plane):
 
     def refused(self, refused: LinkRefused) -> None:
         """Refuse the first end whose far end was refused or lost its connection."""
-        pending = self._pending.pop(refused.request, None)
-        if pending is not None and self._waits_no_more(pending.name) is not None:
-            self._refuse(pending, refused.error or LOST)
+        pending = self._pending.get(refused.request)
+        if pending is not None:
+            self._requests.over(pending)
+            self._end(pending, refused.error or LOST)
+
+    def _end(self, pending: Pending, error: Error = LOST) -> None:
+        """Refuse a first end, unless it is gone."""
+        del self._pending[pending.request]
+        if self._waits_no_more(pending.name) is not None:
+            self._refuse(pending, error)
 
     def _waits_no_more(self, name: Name) -> Pending | None:
         """Return what a first end has waited for, which is over, or None."""
@@ -221,8 +217,14 @@ class Ends(Plane):
         pending = self._waits_no_more((worker, detach.link, detach.generation))
         if pending is None:
             return False
-        pending.cancelled = True
+        self._cancel(pending)
         return True
+
+    def _cancel(self, pending: Pending) -> None:
+        pending.cancelled = True
+        if not pending.sent:
+            self._requests.over(pending)
+            del self._pending[pending.request]
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         """Detach the other end of a pair, unless no peer is left to tell."""
@@ -235,17 +237,32 @@ class Ends(Plane):
         elif detach is not None or other[0] != link.worker:
             self._detach(other, Detach(other[1], other[2], LOST, closed=True))
 
+    # ---- far ends that are lost ----
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """Forget an earlier connection in the place of a new one."""
+        self._requests.closed(worker, opened.connection)
+
+    def closed(self, worker: int, connection: int) -> None:
+        """Refuse, in the coming steps, the attaches that wait for a connection that is gone."""
+        self._requests.closed(worker, connection)
+
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """Drop the pending attaches of a dead worker, and refuse those whose far end it had."""
-        for request, pending in list(self._pending.items()):
-            if pending.worker == worker:
-                pending.cancelled = True
-            if pending.cancelled or pending.far[0] == worker:
-                self._waits_no_more(pending.name)
-            if pending.far[0] == worker:
-                del self._pending[request]
-                if not pending.cancelled:
-                    self._refuse(pending, LOST)
+        """Drop the pending attaches of a dead worker, and refuse, in the coming steps, those whose far end it had."""
+        for pending in [one for one in self._pending.values() if one.worker == worker]:
+            self._waits_no_more(pending.name)
+            self._cancel(pending)
+        self._requests.forget_worker(worker, self._pending.values())
+
+    @property
+    def restless(self) -> bool:
+        """Whether attaches that wait for lost connections are still to be refused."""
+        return self._requests.restless
+
+    def step(self, now: int) -> None:
+        """Refuse a portion of the attaches that wait for lost connections."""
+        for pending in self._requests.lost():
+            self._end(pending)
 
     def _detach(self, name: Name, detach: Detach) -> None:
         self._base.post(name[0], detach)
@@ -264,3 +281,13 @@ def _session(worker: int, attach: Attach) -> int:
 def _owning(attach: Attach) -> str:
     """Return a link's address as management shows it."""
     return COORDINATOR if attach.coordinator else attach.address or node_address(attach)
+
+
+def _lasts(attach: Attach) -> bool:
+    """Whether an attach wants a terminus that outlives its connection."""
+    return attach.termini is not None and counting(attach.termini, attach.outgoing).lasts
+
+
+def _far_name(attach: Attach, connection: ConnectionOpened) -> str:
+    """Return the name of a far end: the same when the same client comes again."""
+    return attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"

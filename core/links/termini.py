@@ -30,7 +30,7 @@ def node_address(attach: Attach) -> str:
     """Return the address in the properties of a dynamic node, or an empty text."""
     if attach.termini is None:
         return ""
-    address = _properties(_counting(attach.termini, attach.outgoing)).get(NODE_ADDRESS)
+    address = _properties(counting(attach.termini, attach.outgoing)).get(NODE_ADDRESS)
     return address if isinstance(address, str) else ""
 
 
@@ -41,7 +41,7 @@ def named(attach: Attach) -> list[str] | None:
     there.
     """
     found = [attach.address] if attach.address else []
-    if attach.termini is None or not (raw := _counting(attach.termini, attach.outgoing).properties):
+    if attach.termini is None or not (raw := counting(attach.termini, attach.outgoing).properties):
         return found
     try:
         properties = wire.Parser(raw).value()
@@ -59,14 +59,15 @@ def placeable(attach: Attach) -> bool:
     """Whether `placed` changes all addresses of a terminus that a broker gets."""
     if attach.termini is None:
         return True
-    terminus = _counting(attach.termini, attach.outgoing)
+    terminus = counting(attach.termini, attach.outgoing)
     properties = _properties(terminus)
     if NODE_ADDRESS not in properties:
         return True
     return not terminus.address and all(isinstance(one, str) for one in properties.values())
 
 
-def _counting(termini: Termini, outgoing: bool) -> Terminus:
+def counting(termini: Termini, outgoing: bool) -> Terminus:
+    """Return the terminus that a link's address is that of, by the direction of its first end."""
     return termini.source if outgoing else termini.target
 
 
@@ -85,7 +86,7 @@ def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
     """Return the termini with the address as the other side knows it."""
     if change is None or change == ("", ""):
         return termini
-    terminus = _counting(termini, outgoing)
+    terminus = counting(termini, outgoing)
     if not terminus.address:
         return termini
     return _renamed(termini, outgoing, address=change[1] + terminus.address.removeprefix(change[0]))
@@ -94,7 +95,7 @@ def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
 def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
     """Return the termini of a tenant's link with the address as all others know it."""
     assert termini is not None, "forbidden without"
-    terminus = _counting(termini, outgoing)
+    terminus = counting(termini, outgoing)
     if not tenant or terminus.kind == COORDINATOR_KIND:
         return termini
     if terminus.address:
@@ -109,7 +110,7 @@ def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
 
 def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:
     """Return the termini of the far end's answer with the address as the tenant knows it."""
-    terminus = _counting(termini, outgoing)
+    terminus = counting(termini, outgoing)
     if not tenant or terminus.dynamic or not terminus.address:
         return termini
     return _renamed(termini, outgoing, address=terminus.address.removeprefix(f"{tenant}/"))
@@ -117,5 +118,5 @@ def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:
 
 def _renamed(termini: Termini, outgoing: bool, **fields: Any) -> Termini:
     which = "source" if outgoing else "target"
-    renamed = msgspec.structs.replace(_counting(termini, outgoing), **fields)
+    renamed = msgspec.structs.replace(counting(termini, outgoing), **fields)
     return msgspec.structs.replace(termini, **{which: renamed})

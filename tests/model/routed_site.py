@@ -27,6 +27,7 @@ class RoutedSite(Site):
         super().__init__(name, seed, mode)
         self.brokers: dict[int, list[SiteLink]] = {}  # their links, by connection
         self.asked, self.refuses = 0, False  # requests for link routes, and whether they are refused
+        self.silent: list[OpenLink] | None = None  # what its brokers do not answer; None: they answer all
         self.core.local.subscribe("$management", self._manage)
 
     # ---- brokers and clients ----
@@ -89,6 +90,9 @@ class RoutedSite(Site):
 
     def _open_routed(self, asked: OpenLink, said: Termini) -> None:
         """A far end: at a broker, which takes it, or at the next router."""
+        if asked.connection in self.brokers and self.silent is not None:
+            self.silent.append(asked)
+            return
         if asked.connection in self.brokers:
             link = self._new_link(asked.connection, asked.outgoing, said.target.address)
             link.name, link.open = asked.name, True

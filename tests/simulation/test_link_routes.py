@@ -4,14 +4,15 @@ from itertools import pairwise
 
 import pytest
 
-from bench.contract import C_ATTACH, C_CONNECTION_OPENED
+from bench.contract import C_ATTACH, C_CONNECTION_OPENED, C_LINK_REFUSED
 from core.edge import words
 from core.edge.uplink import Uplink
 from core.interior.message import BadMessageError
 from core.link_routes.ends import Ends
+from core.link_routes.requests import SHARE
 from core.link_routes.routes import Routes
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
-from shm.contract.payloads import ConnectionOpened
+from shm.contract.payloads import ConnectionOpened, LinkRefused
 from tests.model.internet import Internet, cut, join
 from tests.model.routed_site import RoutedSite, termini
 from tests.model.sites import SiteLink
@@ -103,6 +104,36 @@ def test_a_broker_that_goes_closes_its_links_and_the_route_with_it(broker_at: st
     for name in EVERYWHERE:
         if name != broker_at:
             assert [route.key for route in net[name].core.plane(Routes).entries()] == [], name
+
+
+@pytest.mark.parametrize("at", ["edge1", "A", "B"])
+def test_a_client_fills_no_router_on_the_way_to_a_silent_broker(at: str) -> None:
+    """Clients beside it, there and at the routers between, come through behind its share."""
+    net = star("A", "B")
+    connection = broker(net, "B")
+    far, site = routed(net, "B"), routed(net, at)
+    far.silent = []
+    attacker = site.connect()
+    for _ in range(3):
+        links = [site._new_link(attacker, False, "bank.counter") for _ in range(SHARE // 2)]
+        for link in links:
+            link.name = f"l{link.index}"
+            site.control(C_ATTACH, site._attach(link, 0, termini("bank.counter")))
+        net.settle()
+        for link in links:
+            site.detach(link)
+        net.settle()
+    assert len(far.silent) == SHARE
+    for name in EVERYWHERE:
+        assert len(net[name].core.plane(Ends)._pending) <= SHARE
+    others = [attach(net, name, False) for name in EVERYWHERE]
+    assert len(far.silent) == SHARE + len(others)
+    for asked in far.silent:
+        far.control(C_LINK_REFUSED, LinkRefused(asked.request))
+    far.lose_broker(connection)
+    net.settle()
+    assert {link.error for link in others} == {"qd:routed-link-lost"}
+    at_rest(net)
 
 
 def test_an_edge_router_with_a_new_uplink_has_its_routes_known_again() -> None:

@@ -1,0 +1,188 @@
+"""Requests for far ends of link-route pairs: how many a peer has to answer at once, and who waits for a turn.
+
+    new --the peer has few to answer--> sent --the peer answers, or is lost--> over
+    new --it has many--> waits --its turn--> sent
+    waits --its first end detaches--> over
+    sent --its first end detaches--> sent: it counts for its connection until the peer answers
+
+A broker may answer late or never, while a client attaches and detaches again and again. So a peer has few requests to
+answer at once. Connections take turns with the others, and each has a share of both.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from core.link_routes.routes import Host, Route
+from core.links.base import Base
+from core.links.connections import Hop
+from core.links.terminus import EDGE, INTER_ROUTER, TOO_MANY
+from shm.contract.payloads import Attach, ConnectionOpened, Error
+
+WINDOW: Final = 1024  # of a peer: requests that it has to answer at once
+SHARE: Final = WINDOW // 4  # of one connection
+ROUTERS_SHARE: Final = WINDOW // 2  # of one to another router, where a client of that one has its own share
+MOST: Final = 65_536  # requests to one peer that are sent or wait: as many as there may be links on its connection
+WEIGHT_OCTETS: Final = 1024  # a request counts as a further one for so many octets
+PORTION: Final = 4  # requests to a lost peer that are refused before others have their turn: some 0.1 ms
+SLOW_NS: Final = 10_000_000_000  # a peer that has answered nothing for so long is complained of
+
+Name = tuple[int, int, int]  # worker, index and generation of a link
+Origin = tuple[int, int, int]  # worker, index and generation of a connection
+
+
+class Pending(msgspec.Struct):
+    """An attach that waits for its far end."""
+
+    request: int
+    worker: int
+    attach: Attach  # without its termini
+    address: str  # as management shows it
+    route: Route | None  # of the broker at the far end; None: the far end is a router
+    tenant: str  # of the first end's addresses
+    record: tuple[int, bytes]  # the request as a control record; without octets once it is sent
+    weight: int
+    origin: "Near"
+    sent: bool = False
+    cancelled: bool = False  # the first end is gone
+
+    @property
+    def name(self) -> Name:
+        return self.worker, self.attach.link, self.attach.generation
+
+    @property
+    def far(self) -> Host:
+        """The far end's connection."""
+        return self.origin.peer.host
+
+
+class Peer(msgspec.Struct):
+    """A connection whose peer is asked for far ends."""
+
+    host: Host
+    name: str
+    since: int  # nanoseconds: its last answer, or the first request that waits for it
+    unanswered: int = 0  # weights
+    count: int = 0  # weights, also of those that wait
+    nears: dict[Origin, "Near"] = {}
+    turns: OrderedDict[Origin, "Near"] = msgspec.field(default_factory=OrderedDict)  # those with waiting requests
+
+
+class Near(msgspec.Struct):
+    """A connection whose peer attaches, with its requests to one ``peer``."""
+
+    origin: Origin
+    peer: Peer
+    share: int
+    unanswered: int = 0  # weights
+    count: int = 0  # weights, also of those that wait
+    waiting: OrderedDict[int, Pending] = msgspec.field(default_factory=OrderedDict)  # by request
+
+
+class Requests:
+    """The requests to all peers."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._peers: dict[Host, Peer] = {}
+        self._lost: OrderedDict[int, Pending] = OrderedDict()  # by request
+
+    def near(self, worker: int, connection: ConnectionOpened, path: Hop) -> Near:
+        """Return the place of a connection's requests to a peer."""
+        host = path[0], path[1].connection
+        peer = self._peers.get(host) or Peer(host, path[1].container, self._base.forwarder.now)
+        origin = worker, connection.connection, connection.generation
+        share = ROUTERS_SHARE if connection.role in (INTER_ROUTER, EDGE) else SHARE
+        return peer.nears.get(origin) or Near(origin, peer, share)
+
+    def add(self, pending: Pending) -> Error | None:
+        """Send a request to its peer, or let it wait for its turn. Return an error if there are too many."""
+        near = pending.origin
+        peer = near.peer
+        if near.count + pending.weight > MOST - peer.count:
+            return Error(
+                TOO_MANY,
+                f"{peer.name} answers too slowly: {peer.count} attaches wait for it, {near.count} of them of this "
+                "connection; attach again later",
+            )
+        self._peers[peer.host] = peer
+        peer.nears[near.origin] = near
+        peer.count += pending.weight
+        near.count += pending.weight
+        near.waiting[pending.request] = pending
+        peer.turns[near.origin] = near
+        self._send(peer)
+        if not pending.sent and self._base.forwarder.now - peer.since > SLOW_NS:
+            self._base.complain(peer.name, "answers no attaches of link routes, so that further ones wait")
+        return None
+
+    def _send(self, peer: Peer) -> None:
+        """Send the requests of those who have their turn, as long as the peer has few to answer."""
+        while peer.unanswered < WINDOW:
+            # few use up their shares, so that the first one who does not is found soon
+            near = next((near for near in peer.turns.values() if near.unanswered < near.share), None)
+            if near is None:
+                return
+            _, pending = near.waiting.popitem(last=False)
+            peer.turns.move_to_end(near.origin)
+            self._waits_no_more(near)
+            if not peer.unanswered:
+                peer.since = self._base.forwarder.now
+            near.unanswered += pending.weight
+            peer.unanswered += pending.weight
+            pending.sent = True
+            self._base.forwarder.post_control(peer.host[0], *pending.record)
+            pending.record = (pending.record[0], b"")
+
+    def _waits_no_more(self, near: Near) -> None:
+        if not near.waiting:
+            near.peer.turns.pop(near.origin, None)
+
+    def over(self, pending: Pending) -> None:
+        """Take a request whose peer has answered, or one that nobody wants any more. Others have their turn."""
+        near = pending.origin
+        peer = near.peer
+        self._lost.pop(pending.request, None)
+        if pending.sent:
+            near.unanswered -= pending.weight
+            peer.unanswered -= pending.weight
+            peer.since = self._base.forwarder.now
+        else:
+            near.waiting.pop(pending.request, None)
+            self._waits_no_more(near)
+        near.count -= pending.weight
+        peer.count -= pending.weight
+        if not near.count:
+            peer.nears.pop(near.origin, None)
+        if not peer.count and self._peers.get(peer.host) is peer:
+            del self._peers[peer.host]
+        self._send(peer)
+
+    def closed(self, worker: int, connection: int) -> None:
+        """Lose what waits for a connection that is gone. Its worker refuses what was sent."""
+        peer = self._peers.pop((worker, connection), None)
+        for near in [] if peer is None else list(peer.turns.values()):
+            self._lost |= near.waiting
+            near.waiting.clear()
+            self._waits_no_more(near)
+
+    def forget_worker(self, worker: int, pending: Iterable[Pending]) -> None:
+        """Lose all ``pending`` requests to the peers of a dead worker."""
+        for host in [host for host in self._peers if host[0] == worker]:
+            self.closed(*host)
+        self._lost |= {one.request: one for one in pending if one.far[0] == worker}
+
+    @property
+    def restless(self) -> bool:
+        """Whether `lost` has requests that are still to be refused."""
+        return bool(self._lost)
+
+    def lost(self) -> list[Pending]:
+        """Return a portion of the requests to peers that are gone. They are over."""
+        portion = list(islice(self._lost.values(), PORTION))
+        for pending in portion:
+            self.over(pending)
+        return portion

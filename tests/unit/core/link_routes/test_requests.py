@@ -1,0 +1,278 @@
+"""Attaches that wait for a broker that answers late, or never (core.link_routes.requests)."""
+
+import pytest
+
+from bench.contract import C_ATTACH, C_CONNECTION_CLOSED, C_CONNECTION_OPENED, C_DETACH, C_LINK_REFUSED
+from core.link_routes import requests
+from core.link_routes.ends import Ends
+from core.link_routes.requests import PORTION, ROUTERS_SHARE, SHARE, WEIGHT_OCTETS, WINDOW
+from shm.contract.control import LinkRouteSetup, Setup
+from shm.contract.payloads import (
+    Attach,
+    Attached,
+    ConnectionClosed,
+    ConnectionOpened,
+    Detach,
+    Error,
+    LinkRefused,
+    OpenLink,
+    Termini,
+    Terminus,
+)
+from tests.support.beds.crowd import Crowd
+
+BROKER, FIRST, SECOND = 3, 7, 8  # connections
+FAR = 1 << 20  # the first link at the broker
+TOO_MANY = "amqp:resource-limit-exceeded"
+
+
+class Bed(Crowd):
+    """A router with a broker, which answers when it is told to, and clients."""
+
+    def __init__(self) -> None:
+        routes = [LinkRouteSetup(False, prefix="queue", container="broker")]
+        super().__init__(Setup("core", 1, 1, "/none", "me", "0", 1, [-1], link_routes=routes))
+        self.links = 0
+        self.ends = self.core.plane(Ends)
+        self.connect(BROKER, "route-container", "broker")
+        self.connect(FIRST)
+        self.connect(SECOND)
+
+    def connect(self, number: int, role: str = "normal", container: str = "client") -> None:
+        opened = ConnectionOpened(number, 1, container, f"h:{number}", role=role, number=number)
+        self.do([(C_CONNECTION_OPENED, opened)])
+
+    def attach(self, number: int, client: int = FIRST, properties: bytes = b"") -> list[int]:
+        """So many links; return them."""
+        links = list(range(self.links, self.links + number))
+        self.links += number
+        termini = Termini(Terminus(2, "queue.a"), Terminus(2, "queue.a"), properties)
+        self.do((C_ATTACH, Attach(i, 1, client, f"l{i}", False, "queue.a", termini=termini)) for i in links)
+        return links
+
+    def detach(self, links: list[int]) -> None:
+        self.do((C_DETACH, Detach(link, 1)) for link in links)
+
+    def asked(self) -> list[OpenLink]:
+        """What the broker is to answer now, which nobody has taken yet."""
+        found = [one for one in self.told if isinstance(one, OpenLink)]
+        self.told.clear()
+        return found
+
+    def answer(self, asked: OpenLink) -> None:
+        far = FAR + asked.request % FAR
+        end = Attach(
+            far, 1, BROKER, asked.name, asked.outgoing, "queue.a", request=asked.request, termini=asked.termini
+        )
+        self.do([(C_ATTACH, end)])
+
+    def refused(self) -> list[tuple[int, str]]:
+        """Links that were refused, and why."""
+        found = [(one.link, one.error.condition) for one in self.told if isinstance(one, Attached) and one.error]
+        self.told.clear()
+        return found
+
+
+def names(asked: list[OpenLink]) -> list[str]:
+    return [one.name for one in asked]
+
+
+def test_whoever_attaches_and_detaches_again_and_again_adds_no_more_than_a_share() -> None:
+    """The broker answers nothing; what it has not been asked for yet is forgotten."""
+    bed = Bed()
+    for _ in range(3 * SHARE):
+        bed.detach(bed.attach(1))
+    assert len(bed.asked()) == SHARE
+    assert len(bed.ends._pending) == SHARE
+    assert names_of(bed.attach(1, SECOND)) == names(bed.asked())  # another client has a share of its own
+    bed.do([(C_CONNECTION_CLOSED, ConnectionClosed(FIRST, 1))])
+    assert len(bed.ends._pending) == SHARE + 1
+
+
+def names_of(links: list[int]) -> list[str]:
+    return [f"l{link}@client" for link in links]
+
+
+def test_all_come_through_in_their_order_when_the_broker_answers() -> None:
+    bed = Bed()
+    wanted = names_of(bed.attach(3 * SHARE))
+    sent = bed.asked()
+    assert len(sent) == SHARE
+    got: list[str] = []
+    while sent:
+        one = sent.pop(0)
+        got.append(one.name)
+        if len(got) % 2:
+            bed.answer(one)
+        else:
+            bed.do([(C_LINK_REFUSED, LinkRefused(one.request, Error("amqp:not-found", "no")))])
+        sent += bed.asked()
+    assert got == wanted
+    assert not bed.ends._pending
+    assert not bed.ends._requests._peers
+
+
+def test_connections_take_turns() -> None:
+    """While their requests wait for an answer, whoever has most of them gets no more than others."""
+    bed = Bed()
+    clients = [FIRST, SECOND, *range(10, 12)]
+    for client in clients[2:]:
+        bed.connect(client)
+    for client in clients:
+        bed.attach(SHARE, client)
+    sent = bed.asked()
+    assert len(sent) == WINDOW
+    many = names_of(bed.attach(5))
+    few = names_of(bed.attach(2, SECOND))
+    assert bed.asked() == []
+    got: list[str] = []
+    for one in sent[:3]:
+        bed.answer(one)  # of the first client, which gets as many others for them
+        got += names(bed.asked())
+    assert got == many[:3]
+    for one in (sent[SHARE], sent[SHARE + 1], sent[3]):
+        bed.answer(one)
+    assert names(bed.asked()) == [*few, many[3]]
+
+
+@pytest.mark.parametrize("outcome", ["answered", "refused"])
+def test_a_first_end_that_goes_counts_until_the_broker_answers(outcome: str) -> None:
+    bed = Bed()
+    links = bed.attach(SHARE + 2)
+    sent = bed.asked()
+    bed.detach([*links[:2], links[-1]])
+    assert bed.asked() == []
+    assert len(bed.ends._pending) == SHARE + 1  # the last one was not sent
+    if outcome == "answered":
+        bed.answer(sent[0])
+        assert [one for one in bed.told if isinstance(one, Detach)] == [Detach(FAR + sent[0].request % FAR, 1)]
+    else:
+        bed.do([(C_LINK_REFUSED, LinkRefused(sent[0].request))])
+    assert names(bed.asked()) == names_of([links[-2]])
+    bed.do([(C_LINK_REFUSED, LinkRefused(sent[1].request))])
+    assert bed.refused() == []
+    assert len(bed.ends._pending) == SHARE - 1
+
+
+def test_a_router_has_a_larger_share_as_its_clients_have_theirs() -> None:
+    bed = Bed()
+    bed.connect(20, "edge", "edge1")
+    bed.attach(ROUTERS_SHARE + 1, 20)
+    assert len(bed.asked()) == ROUTERS_SHARE
+
+
+def test_a_long_attach_counts_as_several_but_one_of_them_always_goes() -> None:
+    bed = Bed()
+    long = bytes(SHARE // 4 * WEIGHT_OCTETS)
+    bed.attach(6, properties=long)
+    assert len(bed.asked()) == 4
+    bed.attach(2, SECOND, bytes(2 * SHARE * WEIGHT_OCTETS))
+    assert len(bed.asked()) == 1
+
+
+def test_beyond_the_bound_an_attach_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection leaves others as much as it has."""
+    monkeypatch.setattr(requests, "MOST", 4 * SHARE)
+    bed = Bed()
+    links = bed.attach(2 * SHARE + 1)
+    (refusal,) = [one.error for one in bed.told if isinstance(one, Attached)]
+    assert refusal is not None
+    assert refusal.condition == TOO_MANY
+    assert refusal.description.startswith("broker answers too slowly: 512 attaches wait for it, 512 of them of this c")
+    assert bed.refused() == [(links[-1], TOO_MANY)]
+    assert len(bed.attach(1, SECOND)) == len(bed.asked())
+    bed.detach([links[-2]])
+    bed.attach(1)
+    assert bed.refused() == []
+
+
+def test_what_waits_for_a_broker_that_goes_is_refused_in_portions() -> None:
+    bed = Bed()
+    links = bed.attach(SHARE + 3 * PORTION)
+    sent = bed.asked()
+    bed.detach([links[-1]])
+    turns: list[int] = []
+    bed.do([(C_CONNECTION_CLOSED, ConnectionClosed(BROKER, 1))])
+    while bed.ends.restless:
+        turns.append(len(bed.refused()))
+        bed.core.step(bed.now)
+        bed._heard()
+    turns.append(len(bed.refused()))
+    assert max(turns) == PORTION
+    assert sum(turns) == 3 * PORTION - 1
+    assert len(bed.ends._pending) == SHARE  # its worker tells of these
+    bed.do((C_LINK_REFUSED, LinkRefused(one.request)) for one in sent)
+    assert bed.refused() == [(link, "qd:routed-link-lost") for link in links[:SHARE]]
+    assert not bed.ends._pending
+
+
+def again(bed: Bed) -> None:
+    opened = ConnectionOpened(BROKER, 2, "broker", "h:3", role="route-container", number=99)
+    bed.do([(C_CONNECTION_CLOSED, ConnectionClosed(BROKER, 1)), (C_CONNECTION_OPENED, opened)])
+
+
+def test_a_new_connection_of_the_broker_has_nothing_to_answer() -> None:
+    """The worker has still to tell of the requests to the former one; what waited for it is refused."""
+    bed = Bed()
+    links = bed.attach(SHARE + 1)
+    sent = bed.asked()
+    again(bed)
+    assert bed.refused() == [(links[-1], "qd:routed-link-lost")]
+    assert len(bed.attach(1)) == len(bed.asked())
+    bed.do((C_LINK_REFUSED, LinkRefused(one.request)) for one in sent)
+    assert len(bed.ends._pending) == 1
+
+
+def dead(bed: Bed) -> None:
+    bed.ends.forget_worker(0)
+
+
+@pytest.mark.parametrize("detaches", [True, False])
+def test_what_a_dead_worker_was_asked_for_is_refused(detaches: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed()
+    peer = bed.ends._requests
+    links = bed.attach(SHARE + 1)
+    for one in bed.ends._pending.values():  # as if they came from another worker, which is alive
+        one.worker = 1
+    bed.ends._waiting = {(1, *name[1:]): one for name, one in bed.ends._waiting.items()}
+    if detaches:
+        for link in links:
+            assert bed.ends.cancel(1, Detach(link, 1))
+        assert len(bed.ends._pending) == SHARE
+    dead(bed)
+    refused: list[int] = []
+    monkeypatch.setattr(bed.ends, "_refuse", lambda pending, error: refused.append(pending.attach.link))
+    while bed.ends.restless:
+        bed.core.tick(bed.now)
+    assert sorted(refused) == ([] if detaches else links)
+    assert not bed.ends._pending
+    assert not peer._peers
+    assert not peer._lost
+
+
+def test_requests_of_a_dead_worker_count_until_they_are_answered() -> None:
+    bed = Bed()
+    bed.attach(SHARE + 1)
+    sent = bed.asked()
+    for near in bed.ends._requests._peers.values():
+        near.host = 1, BROKER  # as if the broker were at another worker, which is alive
+    dead(bed)
+    assert len(bed.ends._pending) == SHARE
+    bed.do((C_LINK_REFUSED, LinkRefused(one.request)) for one in sent)
+    assert bed.refused() == []
+    assert not bed.ends._pending
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_the_log_names_a_broker_that_answers_nothing_while_others_wait(
+    silent: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    bed = Bed()
+    bed.attach(SHARE)
+    (first, *_) = bed.asked()
+    bed.now += 11_000_000_000
+    if not silent:
+        bed.answer(first)
+        bed.attach(1)
+    bed.attach(1)
+    assert ("broker answers no attaches" in caplog.text) == silent
