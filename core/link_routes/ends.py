@@ -54,7 +54,8 @@ class Ends(Plane):
         self._requests = Requests(base)
         self._pending: dict[int, Pending] = {}
         self._waiting: dict[Name, Pending] = {}  # the same by first end, without those that are cancelled
-        self._partners: dict[Name, Name] = {}
+        # The other end of each, and whether the terminus is to outlive its connection.
+        self._partners: dict[Name, tuple[Name, bool]] = {}
 
     # ---- attaches ----
 
@@ -100,7 +101,7 @@ class Ends(Plane):
     def _forbidden(self, attach: Attach) -> Error | None:
         if attach.termini is None:
             return NO_ROUTE
-        return EXPIRATION if _lasts(attach) and not self._base.setup.resumable_link_routes else None
+        return EXPIRATION if lasts(attach) and not self._base.setup.resumable_link_routes else None
 
     def _open(
         self, worker: int, attach: Attach, connection: ConnectionOpened, path: Hop, route: Route | None
@@ -129,6 +130,7 @@ class Ends(Plane):
             _owning(attach),
             route,
             connection.tenant,
+            lasts(attach),
             (kind, octets),
             1 + len(octets) // WEIGHT_OCTETS,
             self._requests.near(worker, connection, path),
@@ -165,7 +167,7 @@ class Ends(Plane):
         self._waits_no_more(pending.name)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
-            self._detach(far, Detach(attach.link, attach.generation, closed=True))
+            self._detach(far, Detach(attach.link, attach.generation, closed=pending.closes))
             return
         added = self._pairs.add(*far, attach.outgoing, self._at_router(*pending.far))
         added = added and self._pairs.add(
@@ -177,7 +179,7 @@ class Ends(Plane):
             self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))
             self._refuse(pending, NO_ROOM)
             return
-        self._partners[near], self._partners[far] = far, near
+        self._partners[near], self._partners[far] = (far, pending.lasts), (near, pending.lasts)
         change = None if pending.route is None else pending.route.inward
         termini = changed(attach.termini, pending.attach.outgoing, change)
         termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
@@ -217,25 +219,25 @@ class Ends(Plane):
         pending = self._waits_no_more((worker, detach.link, detach.generation))
         if pending is None:
             return False
-        self._cancel(pending)
+        self._cancel(pending, not pending.lasts if detach.lost else detach.closed)
         return True
 
-    def _cancel(self, pending: Pending) -> None:
-        pending.cancelled = True
+    def _cancel(self, pending: Pending, closes: bool) -> None:
+        pending.cancelled, pending.closes = True, closes
         if not pending.sent:
             self._requests.over(pending)
             del self._pending[pending.request]
 
     def detached(self, link: Link, detach: Detach | None) -> None:
         """Detach the other end of a pair, unless no peer is left to tell."""
-        other = self._partners.pop((link.worker, link.link, link.generation), None)
+        other, lasts = self._partners.pop((link.worker, link.link, link.generation), (None, False))
         if other is None:
             return
         del self._partners[other]
         if detach is not None and not detach.lost:
             self._detach(other, Detach(other[1], other[2], detach.error, detach.closed))
         elif detach is not None or other[0] != link.worker:
-            self._detach(other, Detach(other[1], other[2], LOST, closed=True))
+            self._detach(other, Detach(other[1], other[2], LOST, closed=not lasts))
 
     # ---- far ends that are lost ----
 
@@ -251,7 +253,7 @@ class Ends(Plane):
         """Drop the pending attaches of a dead worker, and refuse, in the coming steps, those whose far end it had."""
         for pending in [one for one in self._pending.values() if one.worker == worker]:
             self._waits_no_more(pending.name)
-            self._cancel(pending)
+            self._cancel(pending, not pending.lasts)
         self._requests.forget_worker(worker, self._pending.values())
 
     @property
@@ -283,11 +285,15 @@ def _owning(attach: Attach) -> str:
     return COORDINATOR if attach.coordinator else attach.address or node_address(attach)
 
 
-def _lasts(attach: Attach) -> bool:
+def lasts(attach: Attach) -> bool:
     """Whether an attach wants a terminus that outlives its connection."""
-    return attach.termini is not None and counting(attach.termini, attach.outgoing).lasts
+    outgoing = attach.outgoing != attach.router_initiated  # of the first end
+    return attach.termini is not None and counting(attach.termini, outgoing).lasts
 
 
 def _far_name(attach: Attach, connection: ConnectionOpened) -> str:
-    """Return the name of a far end: the same when the same client comes again."""
-    return attach.name if connection.role == INTER_ROUTER else f"{attach.name}@{connection.container}"
+    """Return the name of a far end: the same when the same client comes again, and another one for each tenant."""
+    if connection.role == INTER_ROUTER:
+        return attach.name
+    name = f"{attach.name}@{connection.container}"
+    return f"{connection.tenant}/{name}" if connection.tenant else name

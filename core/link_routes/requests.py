@@ -43,11 +43,13 @@ class Pending(msgspec.Struct):
     address: str  # as management shows it
     route: Route | None  # of the broker at the far end; None: the far end is a router
     tenant: str  # of the first end's addresses
+    lasts: bool  # the terminus is to outlive its connection
     record: tuple[int, bytes]  # the request as a control record; without octets once it is sent
     weight: int
     origin: "Near"
     sent: bool = False
     cancelled: bool = False  # the first end is gone
+    closes: bool = True  # the far end of a cancelled one, when it is there, or only detaches it
 
     @property
     def name(self) -> Name:

@@ -10,7 +10,7 @@ from core.forwarder.forward import ROUTED_LINK, STREAM_LINK
 from core.forwarder.link_terms import LinkTerms
 from core.interior.inter_router import FORBIDDEN, kind_of
 from core.interior.network_adapter import NetworkAdapter
-from core.link_routes.ends import LOST, NO_ROUTE, Ends
+from core.link_routes.ends import LOST, NO_ROUTE, Ends, lasts
 from core.links.administration import Administration
 from core.links.admission import Guarded, Refusal
 from core.links.auto_links import AutoLinks
@@ -109,6 +109,9 @@ class Attaches:
         elif connection.role == INTER_ROUTER and not self._greeted(worker, connection):
             terminus = NO_CONTROL
         elif attach.routed:
+            if lasts(attach):
+                self._base.post(worker, Detach(attach.link, attach.generation, LOST, closed=False))
+                return
             terminus = LOST
         elif self._routed(worker, attach, connection):
             return
@@ -187,7 +190,7 @@ class Attaches:
         """Attach an auto link. Policy limits only what peers request."""
         leg = self._auto_links.claim(worker, attach)
         if leg is None:
-            self._base.post(worker, Detach(attach.link, attach.generation))
+            self._base.post(worker, Detach(attach.link, attach.generation, closed=not lasts(attach)))
             return
         setup = leg.auto.setup
         address = self._base.addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)

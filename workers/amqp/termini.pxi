@@ -51,10 +51,13 @@ cdef put_terminus(pn_terminus_t *t, given):
     decode(pn_terminus_filter(t), given.filters)
 
 
-cdef termini(pn_link_t *engine):
-    """Return the attach of a link's peer as a payload."""
+cdef termini(const worker_link *k):
+    """Return the attach of a link's peer as a payload; the termini are ours where a new core hears of a link of ours."""
+    cdef pn_link_t *engine = k.engine
+    cdef bint ours = k.router_initiated and not k.asked
     return Termini(
-        source=terminus(pn_link_remote_source(engine)), target=terminus(pn_link_remote_target(engine)),
+        source=terminus(pn_link_source(engine) if ours else pn_link_remote_source(engine)),
+        target=terminus(pn_link_target(engine) if ours else pn_link_remote_target(engine)),
         properties=encoded(pn_link_remote_properties(engine)), max_message_size=pn_link_remote_max_message_size(engine),
         snd_settle_mode=pn_link_remote_snd_settle_mode(engine), rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine))
 

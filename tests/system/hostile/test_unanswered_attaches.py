@@ -6,13 +6,13 @@ import pytest
 
 from core.link_routes.requests import SHARE
 from tests.support.beds.queue_routes import queue_routes
-from tests.support.clients.frame_client import FrameClient, termini
-from tests.support.clients.octets import ATTACH, BEGIN, DETACH, Frame, said
+from tests.support.clients.frame_broker import FrameBroker
+from tests.support.clients.frame_client import FrameClient
+from tests.support.clients.octets import ATTACH, DETACH, said
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import Configuration, RunningRouter, address_of
 
 PORTION, PORTIONS = 200, 12
-THEIRS = 1  # the broker's channel of the session that the router begins
 WAITING = 1024  # links whose DETACH a broker has not answered, before it is asked for others
 BOUNDS = Bounds(memory=16 * MIB)
 
@@ -22,28 +22,14 @@ def configuration() -> Configuration:
     return queue_routes("broker")
 
 
-class Quiet(FrameClient):
-    """A broker that answers only what it is told to."""
-
-    def take_session(self) -> None:
-        got = self.expect(BEGIN)
-        self.channels[THEIRS] = got.channel
-        self.write(self.beginning(THEIRS, remote_channel=got.channel))
-
-    def attaches(self) -> Iterator[Frame]:
-        """What came while something else was awaited."""
-        return (got for got in self.passed if got.code == ATTACH and got.channel == self.channels[THEIRS])
-
-    def answer(self, got: Frame, handle: int) -> None:
-        ends = termini(got["receiver"], "queue.a")
-        count = {"count": 0} if got["receiver"] else {}
-        fields = {"name": got["name"], "handle": handle, "receiver": not got["receiver"], **ends, **count}
-        self.write(said(ATTACH, THEIRS, **fields))
+def attaches(broker: FrameBroker) -> int:
+    """What came while something else was awaited."""
+    return sum(got.code == ATTACH for got in broker.passed)
 
 
 @pytest.fixture
-def broker(router: RunningRouter) -> Iterator[Quiet]:
-    with Quiet(address_of(router.urls[1]), "broker") as broker:
+def broker(router: RunningRouter) -> Iterator[FrameBroker]:
+    with FrameBroker(address_of(router.urls[1]), "broker") as broker:
         yield broker
 
 
@@ -59,31 +45,29 @@ def again_and_again(client: FrameClient) -> None:
         client.passed.clear()
 
 
-def test_a_client_asks_a_silent_broker_for_no_more_than_its_share(router: RunningRouter, broker: Quiet) -> None:
+def test_a_client_asks_a_silent_broker_for_no_more_than_its_share(router: RunningRouter, broker: FrameBroker) -> None:
     """The next client's attach comes at once, behind these."""
     with Verdict(router, BOUNDS), FrameClient(router.address) as attacker:
         again_and_again(attacker)
         with FrameClient(router.address, "other") as other:
             other.begin()
             other.write(other.attaching("queue.a", 0, True))
-            broker.take_session()
             broker.expect(ATTACH, name="link-0-0@other")
-            assert len(list(broker.attaches())) == SHARE
+            assert attaches(broker) == SHARE
 
 
-def test_a_broker_that_answers_no_detach_is_not_asked_for_more(router: RunningRouter, broker: Quiet) -> None:
+def test_a_broker_that_answers_no_detach_is_not_asked_for_more(router: RunningRouter, broker: FrameBroker) -> None:
     """The engine keeps each link until its DETACH is answered."""
     with Verdict(router, BOUNDS), FrameClient(router.address) as client:
         client.begin()
         client.write(client.attaching("queue.a", WAITING, True))
-        broker.take_session()
-        broker.answer(broker.expect(ATTACH), WAITING)
+        session = broker.answer(WAITING).channel
         client.expect(ATTACH)
         for first in range(0, WAITING, PORTION):
             numbers = range(first, min(first + PORTION, WAITING))
             client.write(*(client.attaching("queue.a", n, True) for n in numbers))
             for n in numbers:
-                broker.answer(broker.expect(ATTACH), n)
+                broker.answer(n)
             client.write(*(said(DETACH, handle=n, closed=True) for n in numbers))
             for _ in numbers:
                 client.expect(DETACH, 0)
@@ -92,6 +76,6 @@ def test_a_broker_that_answers_no_detach_is_not_asked_for_more(router: RunningRo
         client.round_trip()
         broker.passed.clear()
         broker.round_trip()
-        assert list(broker.attaches()) == []
-        broker.write(said(DETACH, THEIRS, handle=0, closed=True))
+        assert attaches(broker) == 0
+        broker.write(said(DETACH, session, handle=0, closed=True))
         assert broker.expect(ATTACH, name="next@frames")
