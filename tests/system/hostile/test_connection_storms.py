@@ -20,7 +20,7 @@ from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import RunningRouter
 
-SECONDS = 2.0
+SECONDS = 1.2
 BOUNDS = Bounds(stall=0.25, memory=64 * MIB)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection comes as a reset
 OPENING = AMQP_HEADER + said(OPEN, container="storm", hostname="localhost")
