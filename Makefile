@@ -82,7 +82,8 @@ image: deb
 test-packages: build
 	.ci/system-packages deb $(PYTHON)
 	ROUTERD_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/system/operations/test_deb.py \
-	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py
+	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py \
+	    tests/system/operations/test_systemd.py
 
 chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
