@@ -20,6 +20,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Python compiles a module when it is first imported; most of those that come along never are.
+INSTALL := $(PIP) install -q --no-compile -c constraints.txt
 RHEA := rhea@3.0.5 ws@8.18.0
 
 # A container may set this variable; every process of every router would then compile its Python modules anew.
@@ -80,7 +82,8 @@ image: deb
 test-packages: build
 	.ci/system-packages deb $(PYTHON)
 	ROUTERD_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/system/operations/test_deb.py \
-	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py
+	    tests/system/operations/test_deb_service.py tests/system/operations/test_packages.py \
+	    tests/system/operations/test_systemd.py
 
 chaos: build
 	$(BIN)/python -m tests.support.hostile.chaos $(or $(MINUTES),1) $(SEED)
@@ -107,13 +110,13 @@ $(SYSTEM): .ci/system-packages
 
 $(TOOLS): $(SYSTEM) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q -c constraints.txt setuptools wheel Cython cffi
+	$(INSTALL) setuptools wheel Cython cffi
 	@touch $@
 
 # .ci/engine compiles the AMQP engine with the libraries found above. Installing this project compiles its extensions.
 $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/engine .ci/hardening
 	.ci/engine install $(BIN)/python
-	$(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
+	$(HARDENED) $(INSTALL) --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
 	@touch $@ $(COMPILED)
 
 # Compiles only sources that changed since the installation, which has compiled all of them.
@@ -128,18 +131,18 @@ WANTED := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["p
     print(*extras["pipeline"], *extras["pipeline-test"])
 $(SPARK): $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
-	$(PIP) install -q -c constraints.txt --no-build-isolation $$($(BIN)/python -c '$(WANTED)')
+	$(INSTALL) --no-build-isolation $$($(BIN)/python -c '$(WANTED)')
 	@touch $@
 
 # clang's libFuzzer for native targets, and Atheris for those in Python.
 $(FUZZ): $(PACKAGES)
 	.ci/system-packages fuzz $(PYTHON)
-	$(PIP) install -q -c constraints.txt atheris
+	$(INSTALL) atheris
 	@touch $@
 
 # What makes the site, and nothing else needs it. mkdocs-material is maintained until May 2027.
 $(SITE): $(PACKAGES)
-	$(PIP) install -q -c constraints.txt mkdocs-material
+	$(INSTALL) mkdocs-material
 	@touch $@
 
 # A client with another AMQP engine, for system tests.

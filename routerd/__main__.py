@@ -22,10 +22,8 @@ from routerd.cli.cli_options import (
     goes_by_address,
     local_router,
 )
-from routerd.cli.config_file import expiring, loaded, print_findings, warn
 from routerd.cli.flight import record, replay
 from routerd.cli.program import STATUSES, ProgramGroup
-from routerd.config import default_config
 from routerd.machine.version import installed
 from shm.contract.numbers import counted
 from shm.memory.journal import LEVELS
@@ -79,8 +77,9 @@ def run(file: Path | None) -> None:
     """
     if more := click.get_current_context().args:
         raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
-    config = loaded(file) if file else default_config()
-    warn(config)
+    files = import_module("routerd.cli.config_file")  # late: commands that ask a router need none of it
+    config = files.loaded_or_default(file)
+    files.warn(config)
     supervisor = import_module("routerd.supervise.supervisor")  # late: a check needs none of it
     import_module("shm.contract.failures").watch_process()
     sys.exit(supervisor.run(config))
@@ -94,10 +93,11 @@ def check(file: Path, as_json: bool) -> None:
 
     The command opens no port and needs no running router.
     """
+    files = import_module("routerd.cli.config_file")  # late: commands that ask a router need none of it
     if as_json:
-        sys.exit(print_findings(file))
-    config = loaded(file)
-    warn(config, expiring(config))
+        sys.exit(files.print_findings(file))
+    config = files.loaded(file)
+    files.warn(config, files.expiring(config))
     click.echo(f"{file}: ok ({counted(config.count, 'entity')})")
 
 
@@ -113,7 +113,8 @@ def doctor(file: Path | None, as_json: bool) -> None:
     It changes nothing and needs no running router. Run it as the router's user and in its unit or container, since
     limits differ. Exit status 1: a router with this configuration cannot start here.
     """
-    import_module("routerd.cli.doctor").run(loaded(file) if file else default_config(), as_json)
+    config = import_module("routerd.cli.config_file").loaded_or_default(file)
+    import_module("routerd.cli.doctor").run(config, as_json)
 
 
 @main.command(

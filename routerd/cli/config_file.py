@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from routerd.cli.printed import print_json
-from routerd.config import Config, ConfigError, load, validity
+from routerd.config import Config, ConfigError, default_config, load, validity
 from routerd.config.formats.source import Mistake
 from routerd.log.journald import for_stderr
 
@@ -21,6 +21,11 @@ def loaded(file: Path) -> Config:
     except ConfigError as error:
         click.echo(for_stderr(str(error), logging.ERROR), err=True)
         sys.exit(1)
+
+
+def loaded_or_default(file: Path | None) -> Config:
+    """Return the configuration in a file, or the built-in one if there is no file."""
+    return loaded(file) if file else default_config()
 
 
 def print_findings(file: Path) -> int:

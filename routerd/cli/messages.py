@@ -1,6 +1,5 @@
 """`routerd send`, `receive` and `ping`: first messages through a router without a program of one's own."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -237,11 +236,13 @@ def ping(place: Place, count: int, interval: float, as_json: bool) -> None:
                     took = _rounds(_round(connection, place.timeout), count, interval)
                 except Timeout as error:
                     raise _late(place, "the message, or its outcome,") from error
+        from statistics import median  # noqa: PLC0415  it loads much, and no other command needs it
+
         milliseconds = sorted(1000 * one for one in took)
         found = {
             "count": len(milliseconds),
             "least": milliseconds[0],
-            "median": statistics.median(milliseconds),
+            "median": median(milliseconds),
             "p99": milliseconds[min(len(milliseconds) - 1, len(milliseconds) * 99 // 100)],
             "most": milliseconds[-1],
         }

@@ -11,7 +11,7 @@ import msgspec
 from routerd.cli.blame import is_stuck
 from routerd.cli.figures import duration, short_bytes, short_number
 from routerd.cli.processes import Row, arena, cpus, part, pinned, remark, ring, stall
-from routerd.config.formats.source import closest
+from shm.contract.text import closest
 
 
 class Cell(msgspec.Struct, frozen=True):

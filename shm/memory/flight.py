@@ -6,7 +6,6 @@ of flight.h in their order. It comes from anywhere, so whoever reads it checks e
 
 import os
 import struct
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -179,6 +178,8 @@ class Taken(NamedTuple):
 
         Until then it is a hidden file beside it, whose name ends with eight letters or digits.
         """
+        import tempfile  # noqa: PLC0415  all processes of a router have this module, and only who writes files needs it
+
         told = msgspec.msgpack.encode(self.about)
         fd, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

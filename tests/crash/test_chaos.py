@@ -1,6 +1,6 @@
 """Any process is killed, or stopped as if it hung, at any time, while twenty senders keep ledgers.
 
-ROUTERD_TEST_CHAOS_SECONDS makes it longer than the eight seconds of every test run, ROUTERD_TEST_CHAOS_SEED
+ROUTERD_TEST_CHAOS_SECONDS makes it longer than the four seconds of every test run, ROUTERD_TEST_CHAOS_SEED
 repeats one; with ``pytest -s`` it tells what it did and when all were served again (docs/operations.md).
 """
 
@@ -22,7 +22,7 @@ from tests.support.clients.ledger import Clients, Steps, check
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import Configuration, until
 
-SECONDS = float(os.environ.get("ROUTERD_TEST_CHAOS_SECONDS", "8"))
+SECONDS = float(os.environ.get("ROUTERD_TEST_CHAOS_SECONDS", "4"))
 SEED = int(os.environ.get("ROUTERD_TEST_CHAOS_SEED", str(random.SystemRandom().randrange(1 << 32))))
 SERVED_SECONDS = 120.0  # far beyond what anything here takes, hung processes included
 ALONE = max(1, int(SECONDS // 60))  # times that a worker, and the core, is killed by itself at the end

@@ -16,7 +16,7 @@ from tests.support.peer import ACCEPTED, MODIFIED, Net, Peer
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import Configuration, address_of, until
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "12")) / 2
+SECONDS = float(os.environ.get("CRASH_SECONDS", "8")) / 2
 ENOUGH = 100  # messages of each sender
 WORKERS = 2
 CREDIT = 7  # so little that none of it is held back to be given in one go

@@ -25,7 +25,22 @@ PLANTED = "else if (r->type == A_DRAIN) core_post_link(c, l->outs->link, W_DRAIN
 pytestmark = pytest.mark.timeout(900)
 
 
-def planted(folder: Path, *flags: str) -> Path:
+@pytest.fixture(scope="module")
+def glue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Cython has made of the core, compiled: of both planted cores it is the larger half."""
+    made = tmp_path_factory.mktemp("glue") / "forward.o"
+    compiled("-c", str(ROOT / "core/forwarder/forward.c"), "-o", str(made))
+    return made
+
+
+def compiled(*command: str) -> None:
+    includes = [f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
+    flags = ["-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w"]
+    done = subprocess.run(["gcc", *flags, *command, *includes], capture_output=True, text=True, check=False)  # noqa: S607  on the path
+    assert done.returncode == 0, done.stderr
+
+
+def planted(folder: Path, glue: Path, *flags: str) -> Path:
     """A folder for PYTHONPATH with a core that takes it for granted that a receiver which drains has a delivery."""
     package = folder / "core"
     shutil.copytree(ROOT / "core", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
@@ -33,18 +48,10 @@ def planted(folder: Path, *flags: str) -> Path:
     text = body.read_text()
     assert SOUND in text
     body.write_text(text.replace(SOUND, PLANTED))
-    for module in ("forwarder/forward", "rmr/tables/records"):
-        name = f"{module}{sysconfig.get_config_var('EXT_SUFFIX')}"
-        if module == "rmr/tables/records":
-            shutil.copy(ROOT / "core" / name, package / name)
-            continue
-        command = ["gcc", "-shared", "-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w", *flags]
-        command += [f"-I{folder}", f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
-        sources = [str(package / "forwarder" / file) for file in ("forward.c", "unity.c")]
-        done = subprocess.run(
-            [*command, *sources, "-o", str(package / name)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    shutil.copy(ROOT / f"core/rmr/tables/records{suffix}", package / "rmr/tables")
+    unity, made = package / "forwarder/unity.c", package / f"forwarder/forward{suffix}"
+    compiled("-shared", *flags, f"-I{folder}", str(unity), str(glue), "-o", str(made))
     return folder
 
 
@@ -112,9 +119,9 @@ def test_a_running_core_is_recorded(router: RunningRouter, tmp_path: Path) -> No
     exchange(router)
 
 
-def test_from_report_to_regression_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_report_to_regression_test(glue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/replay.md, step by step."""
-    buggy = planted(tmp_path / "buggy")
+    buggy = planted(tmp_path / "buggy", glue)
     monkeypatch.setenv("PYTHONPATH", str(buggy))
     kept = f"workers: 1\n flightRecords: 65536\n flightDirectory: {tmp_path}/kept"
     router = RunningRouter(tmp_path, Configuration(router=kept, expected=".*"))
@@ -137,7 +144,7 @@ def test_from_report_to_regression_test(tmp_path: Path, monkeypatch: pytest.Monk
     assert "FLOW drain" in routerd("replay", small, "--no-run").stdout
     assert routerd("replay", small, "--until-crash", path=buggy).returncode == 0
     preloaded = {"LD_PRELOAD": runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
-    watched = planted(tmp_path / "watched", *SANITIZER)
+    watched = planted(tmp_path / "watched", glue, *SANITIZER)
     done = routerd("replay", small, path=watched, **preloaded)
     assert re.search("the (replay's process ended with status [0-9]+|core dies of SIG[A-Z]+) in record", done.stdout)
     assert "AddressSanitizer" in done.stderr, done.stdout + done.stderr

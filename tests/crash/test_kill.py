@@ -14,7 +14,7 @@ from tests.support.clients.ledger import Clients, check
 from tests.support.routers.hurt import HurtRouter
 from tests.support.running import LONG, Configuration, until
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "12"))
+SECONDS = float(os.environ.get("CRASH_SECONDS", "8"))
 WORKERS = 3
 CONFIGURATION = Configuration(
     router=f"workers: {WORKERS}\n arenaSize: 4",  # little: blocks run low at times, too

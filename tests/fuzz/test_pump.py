@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-LIVES = os.environ.get("FUZZ_LIVES", "40")
+LIVES = os.environ.get("FUZZ_LIVES", "20")
 SEED = "0"
 
 

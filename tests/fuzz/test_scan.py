@@ -287,7 +287,7 @@ DAMAGE = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=
 
 
 @given(messages(), SPELLED, DAMAGE, st.integers(0, 400), st.booleans())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_scan_of_messages(
     scan: Scan, message: bytes, spelling: list[int], damage: list[tuple[int, int]], size: int, complete: bool
 ) -> None:
@@ -306,14 +306,14 @@ def test_scan_of_messages(
 @example(bytes.fromhex("005373c00603404000a3004040"), True)  # a described `to`
 @example(bytes.fromhex("005370c0050256015005"), True)  # durable in its long form
 @example(bytes.fromhex("005370c003025701"), True)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_scan_of_noise(scan: Scan, data: bytes, complete: bool) -> None:
     """What is no message is told from what may become one, and from what is the receiver's business."""
     assert scan(data, complete) == model(data, complete)
 
 
 @given(messages(), SPELLED, st.integers(0, 70_000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_scan_asks_for_what_it_needs(
     scan: Scan, native: ctypes.CDLL, message: bytes, spelling: list[int], long: int
 ) -> None:
@@ -329,7 +329,7 @@ def test_scan_asks_for_what_it_needs(
 
 
 @given(messages(), SPELLED)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_scan_finds_what_the_engine_put_there(scan: Scan, data: bytes, spelling: list[int]) -> None:
     """`to` and priority are those that the engine reads, whatever the spelling of the sections."""
     message = Message()
@@ -358,7 +358,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @given(messages(), SPELLED, st.booleans(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_digest_is_of_what_the_engine_reads(
     native: ctypes.CDLL, data: bytes, spelling: list[int], traced: bool, routed: bool
 ) -> None:
@@ -385,7 +385,7 @@ def test_digest_is_of_what_the_engine_reads(
 
 
 @given(messages(), DAMAGE)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_digest_stays_within_the_message(native: ctypes.CDLL, message: bytes, damage: list[tuple[int, int]]) -> None:
     """Wherever it points to is there."""
     data = bytearray(message)

@@ -24,7 +24,7 @@ from pipeline.tables import endpoints, paths, ranges
 from pipeline.tables.capacity import Costs
 from pipeline.tables.ranges import condensed, ranks
 from tests.support.pipeline.logs import Written, file
-from tests.support.pipeline.tables import MERGED, rows
+from tests.support.pipeline.tables import SUMMED, rows
 from tests.support.pipeline.trips import arrived, copy, record
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -120,7 +120,7 @@ def test_what_passes_the_end_of_an_hour_is_in_a_sum_once_both_are(spark: SparkSe
         assert within.replace(tzinfo=None) not in {row["edge"] for row in waiting}
 
 
-@pytest.mark.parametrize(("least", "tables"), [(ranges.LEAST, MERGED), (0, ("links", "journeys"))])
+@pytest.mark.parametrize(("least", "tables"), [(ranges.LEAST, (*SUMMED, "traffic")), (0, ("links", "journeys"))])
 def test_new_hours_are_added_to_what_days_add_up_to(
     spark: SparkSession, whole: Results, writers: list[Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     least: int, tables: tuple[str, ...],

@@ -152,7 +152,7 @@ def words(value: Any) -> str:
 
 
 @given(VALUES)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_what_the_engine_writes_is_read(native: ctypes.CDLL, value: Any) -> None:
     """Every type, nested, in the width that the engine chooses."""
     assert tell(native, encoded_value(value)) == words(value)
@@ -217,7 +217,7 @@ def written(write: Callable[..., int], *arguments: Any) -> bytes:
 
 
 @given(st.sampled_from(sorted(FIXED)), st.binary(min_size=8, max_size=8))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_numbers_are_read_by_the_engine(native: ctypes.CDLL, code: int, bits: bytes) -> None:
     """Each constructor of a fixed width gives the engine the type and the value that were meant."""
     width, kind, value = FIXED[code]
@@ -231,7 +231,7 @@ def test_numbers_are_read_by_the_engine(native: ctypes.CDLL, code: int, bits: by
 
 
 @given(st.sampled_from(sorted(OCTETS)), st.text("abc", max_size=300), st.booleans())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_octets_are_read_by_the_engine_in_either_width(native: ctypes.CDLL, code: int, text: str, wide: bool) -> None:
     """Strings, symbols and binaries: the long form also where the short one would do."""
     octets = text.encode()
@@ -244,7 +244,7 @@ def test_octets_are_read_by_the_engine_in_either_width(native: ctypes.CDLL, code
 
 
 @given(st.lists(SCALARS, max_size=6), st.booleans(), st.booleans())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_lists_and_maps_are_read_by_the_engine_in_either_width(
     native: ctypes.CDLL, values: list[Any], wide: bool, mapped: bool
 ) -> None:
@@ -265,7 +265,7 @@ def test_lists_and_maps_are_read_by_the_engine_in_either_width(
 
 
 @given(st.lists(st.text("abc", max_size=60), max_size=3), st.booleans(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_arrays_are_read_by_the_engine_in_either_width(
     native: ctypes.CDLL, texts: list[str], wide: bool, wide_elements: bool
 ) -> None:

@@ -129,7 +129,7 @@ NOTHING: dict[str, Any] = {"to": None, "ingress": None, "trace": [], "stream": F
 @pytest.mark.parametrize("going", [NONE, MAP, SECTION, SKUPPER])
 @pytest.mark.parametrize("coming", [NONE, MAP, SECTION, SKUPPER])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_hop_in_every_pair_of_forms(hop: Hop, coming: int, going: int, data: st.DataObject) -> None:
     """Everything else stays as it is, octet for octet where no router key stands beside it."""
     came = data.draw(stories())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.rmr.active import snapshot as stash
@@ -168,6 +168,7 @@ def test_the_latest_is_what_is_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@settings(max_examples=40)
 @given(entries=ENTRIES, owners=st.dictionaries(st.from_regex(r"[a-z0-9]{1,12}", fullmatch=True), ENDPOINTS))
 def test_what_is_kept_is_what_is_in_use(entries, owners, tmp_path_factory) -> None:
     """Any table and map: entries in force, and owners."""

@@ -7,7 +7,7 @@ import pytest
 from core.rmr.managers import application as a
 from tests.model.route_world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000")) // 10
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "400")) // 10
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))

@@ -1,8 +1,11 @@
 """The project's own files, as tests of the tree read them."""
 
+import re
 import subprocess
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 ROOT = Path(__file__).parents[2]
 OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
@@ -25,6 +28,26 @@ def tracked() -> list[Path]:
 
 def sources(*suffixes: str) -> list[Path]:
     return [file for file in tracked() if file.suffix in suffixes]
+
+
+T = TypeVar("T")
+
+
+def once(find: Callable[[Path], Iterator[T]]) -> Callable[[Path], tuple[T, ...]]:
+    """Have a function find what is in a file once, whoever asks."""
+
+    @cache
+    def found(file: Path) -> tuple[T, ...]:
+        return tuple(find(file))
+
+    return found
+
+
+def lines(file: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Lines of a file in which there is a match, with their numbers. Most files have none, which one search tells."""
+    text = file.read_text(errors="replace")
+    if re.search(pattern.pattern, text, pattern.flags | re.MULTILINE):
+        yield from ((number, line) for number, line in enumerate(text.splitlines(), 1) if pattern.search(line))
 
 
 def package(file: Path) -> str:

@@ -1,6 +1,5 @@
 """The output of every parser: sections of settings with their lines, and mistakes."""
 
-import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -80,13 +79,6 @@ class ConfigSyntaxError(Exception):
 def camel_case(name: str) -> str:
     """Return `idleTimeoutSeconds` for `idle-timeout-seconds`, and any other name unchanged."""
     return re.sub(r"-(\w)", lambda match: match.group(1).upper(), name)
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like `name`, ignoring case."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower()[:100], by_lower, n=1, cutoff=0.65)
-    return by_lower[found[0]] if found else None
 
 
 def words(text: str | None) -> list[str]:

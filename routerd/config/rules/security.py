@@ -10,8 +10,9 @@ import msgspec
 from routerd.config.entities.policy import Policy, Vhost
 from routerd.config.entities.router import Router
 from routerd.config.entities.transport import AuthServicePlugin, Connector, Listener, SslProfile
-from routerd.config.formats.source import Block, Mistake, camel_case, closest, shown, words
+from routerd.config.formats.source import Block, Mistake, camel_case, shown, words
 from routerd.config.rules.check import Checked, each
+from shm.contract.text import closest
 from workers.control.policy import USER
 from workers.control.tls import PROTOCOLS, faults, is_uid_format, unknown_protocols
 from workers.loop import engine

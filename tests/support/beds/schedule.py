@@ -4,7 +4,7 @@ import os
 
 from tests.model.world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "400"))
 MOVES = 150
 
 

@@ -11,7 +11,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]  # a body has
 def library(source: Path, folder: Path) -> ctypes.CDLL:
     """Compile a file into a folder, and load it. It includes files by their paths from the root."""
     built = folder / f"{source.stem}.so"
-    command = ["gcc", "-std=gnu11", "-O1", *WARNINGS, "-shared", "-fPIC", f"-I{ROOT}", str(source), "-o", str(built)]
+    command = ["gcc", "-std=gnu11", "-O0", *WARNINGS, "-shared", "-fPIC", f"-I{ROOT}", str(source), "-o", str(built)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(built))

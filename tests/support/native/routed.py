@@ -142,7 +142,7 @@ class Router:
 def build(folder: Path) -> Router:
     """Compile it, with the sanitizers that fit into another process."""
     library = folder / "routed.so"
-    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O0", "-Wall", "-Wextra", "-Werror"]
     command += ["-Wno-unused-function", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
     command += [f"-I{ROOT}"]
     command += ["-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(library)]

@@ -8,7 +8,10 @@ from pipeline.output.results import Results
 from pipeline.tables.capacity import Costs
 
 # Tables that are made from rollups; all others are made from these alone, whatever the hours of a run are.
-MERGED = tuple(name for name, recipe in batch.recipes_of(Costs()).items() if recipe.needs)
+RECIPES = batch.recipes_of(Costs())
+MERGED = tuple(name for name, recipe in RECIPES.items() if recipe.needs)
+SUMMED = tuple(name for name in MERGED if RECIPES[name].sums)  # what follows messages from one hour to the next
+ALONE = tuple(name for name in MERGED if not RECIPES[name].sums)  # each hour is for itself
 
 
 def plain(value: Any) -> Any:

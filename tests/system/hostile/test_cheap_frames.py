@@ -19,7 +19,7 @@ from tests.support.running import RunningRouter
 
 CLIENTS = 12  # half of them at each worker: four full reads of each would be 24 in a turn, of some 5 ms each
 FULL_READS = 6 << 16  # octets of a quarter of these
-SECONDS: Final = 2.0
+SECONDS: Final = 1.2
 OPENED = AMQP_HEADER + amqp_frame(0, described(OPEN, "hasty")) + begin(0)
 HEARTBEAT = struct.pack(">IBBH", 8, 2, 0, 0)
 FLOODS = {

@@ -20,7 +20,7 @@ from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import MIB, Bounds, Verdict
 from tests.support.running import RunningRouter
 
-SECONDS = 2.0
+SECONDS = 1.2
 BOUNDS = Bounds(stall=0.25, memory=64 * MIB)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the end of a connection comes as a reset
 OPENING = AMQP_HEADER + said(OPEN, container="storm", hostname="localhost")
@@ -92,6 +92,7 @@ def test_a_storm_of_connections(attacked: RunningRouter, target: Target, attack:
 
 # ---- links ----
 
+HEARTBEAT = struct.pack(">IBBH", 8, 2, 0, 0)
 STORMS = 8  # connections, several for each worker
 LINKS = 50  # of each
 # Seconds from a newcomer's connect, or its CLOSE, to the answer. Who is shut out waits for the end of the storm.
@@ -144,6 +145,8 @@ def test_a_storm_of_links(attacked: RunningRouter, target: Target) -> None:
             time.sleep(1)
             end = time.monotonic() + SECONDS
             while early or time.monotonic() < end:
+                for client in early:
+                    client.write(HEARTBEAT)  # who says nothing for some seconds is sent away
                 began = time.monotonic()
                 with FrameClient(address, "newcomer") as newcomer:
                     newcomer.begin()

@@ -10,7 +10,7 @@ from tests.support.hostile.target import Target
 from tests.support.hostile.verdict import Verdict
 from tests.support.running import RunningRouter
 
-SECONDS = 1.5
+SECONDS = 0.8
 SEED = 1
 
 

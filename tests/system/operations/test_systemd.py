@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.routers.container import ROOT, UNITS, boot
+from tests.support.routers.debs import ASKED
 from tests.support.tool import ROUTERD
 
 ANALYZE = shutil.which("systemd-analyze")
@@ -92,6 +93,7 @@ def test_the_template_differs_in_its_configuration_only() -> None:
     ]
 
 
+@pytest.mark.skipif(not ASKED, reason="a whole system starts: make test-packages runs it")
 @pytest.mark.timeout(400)  # the container has 330 s
 def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     """Start, reload, restart, roll, hung worker, hung supervisor, kill -9, stop: a client connects on. Under

@@ -14,7 +14,7 @@ from bench.results import ClientResult
 from bench.scenarios import PingPong, Transfer
 from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Running, Target, free_port, started
 
-COUNT = 2000
+COUNT = 500
 
 
 @pytest.fixture(scope="module", autouse=True)

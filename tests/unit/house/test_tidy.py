@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tree import CODE, OURS, ROOT, package, place, sources, tracked
+from tests.support.tree import CODE, OURS, ROOT, lines, once, package, place, sources, tracked
 
 # What a folder may know beside itself, in Python, Cython and C; docs/architecture.md says what each is for.
 # What is not listed may know all: bench and the tests.
@@ -164,6 +164,7 @@ def module(file: Path) -> str:
     return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@once
 def imports(file: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import, in Python or Cython; a name imported from a package is one."""
     text = file.read_text()
@@ -189,6 +190,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             yield number, match[1]
 
 
+@once
 def headers(file: Path) -> Iterator[tuple[int, Path]]:
     """Line and path of every header of ours that a C or Cython file includes."""
     for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -261,8 +263,7 @@ def test_amqp_is_spelled_in_one_place() -> None:
         f"{place(file, number)}: {line.strip()[:80]} (name it, or use the codec: shm/codec/amqp.h)"
         for file in sources(".h", ".c", ".pyx", ".pxi")
         if str(file.relative_to(ROOT)) not in AMQP_ELSEWHERE
-        for number, line in enumerate(file.read_text().splitlines(), 1)
-        if AMQP_BY_HAND.search(line)
+        for number, line in lines(file, AMQP_BY_HAND)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -282,8 +283,7 @@ def test_the_engine_is_not_asked_for_deliveries_or_credit() -> None:
         f"{place(file, number)}: {line.strip()[:80]} (workers/session has these)"
         for file in sources(".h", ".c", ".pyx", ".pxi", ".pxd")
         if file.is_relative_to(ROOT / "workers")
-        for number, line in enumerate(file.read_text().splitlines(), 1)
-        if THE_LANES.search(line)
+        for number, line in lines(file, THE_LANES)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -341,8 +341,7 @@ def test_nothing_is_left_for_later_or_silenced_without_a_reason(pattern: str) ->
         f"{place(file, number)}: {line.strip()[:80]} ({BANNED[pattern]})"
         for file in tracked()
         if file.suffix in (*CODE, ".md", ".toml", ".txt", "") and file != Path(__file__)
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
-        if re.search(pattern, line)
+        for number, line in lines(file, re.compile(pattern))
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.support.tree import CODE, OURS, ROOT, package, place, sources
+from tests.support.tree import CODE, OURS, ROOT, lines, package, place, sources
 
 
 def retired() -> tuple[list[str], list[str]]:
@@ -31,7 +31,7 @@ def test_a_retired_word_does_not_come_back() -> None:
     wrong = [
         f"{place(file, number)}: {match[0]!r} is retired: docs/glossary.md has the word of today"
         for file in (*code, *pages)
-        for number, line in enumerate(file.read_text().splitlines(), 1)
+        for number, line in lines(file, found)
         for match in found.finditer(line)
     ]
     named = in_names([*nowhere, *no_file])

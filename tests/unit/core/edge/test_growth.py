@@ -11,7 +11,7 @@ from core.link_routes.routes import Routes
 from shm.contract.payloads import Attached, ConnectionClosed, Detach
 from tests.support.beds.edge_router import CLIENT, UPLINKS, EdgeRouter, client
 
-FEW, MANY = 100, 400
+FEW, MANY = 60, 240
 GROWTH = 1.25
 
 

@@ -8,7 +8,7 @@ from shm.contract.payloads import Attach, ConnectionOpened, Detach
 from tests.support.beds.crowd import Crowd
 from tests.support.beds.effort import Effort
 
-FEW, MANY = 100, 400
+FEW, MANY = 60, 240
 FILLING = 20  # receivers whose messages fill the arena
 TAKEN = FILLING // 2  # messages that these take while as much room is missing as they want
 GROWTH = 1.25

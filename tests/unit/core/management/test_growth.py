@@ -17,7 +17,7 @@ from shm.memory import segment
 from tests.support.beds.agent import Bed
 from tests.support.beds.effort import Effort
 
-FEW, MANY = 100, 400  # connections, each with a link to an address of its own
+FEW, MANY = 60, 240  # connections, each with a link to an address of its own
 PAGE = 20
 GROWTH = 1.25
 OFFERED = "router.connection.linkRoute"

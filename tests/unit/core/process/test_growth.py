@@ -26,7 +26,7 @@ from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 from tests.support.beds.crowd import Crowd, Event
 from tests.support.beds.effort import Effort
 
-FEW, MANY = 100, 400
+FEW, MANY = 60, 240
 SOME = 20  # events of a kind that are counted
 GROWTH = 1.25
 STRANGER = 50_000  # connections and links that have nothing to do with the crowd
