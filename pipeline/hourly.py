@@ -69,8 +69,8 @@ class Hourly:
 
     ``hours`` are those of the ``log``, and ``known`` is what the next run need not read of it. ``places`` says by path
     where a file is to be read instead. ``lasting`` are records of hours whose rollups contain what the log has no
-    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. With ``once`` Spark reads each
-    file once, and keeps the records until all rollups are made.
+    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. ``others`` are the records of
+    other days. With ``once`` Spark reads each file once, and keeps the records until all rollups are made.
     """
 
     spark: SparkSession
@@ -83,6 +83,7 @@ class Hourly:
     wanted: list[str]
     lasting: Mapping[str, Records] = field(default_factory=dict)
     rollups: Collection[str] = field(default_factory=list)
+    others: Records = field(default_factory=list)
     once: bool = False
     computed: set[str] = field(default_factory=set)
     _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
@@ -106,11 +107,12 @@ class Hourly:
     @classmethod
     def of_day(
         cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str],
-        hours: Mapping[str, Hour], known: Any, wanted: Collection[str],
+        hours: Mapping[str, Hour], known: Any, *, wanted: Collection[str], others: Records,
     ) -> "Hourly":  # fmt: skip
         """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
 
-        ``wanted`` are rollups; new records are not added to the others, which go. Raises ``UnusableError`` if rollups
+        ``wanted`` are rollups; new records are not added to the others, which go. ``others`` are the records of other
+        days. Raises ``UnusableError`` if rollups
         are gone, and the log has no longer all of their records.
         """
         kept = Rollups(made.output, made.former, VERSION)
@@ -122,7 +124,7 @@ class Hourly:
                     "another version of routerd, and the log has no longer all of its records: move this directory "
                     "away to compute from what the log has, or give another --output"
                 )
-        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, once=True)
+        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, others, once=True)
 
     def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return which of these rollups hours lack, and which hours."""
@@ -214,8 +216,15 @@ class Hourly:
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
 
     def lost(self) -> int:
-        """Return how many records are missing in these hours, by their numbers."""
-        return missing(one for hour in self.wanted for one in self.kept.hours[hour].records)
+        """Return how many records are missing in these hours, by their numbers.
+
+        Numbers follow each other as messages end, and hours by when they came: some numbers are of other hours.
+        """
+
+        def of(hours: Iterable[str]) -> Records:
+            return [one for hour in hours for one in self.kept.hours[hour].records]
+
+        return missing(of(self.wanted), [*self.others, *of(self.kept.hours.keys() - set(self.wanted))])
 
     def manifest(self) -> str:
         """Return what the next run has to know."""

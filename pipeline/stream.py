@@ -127,7 +127,7 @@ class Stream:
                 said = f"records of days before {first} are left out: --keep is {self._pace.keep}"
                 self._once([said] if fresh else [])
             elif fresh:
-                self._make(day, by_day[day], fresh, found)
+                self._make(day, by_day, fresh, found)
                 done.append(_Done(day, fresh, had, self._have[day], closed))
         self._remove_before(first)
         self._left = False
@@ -148,8 +148,9 @@ class Stream:
         newest = max({*by_day, *self._have}, default="")
         return days.first_kept(newest, datetime.now(UTC).date(), self._pace.keep) if newest else ""
 
-    def _make(self, day: str, hours: Mapping[str, Hour], fresh: set[str], found: Survey) -> None:
-        """Make the results of a day, whose hours ``fresh`` have new records."""
+    def _make(self, day: str, by_day: Mapping[str, Mapping[str, Hour]], fresh: set[str], found: Survey) -> None:
+        """Make the results of a day, whose hours ``fresh`` have new records; ``by_day`` is what the log has."""
+        hours = by_day[day]
         part = _of_day(found, day, hours)
         here = {file.path for file in (*part.clean, *part.tangled)}
         known = {path: one for path, one in self._known.items() if path in here}
@@ -162,12 +163,19 @@ class Stream:
             try:
                 with begun(place) as made, ending(self._spark):
                     made_of = Hourly.of_day(
-                        self._spark, part, made, places, hours, known, batch.rollups_of(self._recipes)
-                    )
+                        self._spark, part, made, places, hours, known,
+                        wanted=batch.rollups_of(self._recipes), others=self._others(day, by_day),
+                    )  # fmt: skip
                     batch.make(made_of, self._recipes, lambda _: None, said, lambda name: self._earlier(name, day))
             except Exception as error:
                 raise kept.failed(reads, error) from error
         self._have[day] = {hour: one.records for hour, one in made_of.kept.hours.items()}
+
+    def _others(self, day: str, by_day: Mapping[str, Mapping[str, Hour]]) -> Records:
+        """Return the records of other days, which the log has, or the results."""
+        now = (one.records for other, hours in by_day.items() if other != day for one in hours.values())
+        had = (records for other, hours in self._have.items() if other != day for records in hours.values())
+        return list({one for records in (*now, *had) for one in records})
 
     def _earlier(self, name: str, day: str) -> DataFrame | None:
         """Return a table of the days before a day."""

@@ -18,11 +18,14 @@ from pipeline.errors import PipelineError
 from pipeline.flow_log.hours import Period
 from pipeline.flow_log.records import FLOW
 from pipeline.flow_log.survey import survey
+from pipeline.hourly import Hourly
 from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.generations import begin
 from pipeline.output.results import Results
 from pipeline.tables import endpoints, paths
 from pipeline.tables.capacity import Costs
 from tests.support.pipeline.logs import Written, cut, file
+from tests.support.pipeline.streams import put as put_records
 from tests.support.pipeline.tables import MERGED, rows
 from tests.support.pipeline.trips import arrived, copy, record
 
@@ -105,6 +108,24 @@ def test_what_is_known_is_not_computed_again(run: Run, whole: Results, writers: 
         run(log, out, Choice(Period.of("2027-01-01", None)))
     with pytest.raises(PipelineError, match="there is no table waves; the tables are load, flows, traffic"):
         run(log, out, Choice(tables=("waves",)))
+
+
+def test_a_message_over_the_end_of_a_period_is_not_lost(tmp_path: Path) -> None:
+    """Its number is among those of the next hour; what is missing is, also right before the period."""
+    noon, second = datetime(2026, 1, 5, 12, tzinfo=UTC), timedelta(seconds=1)
+    put_records(tmp_path / "log", "R1", 1, [noon + at * second for at in (-2, 1, -1, 2)])
+    put_records(tmp_path / "log", "R1", 7, [noon + timedelta(hours=1)])
+    none: Any = None
+    with claimed(str(tmp_path / "out"), RESULTS, str(tmp_path / "log")) as output:
+        made = begin(output)
+        lost = {
+            period: Hourly.of_log(none, survey(str(tmp_path / "log")), made, {}, Period.of(*period)).lost()
+            for period in ((None, None), (None, HOUR), (HOUR, NEXT), (NEXT, None))
+        }
+    assert lost == {(None, None): 2, (None, HOUR): 0, (HOUR, NEXT): 0, (NEXT, None): 2}
+
+
+HOUR, NEXT = "2026-01-05T12", "2026-01-05T13"
 
 
 def hourly(log: DataFrame, make: Callable[[DataFrame], DataFrame]) -> DataFrame:

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections import Counter
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,23 @@ def test_a_late_file_of_any_age_counts(tmp_path: Path, age: int) -> None:
         assert not one.batch()
     assert results(out)["2026-01-05"] == ["R1 10", "R1 11", "R1 7", "R1 8", "R1 9", "R2 0"]
     assert current(str(out / "date=2026-01-05")).summary()["lost"] == 0
+
+
+def test_a_message_over_midnight_is_not_lost(tmp_path: Path) -> None:
+    """Numbers are in the order in which messages end, and days by when they came; also when the log has lost a day."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    midnight, second = datetime(2026, 1, 6, tzinfo=UTC), timedelta(seconds=1)
+    first = put(log, "R1", 1, [midnight + at * second for at in (-2, 1, -1, 2)])
+    batch(log, out)
+    lost = {day: current(str(out / f"date={day}")).summary()["lost"] for day in results(out)}
+    assert lost == {"2026-01-05": 0, "2026-01-06": 0}
+    first.unlink()
+    put(log, "R1", 6, [midnight + 3 * second])
+    batch(log, out)
+    assert current(str(out / "date=2026-01-06")).summary()["lost"] == 1
+    put(log, "R1", 9, [midnight + timedelta(days=1)])
+    batch(log, out)
+    assert current(str(out / "date=2026-01-07")).summary()["lost"] == 2  # between two days
 
 
 def test_late_records_are_told(tmp_path: Path) -> None:
