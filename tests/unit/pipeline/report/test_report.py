@@ -136,6 +136,8 @@ def test_without_findings_nothing_is_wrong(tmp_path: Path) -> None:
     assert "not complete: 1,200 records are missing by their numbers, 1 file was left out" in shown.text
     assert "The log is old: its last record came at 2026-01-06 23:59" in shown.text
     assert "x.parquet: cut short" in shown.table("Files left out")[0][0]
+    shown = page(made(tmp_path / "three", {"traffic": [traffic(HOUR)]}, made="2026-01-06T12:00:00+00:00"))
+    assert "The last record is of 2026-01-06 23:59, and the run was made at 2026-01-06 12:00: the clock" in shown.text
 
 
 def test_one_day_only_is_said(tmp_path: Path) -> None:
