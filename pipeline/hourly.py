@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType
 
 from pipeline.errors import PipelineError, UnusableError
+from pipeline.files import literal
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
@@ -213,7 +214,9 @@ class Hourly:
         if name not in self._schemas:
             self._schemas[name] = ROLLUPS[name].make(self.spark.createDataFrame([], FLOW)).schema
         schema = StructType([*self._schemas[name], *more])
-        return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*map(literal, files))
 
     def lost(self) -> int:
         """Return how many records are missing in these hours, by their numbers.

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import batch
 from pipeline.errors import DeletedError
+from pipeline.files import literal
 from pipeline.flow_log.holding import Held, places_for
 from pipeline.flow_log.hours import Hour, hours_of, text, within
 from pipeline.flow_log.memory import Memory
@@ -188,7 +189,7 @@ class Stream:
                 if there.files(name):
                     found.append(there.table(name))
         schema = ", ".join(f"`{column}` {kind}" for column, kind in TABLES[name].types.items())
-        return self._spark.read.schema(schema).parquet(*found) if found else None
+        return self._spark.read.schema(schema).parquet(*map(literal, found)) if found else None
 
     def _remove_before(self, first: str) -> None:
         for day in [one for one in days.days(self._output) if one < first]:

@@ -128,6 +128,14 @@ def test_a_message_over_the_end_of_a_period_is_not_lost(tmp_path: Path) -> None:
 HOUR, NEXT = "2026-01-05T12", "2026-01-05T13"
 
 
+def test_names_of_directories_are_no_patterns(run: Run, writers: list[Written], tmp_path: Path) -> None:
+    """Nor of the log, where Spark reads files by their names."""
+    place = tmp_path / "all [1]{x,y}*?\\=%20"
+    file(writers[0], writers[0].records[:20], place / "log" / "raw" / "a.parquet")
+    made, _ = run(place / "log", place / "out", Choice(tables=("taken",)))
+    assert made.generation.summary()["records"] == 20
+
+
 def hourly(log: DataFrame, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """What comes of hours that are computed each by itself."""
     hours = [row[0] for row in log.selectExpr("date_trunc('hour', ts)").distinct().collect()]
