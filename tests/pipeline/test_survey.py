@@ -1,11 +1,13 @@
 """What is found in a directory: bad files, repeated records, lost ones, versions."""
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -217,6 +219,35 @@ def test_a_growing_log_is_looked_at_once(few: Path, monkeypatch: pytest.MonkeyPa
     os.utime(raw, ns=(0, 1))
     with pytest.raises(ZeroDivisionError):
         survey(str(few), memory)
+
+
+@pytest.mark.parametrize("name", ["read_metadata", "ParquetFile"])
+def test_a_file_that_could_not_be_read_is_looked_at_again(
+    few: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By a stream that goes on, though nothing else is new: a disk, or too many open files, is no damaged file."""
+    memory, works = Memory(), getattr(pq, name)
+    (raw, *_) = (few / "raw").rglob("*.parquet")
+    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}  # and nothing of its numbers
+    pq.write_table(pq.ParquetFile(raw).read().replace_schema_metadata(told), raw)
+    broken = [OSError(errno.EMFILE, "Too many open files")]
+
+    def once(*args: Any, **more: Any) -> Any:
+        if broken:
+            raise broken.pop()
+        return works(*args, **more)
+
+    whole = survey(str(few))
+    monkeypatch.setattr(f"pyarrow.parquet.{name}", once)
+    first = survey(str(few), memory)
+    (skipped,) = (one for one in first.skipped if one.again)
+    assert "cannot be read" in skipped.reason
+    assert skipped.reason.endswith("([Errno 24] Too many open files)")
+    again = survey(str(few), memory)
+    assert memory.changed
+    assert (again.clean, again.tangled, again.skipped) == (whole.clean, whole.tangled, whole.skipped)
+    survey(str(few), memory)
+    assert not memory.changed
 
 
 def fail() -> None:
