@@ -228,6 +228,18 @@ def test_changes_are_those_beyond_the_limits(tmp_path: Path) -> None:
     ]
 
 
+def test_a_neighbour_whose_name_is_not_known_is_no_router_in_the_picture(tmp_path: Path) -> None:
+    """Its link is in the table of links."""
+    hops = [{"router_id": "R1", "onward": other, "messages": 5} for other in (None, "R2")]
+    run = made(tmp_path / "out", {"traffic": [traffic(HOUR)], "hops": hops})
+    assert "None" not in text(Tables(run), run.summary())
+    shown = page(run)
+    assert [
+        attributes["aria-label"][:30] for tag, attributes in shown.elements if attributes.get("class") == "network"
+    ] == ["2 routers and 1 lines between "]
+    assert [row[:2] for row in shown.table("Links")] == [["R1", ""], ["R1", "R2"]]
+
+
 def test_ten_thousand_of_everything_is_a_page_of_the_same_size(tmp_path: Path) -> None:
     """Addresses, routers and findings: the worst and busiest are shown, the others are said."""
     many = 10_000
