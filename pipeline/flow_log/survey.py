@@ -221,7 +221,7 @@ def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[s
                 with files.open_input_file(path) as file:
                     hours = json.loads(file.read())["hours"]
                 yield from ((hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items())
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise PipelineError(
                     f"{path} does not say which files were compacted ({error}): read {RAW} alone"
                 ) from error
@@ -298,7 +298,7 @@ def _described(path: str, footer: Any, metadata: dict[bytes, bytes]) -> LogFile 
         )
         dropped = {boot: int(life["dropped"]) for boot, life in lives.items()}
         times = _times(footer)
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
     return LogFile(path, footer.num_rows, spans, router, dropped, times)
 

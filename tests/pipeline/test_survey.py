@@ -70,9 +70,10 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     assert (found.compacted, lost(few), found.skipped) == (1, 0, [])
     compact.unlink()
     assert [Path(file.path) for file in survey(str(few)).clean] == raw
-    manifest.write_text("{")
-    with pytest.raises(PipelineError, match="does not say which files were compacted"):
-        survey(str(few))
+    for damaged in ("{", "[" * 100_000):
+        manifest.write_text(damaged)
+        with pytest.raises(PipelineError, match="does not say which files were compacted"):
+            survey(str(few))
 
 
 def test_files_that_share_some_records_are_tangled() -> None:
@@ -110,6 +111,8 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), few / "foreign.parquet")
     write(few / "damaged.parquet", "routerd.flow.v1")
     write(few / "zero.parquet", "routerd.flow.v0")
+    deep = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1", "routerd.flow.lives": "[" * 100_000}
+    pq.write_table(SCHEMA.empty_table().replace_schema_metadata(deep), few / "deep.parquet")
     for octets in (b"odd\xff.parquet", b"compact/odd\xfe", b"folder\xfe/of.parquet", b".hidden\xff"):
         path = Path(os.fsdecode(os.path.join(os.fsencode(few), octets)))
         path.parent.mkdir(exist_ok=True)
@@ -119,13 +122,22 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     said = {Path(one.path).name: one.reason for one in found.skipped}
     odd = [str(Path(one.path).relative_to(few)) for one in found.skipped if "no UTF-8" in one.reason]
     assert odd == [r"compact/odd\xfe", r"folder\xfe/of.parquet", r"odd\xff.parquet"]
-    wanted = {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet", "zero.parquet"}
+    wanted = {
+        "cut.parquet",
+        "empty.parquet",
+        "notes.txt",
+        "foreign.parquet",
+        "damaged.parquet",
+        "zero.parquet",
+        "deep.parquet",
+    }
     wanted |= {Path(one).name for one in odd}
     assert said.keys() == wanted
     assert said["zero.parquet"] == "its schema is routerd.flow.v0, which no version of routerd ever wrote"
     assert "cut short" in said["cut.parquet"]
     assert said["foreign.parquet"] == "it is not a file of a flow log"
     assert "metadata is damaged" in said["damaged.parquet"]
+    assert "metadata is damaged (RecursionError" in said["deep.parquet"]
 
 
 def test_a_file_from_the_future_is_refused(few: Path) -> None:
