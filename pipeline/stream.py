@@ -8,7 +8,7 @@ So every day is as a run over it would be, and a stream that is killed does the 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import batch
-from pipeline.errors import DeletedError
+from pipeline.errors import DeletedError, PipelineError
 from pipeline.files import literal
 from pipeline.flow_log.holding import Held, places_for
 from pipeline.flow_log.hours import Hour, hours_of, text, within
@@ -25,6 +25,7 @@ from pipeline.flow_log.survey import LogFile, Survey, survey
 from pipeline.hourly import VERSION, Hourly
 from pipeline.output import days
 from pipeline.output.columns import TABLES
+from pipeline.output.columns import VERSION as SCHEMA
 from pipeline.output.directory import DAY, Output, claimed
 from pipeline.output.generations import Generation, begun, pointed
 from pipeline.output.rollups import Rollups
@@ -179,14 +180,14 @@ class Stream:
         return list({one for records in (*now, *had) for one in records})
 
     def _earlier(self, name: str, day: str) -> DataFrame | None:
-        """Return a table of the days before a day."""
+        """Return a table of the days before a day, but for those that another version of routerd made."""
         start = (date.fromisoformat(day) - timedelta(days=EARLIER)).isoformat()
         found = []
         for one in sorted(self._have):
             if start <= one < day:
                 place = Output(days.of(self._output, one))
                 there = Generation(place, pointed(place))
-                if there.files(name):
+                if there.files(name) and _of_this_version(there):
                     found.append(there.table(name))
         schema = ", ".join(f"`{column}` {kind}" for column, kind in TABLES[name].types.items())
         return self._spark.read.schema(schema).parquet(*map(literal, found)) if found else None
@@ -233,6 +234,12 @@ class _Done:
 
 def _count(records: Records) -> int:
     return sum(one[-1] for one in records)
+
+
+def _of_this_version(made: Generation) -> bool:
+    with suppress(PipelineError):
+        return bool(made.summary().get("schema") == SCHEMA)
+    return False
 
 
 def _of_day(found: Survey, day: str, hours: Mapping[str, Hour]) -> Survey:

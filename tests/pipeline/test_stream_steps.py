@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -99,6 +100,22 @@ def test_a_message_over_midnight_is_not_lost(tmp_path: Path) -> None:
     put(log, "R1", 9, [midnight + timedelta(days=1)])
     batch(log, out)
     assert current(str(out / "date=2026-01-07")).summary()["lost"] == 2  # between two days
+
+
+def test_days_of_another_version_are_not_compared_with(tmp_path: Path) -> None:
+    """Their columns may have other types; nor are days whose summary cannot be read."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    for day in range(3):
+        put(log, "R1", 1 + day, [START + timedelta(days=day)])
+    batch(log, out)
+    days_made = [current(str(out / f"date=2026-01-0{5 + day}")) for day in range(3)]
+    for made, said in zip(days_made, ('{"schema": "routerd.results.v3"}', "{"), strict=False):
+        Path(made.root, generations.SUMMARY).write_text(said)
+    spark: Any = mock.Mock()
+    with streaming(log, out) as one:
+        one._spark = spark
+        one._earlier(TABLE, "2026-01-08")
+    spark.read.schema.return_value.parquet.assert_called_once_with(days_made[2].table(TABLE))
 
 
 def test_late_records_are_told(tmp_path: Path) -> None:
