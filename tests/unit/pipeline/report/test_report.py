@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import pipeline
+from pipeline.errors import PipelineError
 from pipeline.output.directory import DAY, STREAM
 from pipeline.output.generations import Generation
 from pipeline.report.tables import Tables
@@ -226,6 +227,19 @@ def test_changes_are_those_beyond_the_limits(tmp_path: Path) -> None:
         ["new", "Messages to is fail (router R1)"],
         ["over", "Messages to was fail (router R1)"],
     ]
+
+
+@pytest.mark.parametrize("name", ["traffic", "findings", "hops", "latencies"])
+def test_a_damaged_table_is_named(tmp_path: Path, name: str) -> None:
+    """Its footer says what it has, and its values are no values."""
+    tables = {"traffic": [traffic(HOUR)], "latencies": [latency(HOUR)], "findings": [finding("loop", HOUR, 2 * HOUR)]}
+    run = made(tmp_path / "out", {**tables, "hops": [{"router_id": "R1", "onward": "R2", "messages": 5}]})
+    (path,) = Path(run.root, name).glob("*.parquet")
+    data = path.read_bytes()
+    last = int.from_bytes(data[-8:-4], "little") + 8  # of the file: the footer
+    path.write_bytes(data[:4] + b"\xff" * (len(data) - last - 4) + data[-last:])
+    with pytest.raises(PipelineError, match=rf"out/run-\w+/{name} cannot be read: .*`routerd pipeline run` makes it"):
+        text(Tables(run), run.summary())
 
 
 def test_a_neighbour_whose_name_is_not_known_is_no_router_in_the_picture(tmp_path: Path) -> None:
