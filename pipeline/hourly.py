@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pipeline.errors import PipelineError, UnusableError
 from pipeline.files import literal
-from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
+from pipeline.flow_log.hours import HOUR_US, Hour, Period, dropped, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
 from pipeline.output.generations import Generation
@@ -228,6 +228,11 @@ class Hourly:
             return [one for hour in hours for one in self.kept.hours[hour].records]
 
         return missing(of(self.wanted), [*self.others, *of(self.kept.hours.keys() - set(self.wanted))])
+
+    def dropped(self) -> int:
+        """Return how many records had no room in these hours, as their routers report."""
+        part = within(self.log, [self.hours[hour] for hour in self.wanted if hour in self.hours])
+        return dropped(self.log, part, self.wanted[0]) if self.wanted else 0
 
     def manifest(self) -> str:
         """Return what the next run has to know."""

@@ -19,9 +19,9 @@ from pipeline import batch
 from pipeline.errors import DeletedError, PipelineError
 from pipeline.files import literal
 from pipeline.flow_log.holding import Held, places_for
-from pipeline.flow_log.hours import Hour, hours_of, text, within
+from pipeline.flow_log.hours import Hour, dropped, hours_of, text, within
 from pipeline.flow_log.memory import Memory
-from pipeline.flow_log.survey import LogFile, Survey, survey
+from pipeline.flow_log.survey import Survey, survey
 from pipeline.hourly import VERSION, Hourly
 from pipeline.output import days
 from pipeline.output.columns import TABLES
@@ -156,7 +156,7 @@ class Stream:
         part = _of_day(found, day, hours)
         here = {file.path for file in (*part.clean, *part.tangled)}
         known = {path: one for path, one in self._known.items() if path in here}
-        said = {**self._marks.said(), "dropped": _dropped(found, part, day)}
+        said = {**self._marks.said(), "dropped": dropped(found, part, min(hours))}
         with claimed(days.of(self._output, day), DAY, self._source) as place, closing(Held(self._source)) as kept:
             reads = within(part, [hours[name] for name in fresh])
             if gone := kept.take([*reads.clean, *reads.tangled]):
@@ -254,19 +254,3 @@ def _of_day(found: Survey, day: str, hours: Mapping[str, Hour]) -> Survey:
         compacted=sum(map(here, found.replaced)),
         skipped=[one for one in found.skipped if here(one.path)],
     )
-
-
-def _dropped(found: Survey, part: Survey, day: str) -> int:
-    """Return how many records of a day had no room; each file says how many there were since its core's start."""
-    start = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 1_000_000
-    before = [one for one in (*found.clean, *found.tangled) if one.times is not None and one.times[1] < start]
-    then, now = _most(before), _most([*part.clean, *part.tangled])
-    return sum(most - then.get(writer, 0) for writer, most in now.items())
-
-
-def _most(files: Iterable[LogFile]) -> dict[tuple[str, str], int]:
-    most: dict[tuple[str, str], int] = defaultdict(int)
-    for file in files:
-        for boot, dropped in file.dropped.items():
-            most[file.router, boot] = max(most[file.router, boot], dropped)
-    return most

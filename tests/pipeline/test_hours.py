@@ -125,6 +125,19 @@ def test_a_message_over_the_end_of_a_period_is_not_lost(tmp_path: Path) -> None:
     assert lost == {(None, None): 2, (None, HOUR): 0, (HOUR, NEXT): 0, (NEXT, None): 2}
 
 
+def test_records_without_room_are_of_their_hours(tmp_path: Path) -> None:
+    """Each file says how many there were since its core's start, and a run with --since only what was after it."""
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    for hour, number in enumerate((5, 5, 8)):
+        put_records(tmp_path / "log", "R1", 1 + hour, [noon + timedelta(hours=hour)], dropped=number)
+    none: Any = None
+    with claimed(str(tmp_path / "out"), RESULTS, str(tmp_path / "log")) as output:
+        made, log = begin(output), survey(str(tmp_path / "log"))
+        periods = ((None, None), (None, NEXT), (NEXT, "2026-01-05T14"), ("2026-01-05T14", None))
+        found = [Hourly.of_log(none, log, made, {}, Period.of(*one)).dropped() for one in periods]
+    assert found == [8, 5, 0, 3]
+
+
 HOUR, NEXT = "2026-01-05T12", "2026-01-05T13"
 
 
