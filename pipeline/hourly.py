@@ -21,9 +21,9 @@ from pipeline.files import literal
 from pipeline.flow_log.hours import HOUR_US, Hour, Period, dropped, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
-from pipeline.output.generations import Generation
+from pipeline.output.generations import Generation, records_known
 from pipeline.output.results import write_rollup
-from pipeline.output.rollups import Rollups
+from pipeline.output.rollups import MANIFEST, Rollups
 from pipeline.record_sets import Numbered, Records, covers, missing
 from pipeline.session import uncompiled
 from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
@@ -117,6 +117,13 @@ class Hourly:
         are gone, and the log has no longer all of their records.
         """
         kept = Rollups(made.output, made.former, VERSION)
+        there = sum(one[-1] for hour in hours.values() for one in hour.numbers)
+        if not kept.hours and records_known(made.output) > there:
+            raise UnusableError(
+                f"{made.output.directory}: the list of what this day is made of is gone ({made.former}/{MANIFEST}), "
+                "and the log has no longer all its records: move this directory away to compute from what the log has, "
+                "or give another --output"
+            )
         lasting = kept.take({name: one.numbers for name, one in hours.items()})
         for hour, one in kept.hours.items():
             if set(wanted) - one.files.keys() and not (hour in hours and covers(hours[hour].numbers, one.records)):

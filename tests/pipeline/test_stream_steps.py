@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from pipeline import stream
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, UnusableError
 from pipeline.files import file_system
 from pipeline.flow_log import survey as surveying
 from pipeline.output import days, generations
@@ -234,6 +234,23 @@ def test_rollups_that_are_gone_are_made_from_the_log_or_missed_by_name(tmp_path:
     put(log, "R1", 2, minutes(START, 2))
     says = "rollups of the hour 2026-01-05T22 are gone, were not among --tables, or are of another version"
     with pytest.raises(PipelineError, match=says):
+        batch(log, out)
+    assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
+
+
+def test_a_day_whose_manifest_is_gone_does_not_shrink(tmp_path: Path) -> None:
+    """It is computed again from a log that still has all of its records; otherwise it stays, and a person is asked."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    first = put(log, "R1", 0, minutes(START, 0))
+    batch(log, out)
+    put(log, "R1", 1, minutes(START, 1))
+    for manifest in out.glob("date=*/run-*/hours.json"):
+        manifest.unlink()
+    batch(log, out)
+    for manifest in out.glob("date=*/run-*/hours.json"):
+        manifest.unlink()
+    first.unlink()
+    with pytest.raises(UnusableError, match=r"is gone \(run-\w+/hours\.json\), and the log has no longer all"):
         batch(log, out)
     assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
 
