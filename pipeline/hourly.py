@@ -24,7 +24,7 @@ from pipeline.flow_log.survey import Survey
 from pipeline.output.generations import Generation, records_known
 from pipeline.output.results import write_rollup
 from pipeline.output.rollups import MANIFEST, Rollups
-from pipeline.record_sets import Numbered, Records, covers, missing
+from pipeline.record_sets import Records, covers, missing
 from pipeline.session import uncompiled
 from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
 from pipeline.tables.adding import ADDED
@@ -61,6 +61,7 @@ ROLLUPS: Final = {
 _MAKERS: Final = (anomalies, capacity, endpoints, flows, latencies, paths, traffic)
 NEEDS: Final = sorted({*KEY}.union(*(one.NEEDS for one in _MAKERS)))
 FEW: Final = 50_000  # records that Spark takes sooner without code of its own
+RANGES: Final = "router_id string, boot_id string, worker_id smallint, first long, last long"
 AT_ONCE: Final = 4_000_000  # records that are kept in Spark while rollups are made of them
 
 
@@ -152,7 +153,7 @@ class Hourly:
                         tell(f"{name} of {len(step)} hour{'s' if len(step) > 1 else ''}")
         for hour, had in self.lasting.items():
             with self._records([hour]) as log:
-                fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
+                fresh = without(log, had)
                 self.kept.forget(hour, self.rollups)
                 for name in self.rollups:
                     before = self.rows(name, self.kept.files(name, [hour]))
@@ -246,11 +247,11 @@ class Hourly:
         return self.kept.text(self.known)
 
 
-def _numbered(one: Numbered) -> Column:
-    """Return whether a record is one of these."""
-    router, boot, worker, first, last, _ = one
-    writer = (f.col("router_id") == router) & (f.col("boot_id") == boot) & (f.col("worker_id") == worker)
-    return writer & f.col("seq").between(first, last)
+def without(log: DataFrame, had: Records) -> DataFrame:
+    """Return the records that are none of these, which may be in any number of ranges."""
+    ranges = log.sparkSession.createDataFrame([one[:-1] for one in had], RANGES)
+    same = [log[name] == ranges[name] for name in ("router_id", "boot_id", "worker_id")]
+    return log.join(f.broadcast(ranges), [*same, log.seq.between(ranges["first"], ranges["last"])], "left_anti")
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
