@@ -23,6 +23,8 @@ _ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]\x00-\x1f\x7f]+
 _ENTITY: Final = re.compile(r"[^\s|#]+")
 LONGEST_ENDPOINT: Final = 260  # octets, of which readers take no more
 LONGEST_ENTITY: Final = 31
+MOST_GROUPS: Final = 64  # of an entry, of which readers take no more
+MOST_MEMBERS: Final = 32  # of a group
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
 
 Row = Mapping[str, Any]
@@ -112,12 +114,17 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
         if reported.get(key, inferred):
             plan.entries[key] = "%meid"
             continue
-        groups = [",".join(sorted(group - gone)) for group in groups_of(sets_)]
-        text = ";".join(group for group in groups if group)
-        if text:
-            plan.entries[key] = text
+        groups = [left for group in groups_of(sets_) if (left := sorted(group - gone))]
+        which = f"message type {key[0]}, subscription {key[1]}"
+        if not groups:
+            plan.odd.append(f"{which}: no endpoint is left")
+        elif len(groups) > MOST_GROUPS or max(map(len, groups)) > MOST_MEMBERS:
+            plan.odd.append(
+                f"{which}: {len(groups)} groups of up to {max(map(len, groups))} endpoints do not fit into a table, "
+                f"which takes {MOST_GROUPS} of {MOST_MEMBERS}: it is left out"
+            )
         else:
-            plan.odd.append(f"message type {key[0]}, subscription {key[1]}: no endpoint is left")
+            plan.entries[key] = ";".join(",".join(group) for group in groups)
     return plan
 
 

@@ -191,6 +191,19 @@ def test_no_name_of_a_client_spoils_a_table(tmp_path: Path) -> None:
         planned([], [row(endpoints=["laptop", "\x1b[2J"])], Wishes())
 
 
+@pytest.mark.parametrize(
+    ("number", "together", "fits"), [(64, True, True), (65, True, False), (32, False, True), (33, False, False)]
+)
+def test_groups_that_no_table_takes_are_left_out(tmp_path: Path, number: int, together: bool, fits: bool) -> None:
+    """RMR has a limit of groups, and one of members; a table beyond them would be refused as a whole."""
+    many = [f"h{at}:1" for at in range(number)]
+    sets = [row(endpoints=many)] if together else [row(endpoints=[one]) for one in many]
+    made = planned([], [*sets, row(mtype=2, endpoints=["a:1"])], Wishes())
+    assert (set(made.entries), len(made.odd)) == ({(1, -1), (2, -1)} if fits else {(2, -1)}, not fits)
+    (tmp_path / "plan.rt").write_text(table_text(made))
+    assert CliRunner().invoke(table_command, ["check", str(tmp_path / "plan.rt")]).exit_code == 0
+
+
 def test_what_goes_by_entity_is_known_from_the_log() -> None:
     """Though one endpoint owns everything: so that a new one can get some; and a type whose copies all went
     to one endpoint is no table of entities because of that."""
