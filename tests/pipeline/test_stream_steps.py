@@ -118,6 +118,18 @@ def test_days_of_another_version_are_not_compared_with(tmp_path: Path) -> None:
     spark.read.schema.return_value.parquet.assert_called_once_with(days_made[2].table(TABLE))
 
 
+def test_a_day_in_the_future_is_not_the_last_one(tmp_path: Path) -> None:
+    """A router whose clock is wrong would have `report`, `plan` and `check` look at its day for as long."""
+    log, out, now = tmp_path / "log", tmp_path / "out", datetime.now(UTC)
+    for number, days_on in enumerate((3, 2)):
+        put(log, "R1", number, [now + timedelta(days=days_on)])
+    batch(log, out)
+    assert days.results_in(str(out)) == str(out / f"date={now + timedelta(days=2):%F}")
+    put(log, "R2", 0, [now - timedelta(days=1), now - timedelta(days=2)])
+    batch(log, out)
+    assert days.results_in(str(out)) == str(out / f"date={now - timedelta(days=1):%F}")
+
+
 def test_late_records_are_told(tmp_path: Path) -> None:
     """Those of hours that were complete."""
     log, out, told = tmp_path / "log", tmp_path / "out", list[str]()
