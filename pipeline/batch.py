@@ -206,7 +206,7 @@ def summary(hours: Hourly) -> dict[str, Any]:
         "first_minute": totals[5],
         "last_minute": totals[6],
         "lost": hours.lost(),
-        "dropped": found.dropped(),
+        "dropped": hours.dropped(),
     }
 
 

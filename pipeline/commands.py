@@ -19,7 +19,7 @@ from pipeline.output import catalogue
 from pipeline.output.days import results_in
 from pipeline.output.directory import RESULTS, STREAM, claimed
 from pipeline.output.generations import PLAN, REPORT, read, records_known, replaceable
-from pipeline.plan import Wishes
+from pipeline.plan import Wishes, shown
 from pipeline.report.write import report as write_report
 from pipeline.stopping import until_stopped
 from pipeline.tables.capacity import Costs
@@ -126,5 +126,5 @@ def plan(output: str, add: tuple[str, ...], remove: tuple[str, ...], slack: floa
     for odd in made.odd:
         click.echo(odd, err=True)
     for endpoint in sorted(made.before.keys() | made.after.keys()):
-        click.echo(f"  {endpoint}: {made.before.get(endpoint, 0)} -> {made.after.get(endpoint, 0)} messages")
+        click.echo(f"  {shown(endpoint)}: {made.before.get(endpoint, 0)} -> {made.after.get(endpoint, 0)} messages")
     click.echo(f"{where}: {len(made.entries)} entries, {made.entities} managed entities, {made.moves} move")

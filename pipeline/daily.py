@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, StructField, StructType
 
+from pipeline.files import literal
 from pipeline.flow_log.hours import HOUR_US, number
 from pipeline.hourly import LITTLE, SMALL, Hourly
 from pipeline.output.rollups import Day, Sum, below, size
@@ -174,7 +175,7 @@ class Daily:
     def _ranks(self, name: str, files: Iterable[str]) -> DataFrame:
         if name not in self._schemas:
             self._schemas[name] = _ranks(SUMS[name], self._both(name, [], [])).schema
-        return self._hours.spark.read.schema(self._schemas[name]).parquet(*self._urls(files)).coalesce(1)
+        return self._hours.spark.read.schema(self._schemas[name]).parquet(*map(literal, self._urls(files))).coalesce(1)
 
     def _urls(self, files: Iterable[str]) -> list[str]:
         return [self._output.url(self._output.path(path)) for path in files]

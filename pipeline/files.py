@@ -69,6 +69,11 @@ def for_spark(directory: str, root: str, path: str) -> str:
     return f"{url.scheme}://{url.netloc}{unquote(url.path).rstrip('/')}{path.removeprefix(root)}"
 
 
+def literal(path: str) -> str:
+    """Return the pattern of a path that Spark reads: it takes every path for one, and writes to what it is given."""
+    return re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", path)
+
+
 def appears_whole(files: Any) -> bool:
     """Return whether a directory appears under its new name in one step."""
     return files.type_name in RENAMING

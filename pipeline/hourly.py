@@ -17,13 +17,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType
 
 from pipeline.errors import PipelineError, UnusableError
-from pipeline.flow_log.hours import HOUR_US, Hour, Period, hours_of, lone, number, text, within
+from pipeline.files import literal
+from pipeline.flow_log.hours import HOUR_US, Hour, Period, dropped, hours_of, lone, number, text, within
 from pipeline.flow_log.records import FLOW, KEY, read_log
 from pipeline.flow_log.survey import Survey
-from pipeline.output.generations import Generation
+from pipeline.output.generations import Generation, records_known
 from pipeline.output.results import write_rollup
-from pipeline.output.rollups import Rollups
-from pipeline.record_sets import Numbered, Records, covers, missing
+from pipeline.output.rollups import MANIFEST, Rollups
+from pipeline.record_sets import Records, covers, missing
 from pipeline.session import uncompiled
 from pipeline.tables import anomalies, capacity, endpoints, flows, latencies, paths, traffic
 from pipeline.tables.adding import ADDED
@@ -60,6 +61,7 @@ ROLLUPS: Final = {
 _MAKERS: Final = (anomalies, capacity, endpoints, flows, latencies, paths, traffic)
 NEEDS: Final = sorted({*KEY}.union(*(one.NEEDS for one in _MAKERS)))
 FEW: Final = 50_000  # records that Spark takes sooner without code of its own
+RANGES: Final = "router_id string, boot_id string, worker_id smallint, first long, last long"
 AT_ONCE: Final = 4_000_000  # records that are kept in Spark while rollups are made of them
 
 
@@ -69,8 +71,8 @@ class Hourly:
 
     ``hours`` are those of the ``log``, and ``known`` is what the next run need not read of it. ``places`` says by path
     where a file is to be read instead. ``lasting`` are records of hours whose rollups contain what the log has no
-    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. With ``once`` Spark reads each
-    file once, and keeps the records until all rollups are made.
+    longer (`Rollups.take`), and ``rollups`` those to which what is new is added then. ``others`` are the records of
+    other days. With ``once`` Spark reads each file once, and keeps the records until all rollups are made.
     """
 
     spark: SparkSession
@@ -83,6 +85,7 @@ class Hourly:
     wanted: list[str]
     lasting: Mapping[str, Records] = field(default_factory=dict)
     rollups: Collection[str] = field(default_factory=list)
+    others: Records = field(default_factory=list)
     once: bool = False
     computed: set[str] = field(default_factory=set)
     _schemas: dict[str, StructType] = field(default_factory=dict, init=False)  # of rollups, which Spark need not read
@@ -106,14 +109,22 @@ class Hourly:
     @classmethod
     def of_day(
         cls, spark: SparkSession, log: Survey, made: Generation, places: Mapping[str, str],
-        hours: Mapping[str, Hour], known: Any, wanted: Collection[str],
+        hours: Mapping[str, Hour], known: Any, *, wanted: Collection[str], others: Records,
     ) -> "Hourly":  # fmt: skip
         """Return those of a day of a log, its ``hours``: what former runs had of it and the log has no longer, too.
 
-        ``wanted`` are rollups; new records are not added to the others, which go. Raises ``UnusableError`` if rollups
+        ``wanted`` are rollups; new records are not added to the others, which go. ``others`` are the records of other
+        days. Raises ``UnusableError`` if rollups
         are gone, and the log has no longer all of their records.
         """
         kept = Rollups(made.output, made.former, VERSION)
+        there = sum(one[-1] for hour in hours.values() for one in hour.numbers)
+        if not kept.hours and records_known(made.output) > there:
+            raise UnusableError(
+                f"{made.output.directory}: the list of what this day is made of is gone ({made.former}/{MANIFEST}), "
+                "and the log has no longer all its records: move this directory away to compute from what the log has, "
+                "or give another --output"
+            )
         lasting = kept.take({name: one.numbers for name, one in hours.items()})
         for hour, one in kept.hours.items():
             if set(wanted) - one.files.keys() and not (hour in hours and covers(hours[hour].numbers, one.records)):
@@ -122,7 +133,7 @@ class Hourly:
                     "another version of routerd, and the log has no longer all of its records: move this directory "
                     "away to compute from what the log has, or give another --output"
                 )
-        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, once=True)
+        return cls(spark, log, made, places, kept, hours, known, sorted(kept.hours), lasting, wanted, others, once=True)
 
     def lacking(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return which of these rollups hours lack, and which hours."""
@@ -142,7 +153,7 @@ class Hourly:
                         tell(f"{name} of {len(step)} hour{'s' if len(step) > 1 else ''}")
         for hour, had in self.lasting.items():
             with self._records([hour]) as log:
-                fresh = log.where(~reduce(Column.__or__, map(_numbered, had)))
+                fresh = without(log, had)
                 self.kept.forget(hour, self.rollups)
                 for name in self.rollups:
                     before = self.rows(name, self.kept.files(name, [hour]))
@@ -211,22 +222,36 @@ class Hourly:
         if name not in self._schemas:
             self._schemas[name] = ROLLUPS[name].make(self.spark.createDataFrame([], FLOW)).schema
         schema = StructType([*self._schemas[name], *more])
-        return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*map(literal, files))
 
     def lost(self) -> int:
-        """Return how many records are missing in these hours, by their numbers."""
-        return missing(one for hour in self.wanted for one in self.kept.hours[hour].records)
+        """Return how many records are missing in these hours, by their numbers.
+
+        Numbers follow each other as messages end, and hours by when they came: some numbers are of other hours.
+        """
+
+        def of(hours: Iterable[str]) -> Records:
+            return [one for hour in hours for one in self.kept.hours[hour].records]
+
+        return missing(of(self.wanted), [*self.others, *of(self.kept.hours.keys() - set(self.wanted))])
+
+    def dropped(self) -> int:
+        """Return how many records had no room in these hours, as their routers report."""
+        part = within(self.log, [self.hours[hour] for hour in self.wanted if hour in self.hours])
+        return dropped(self.log, part, self.wanted[0]) if self.wanted else 0
 
     def manifest(self) -> str:
         """Return what the next run has to know."""
         return self.kept.text(self.known)
 
 
-def _numbered(one: Numbered) -> Column:
-    """Return whether a record is one of these."""
-    router, boot, worker, first, last, _ = one
-    writer = (f.col("router_id") == router) & (f.col("boot_id") == boot) & (f.col("worker_id") == worker)
-    return writer & f.col("seq").between(first, last)
+def without(log: DataFrame, had: Records) -> DataFrame:
+    """Return the records that are none of these, which may be in any number of ranges."""
+    ranges = log.sparkSession.createDataFrame([one[:-1] for one in had], RANGES)
+    same = [log[name] == ranges[name] for name in ("router_id", "boot_id", "worker_id")]
+    return log.join(f.broadcast(ranges), [*same, log.seq.between(ranges["first"], ranges["last"])], "left_anti")
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -19,8 +19,12 @@ from typing import Any, Final
 from pipeline.balance import Alike, balance
 from pipeline.errors import PipelineError
 
-ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
-ENTITY: Final = r"[^\s|#]{1,31}"
+_ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]\x00-\x1f\x7f]+):([0-9]{1,5})")
+_ENTITY: Final = re.compile(r"[^\s|#]+")
+LONGEST_ENDPOINT: Final = 260  # octets, of which readers take no more
+LONGEST_ENTITY: Final = 31
+MOST_GROUPS: Final = 64  # of an entry, of which readers take no more
+MOST_MEMBERS: Final = 32  # of a group
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
 
 Row = Mapping[str, Any]
@@ -54,10 +58,30 @@ class Plan:
     odd: list[str] = field(default_factory=list)
 
 
+def is_endpoint(name: str) -> bool:
+    """Return whether a table can name a receiver."""
+    found = _ENDPOINT.fullmatch(name)
+    return found is not None and 0 < int(found[2]) < 1 << 16 and len(name.encode()) <= LONGEST_ENDPOINT
+
+
+def _is_entity(name: str) -> bool:
+    """Return whether a map can name a managed entity."""
+    return _ENTITY.fullmatch(name) is not None and len(name.encode()) <= LONGEST_ENTITY
+
+
+def shown(name: str) -> str:
+    """Return a name, which clients chose, as a terminal may get it."""
+    return name if name.isprintable() else repr(name)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(shown, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+
+
 def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
     """Plan from rows of `entity_loads` and `endpoints`. Raises ``PipelineError`` if there are none."""
     for one in wishes.add:
-        if not re.fullmatch(ENDPOINT, one) or not 0 < int(one.rpartition(":")[2]) < 1 << 16:
+        if not is_endpoint(one):
             raise PipelineError(f"--add {one!r} is no endpoint, so no table can name it: give HOST:PORT")
     plan = Plan()
     seen: dict[Key, set[frozenset[str]]] = defaultdict(set)
@@ -69,14 +93,14 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
         raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
     reported, routed = _types(rows, plan.odd)
     endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
-    wrong = sorted(one for one in endpoints if not re.fullmatch(ENDPOINT, one))
+    wrong = sorted(one for one in endpoints if not is_endpoint(one))
     if wrong == sorted(endpoints) and wrong and not wishes.add:
-        some = ", ".join(wrong[:NAMED]) + (", …" if len(wrong) > NAMED else "")
+        some = _some(wrong)
         raise PipelineError(
             "nothing to plan: no receiver of a route table's messages is called host:port, as RMR applications are, so "
             f"no table can name one ({some}); --add names an endpoint"
         )
-    plan.odd += [f"{one} is not host:port, so no table can name it" for one in wrong]
+    plan.odd += [f"{shown(one)} is not host:port, so no table can name it" for one in wrong]
     gone = set(wishes.remove) | set(wrong)
     shared = _assign(plan, rows, routed, wishes.add, gone, wishes.slack)
     for key, sets_ in sorted(seen.items()):
@@ -90,12 +114,17 @@ def make_plan(rows: Rows, sets: Iterable[Row], wishes: Wishes) -> Plan:
         if reported.get(key, inferred):
             plan.entries[key] = "%meid"
             continue
-        groups = [",".join(sorted(group - gone)) for group in groups_of(sets_)]
-        text = ";".join(group for group in groups if group)
-        if text:
-            plan.entries[key] = text
+        groups = [left for group in groups_of(sets_) if (left := sorted(group - gone))]
+        which = f"message type {key[0]}, subscription {key[1]}"
+        if not groups:
+            plan.odd.append(f"{which}: no endpoint is left")
+        elif len(groups) > MOST_GROUPS or max(map(len, groups)) > MOST_MEMBERS:
+            plan.odd.append(
+                f"{which}: {len(groups)} groups of up to {max(map(len, groups))} endpoints do not fit into a table, "
+                f"which takes {MOST_GROUPS} of {MOST_MEMBERS}: it is left out"
+            )
         else:
-            plan.odd.append(f"message type {key[0]}, subscription {key[1]}: no endpoint is left")
+            plan.entries[key] = ";".join(",".join(group) for group in groups)
     return plan
 
 
@@ -109,7 +138,7 @@ def _entities(rows: Rows) -> Iterator[tuple[str, list[Row]]]:
                 "`routerd pipeline run` makes them anew"
             )
         former = name
-        if re.fullmatch(ENTITY, name):
+        if _is_entity(name):
             yield name, list(group)
 
 
@@ -126,7 +155,7 @@ def _types(rows: Rows, odd: list[str]) -> tuple[dict[Key, bool], set[Key]]:
     for row in rows():
         if isinstance(by_meid := row.get("by_meid"), bool):
             reported[_key(row)] = reported.get(_key(row), False) or by_meid
-        if not re.fullmatch(ENTITY, row["meid"]) and row["meid"] not in strange:
+        if not _is_entity(row["meid"]) and row["meid"] not in strange:
             number += 1
             if len(strange) < NAMED:
                 strange[row["meid"]] = None
@@ -169,7 +198,7 @@ def _assign(plan: Plan, rows: Rows, routed: set[Key], add: Iterable[str], gone: 
             shared |= found[2]
     if not alike:
         return shared
-    owning = ({owner for owner, _ in alike} | set(add)) - gone
+    owning = {one for one in (*add, *(owner for owner, _ in alike)) if is_endpoint(one)} - gone
     if not owning:
         raise _unowned({owner for owner, _ in alike})
     moves = {
@@ -202,10 +231,10 @@ def _assign(plan: Plan, rows: Rows, routed: set[Key], add: Iterable[str], gone: 
 
 def _unowned(owners: set[str]) -> PipelineError:
     """Return the error that none of the present owners of managed entities can own them in a plan."""
-    strange = sorted(one for one in owners if not re.fullmatch(ENDPOINT, one))
+    strange = sorted(one for one in owners if not is_endpoint(one))
     if not strange:
         return PipelineError("no endpoint is left to own managed entities: --add one, or --remove fewer")
-    some = ", ".join(strange[:NAMED]) + (", …" if len(strange) > NAMED else "")
+    some = _some(strange)
     rest = "" if len(strange) == len(owners) else ", and the others are removed"
     return PipelineError(
         f"no endpoint can own managed entities: no table can name receivers that are not called host:port ({some})"

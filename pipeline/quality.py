@@ -6,6 +6,7 @@ A check that could not be made is an error, with status 1; one that fails has a 
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ SUMS: Final = {
 # What the summary says, by what the values must be; a log without records has no last minute.
 SAYS: Final = {
     **dict.fromkeys(("records", "messages", "bytes", "hops", "hop_bytes", "files", "lost", "dropped"), "a number"),
-    "skipped": "a list of texts", "last_minute": "a time, or null",
+    "skipped": "a list of texts", "first_minute": "a time, or null", "last_minute": "a time, or null",
 }  # fmt: skip
 NAMED: Final = 3  # hours or files that a line names, and faults of a table that have a line
 
@@ -149,10 +150,19 @@ def _gaps(found: Generation, said: dict[str, Any], limits: Limits) -> Iterator[s
         yield f"the routers had no room for {_counted(said['dropped'], 'record')}"
     if said["skipped"]:
         yield f"{_counted(len(said['skipped']), 'file')} left out: {_some(said['skipped'])}"
-    hours = sorted(number(hour, found.name) for hour in manifest(found.output, found.name).get("hours", {}))
-    silent = sorted(set(range(hours[0], hours[-1])) - set(hours)) if hours else []
-    if silent and not limits.idle:
-        yield f"{_counted(len(silent), 'hour')} without a record: {_some([text(hour) for hour in silent])}"
+    if (silent := _silent(found, said)) and not limits.idle:
+        some = islice((text(hour) for hours in silent for hour in hours), NAMED + 1)
+        yield f"{_counted(sum(map(len, silent)), 'hour')} without a record: {_some(list(some))}"
+
+
+def _silent(found: Generation, said: dict[str, Any]) -> list[range]:
+    """Return the hours without a record between those of the results; the log may have others before and after."""
+    if said["first_minute"] is None or said["last_minute"] is None:
+        return []
+    first, last = (said[name][:13].replace(" ", "T") for name in ("first_minute", "last_minute"))
+    known = manifest(found.output, found.name).get("hours", {})
+    hours = sorted(number(hour, found.name) for hour in known if first <= hour <= last)
+    return [range(one + 1, other) for one, other in pairwise(hours) if other - one > 1]
 
 
 def _freshness(said: dict[str, Any], limits: Limits, now: datetime) -> Iterator[str]:
@@ -162,6 +172,8 @@ def _freshness(said: dict[str, Any], limits: Limits, now: datetime) -> Iterator[
     age_h = (now - datetime.fromisoformat(said["last_minute"]).replace(tzinfo=UTC)).total_seconds() / 3600
     if age_h > limits.max_age_h:
         yield f"the newest record is {age_h:.1f} hours old, more than {limits.max_age_h:g}"
+    elif -age_h > limits.max_age_h:
+        yield f"the newest record is {-age_h:.1f} hours in the future: the clock of a router, or this one, is wrong"
 
 
 def _counted(number: int, one: str) -> str:

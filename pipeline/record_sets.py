@@ -1,6 +1,6 @@
 """Sets of records, by their numbers: what an hour of the log has, and whether that is more than before."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from operator import attrgetter
@@ -34,12 +34,30 @@ def _inside(one: Range, ranges: list[Range]) -> bool:
     return there.last >= one.last and (there.whole or there == one)
 
 
-def missing(records: Iterable[Numbered]) -> int:
-    """Return how many numbers are missing between the first and the last one of each writer."""
+def missing(records: Iterable[Numbered], others: Iterable[Numbered] = ()) -> int:
+    """Return how many numbers of each writer are missing up to its last one, among ``records`` and ``others``.
+
+    They begin after the last one of ``others`` before its first one, or with its first one.
+    """
+    mine = _by_writer(records)
+    rest = _by_writer(one for one in others if one[:3] in mine)
     return sum(
-        ranges[-1].last - ranges[0].first + 1 - sum(one.there for one in ranges)
-        for ranges in _by_writer(united(records)).values()
+        _lacking(joined(ranges, RANGES), joined(rest.get(writer, []), RANGES)) for writer, ranges in mine.items()
     )
+
+
+def _lacking(ranges: list[Range], others: list[Range]) -> int:
+    """Return how many numbers are missing of one writer, of whom both are in order."""
+    first, last = ranges[0].first, ranges[-1].last
+    before = bisect_left(others, first, key=attrgetter("first"))
+    start = min(first, others[before - 1].last + 1) if before else first
+    there = (_within(one, start, last) for one in joined([*ranges, *others], RANGES))
+    return max(0, last - start + 1 - sum(there))
+
+
+def _within(one: Range, first: int, last: int) -> int:
+    """Return how many numbers of a range are between two others; as many as possible, if that is not known."""
+    return max(0, min(one.there, min(one.last, last) - max(one.first, first) + 1))
 
 
 def _by_writer(records: Iterable[Numbered]) -> dict[tuple[str, str, int], list[Range]]:

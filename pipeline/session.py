@@ -36,12 +36,17 @@ MASTER: Final = rf"local(?:\[{_PARTS}(?:, *\d+)?\])?|local-cluster\[.*\]|spark:/
 PORTS: Final = {"https": 443, "http": 80}
 PATIENCE_S: Final = 5.0  # with a Spark master that does not answer
 
+# With others, results would be wrong: rollups are found by their hours of UTC, and a sum beyond 64 bits is an error.
+FIXED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 otherwise
+}
 # Jobs depend on these, also on a cluster.
 RULES: Final = {
-    "spark.sql.session.timeZone": "UTC",
+    **FIXED,
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 otherwise
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -156,6 +161,13 @@ def check_memory(memory: str) -> None:
         raise PipelineError(f"--memory {memory} is more than this machine has ({there // UNITS['m']}m): give less")
 
 
+def check_settings(options: dict[str, str]) -> None:
+    """Raise ``PipelineError`` for a setting with which results would be wrong."""
+    for name, value in FIXED.items():
+        if (given := options.get(name, value)).lower() != value.lower():
+            raise PipelineError(f"--conf {name}={given} would make wrong results, which need {value}: leave it out")
+
+
 @contextmanager
 def session(
     master: str | None = None, options: dict[str, str] | None = None, records: int | None = None
@@ -165,7 +177,7 @@ def session(
     Within spark-submit it is the submitted one, otherwise that of ``master``, by default this machine. Spark's
     temporary files are in a directory that is removed at the end. A session that reads so many ``records`` and ends has
     a Java for that, and leaves an archive of classes to later ones (`pipeline.sharing`). Raises ``PipelineError``
-    without Java, such a master or enough memory, and if Java dies.
+    without Java, such a master or enough memory, with settings that make results wrong, and if Java dies.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
     spark, sharing, well = None, None, False
@@ -218,6 +230,7 @@ def _lives(spark: SparkSession) -> bool:
 def _build(
     master: str | None, options: dict[str, str], aside: Path, records: int | None
 ) -> tuple[SparkSession.Builder, Sharing | None]:
+    check_settings(options)
     settings = dict(RULES)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     sharing = None

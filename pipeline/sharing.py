@@ -54,5 +54,6 @@ class Sharing:
             gateway.proc.kill()
         gateway.proc.stdin.close()  # Java ends with its input
         gateway.proc.wait()
-        if self._fresh.exists():
+        if well and self._fresh.exists():
             self._fresh.replace(self._kept)
+        self._fresh.unlink(missing_ok=True)  # a part, which Java would refuse at every start

@@ -8,7 +8,7 @@ So every day is as a run over it would be, and a stream that is killed does the 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -16,14 +16,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import batch
-from pipeline.errors import DeletedError
+from pipeline.errors import DeletedError, PipelineError
+from pipeline.files import literal
 from pipeline.flow_log.holding import Held, places_for
-from pipeline.flow_log.hours import Hour, hours_of, text, within
+from pipeline.flow_log.hours import Hour, dropped, hours_of, text, within
 from pipeline.flow_log.memory import Memory
-from pipeline.flow_log.survey import LogFile, Survey, survey
+from pipeline.flow_log.survey import Survey, survey
 from pipeline.hourly import VERSION, Hourly
 from pipeline.output import days
 from pipeline.output.columns import TABLES
+from pipeline.output.columns import VERSION as SCHEMA
 from pipeline.output.directory import DAY, Output, claimed
 from pipeline.output.generations import Generation, begun, pointed
 from pipeline.output.rollups import Rollups
@@ -127,7 +129,7 @@ class Stream:
                 said = f"records of days before {first} are left out: --keep is {self._pace.keep}"
                 self._once([said] if fresh else [])
             elif fresh:
-                self._make(day, by_day[day], fresh, found)
+                self._make(day, by_day, fresh, found)
                 done.append(_Done(day, fresh, had, self._have[day], closed))
         self._remove_before(first)
         self._left = False
@@ -148,12 +150,13 @@ class Stream:
         newest = max({*by_day, *self._have}, default="")
         return days.first_kept(newest, datetime.now(UTC).date(), self._pace.keep) if newest else ""
 
-    def _make(self, day: str, hours: Mapping[str, Hour], fresh: set[str], found: Survey) -> None:
-        """Make the results of a day, whose hours ``fresh`` have new records."""
+    def _make(self, day: str, by_day: Mapping[str, Mapping[str, Hour]], fresh: set[str], found: Survey) -> None:
+        """Make the results of a day, whose hours ``fresh`` have new records; ``by_day`` is what the log has."""
+        hours = by_day[day]
         part = _of_day(found, day, hours)
         here = {file.path for file in (*part.clean, *part.tangled)}
         known = {path: one for path, one in self._known.items() if path in here}
-        said = {**self._marks.said(), "dropped": _dropped(found, part, day)}
+        said = {**self._marks.said(), "dropped": dropped(found, part, min(hours))}
         with claimed(days.of(self._output, day), DAY, self._source) as place, closing(Held(self._source)) as kept:
             reads = within(part, [hours[name] for name in fresh])
             if gone := kept.take([*reads.clean, *reads.tangled]):
@@ -162,25 +165,32 @@ class Stream:
             try:
                 with begun(place) as made, ending(self._spark):
                     made_of = Hourly.of_day(
-                        self._spark, part, made, places, hours, known, batch.rollups_of(self._recipes)
-                    )
+                        self._spark, part, made, places, hours, known,
+                        wanted=batch.rollups_of(self._recipes), others=self._others(day, by_day),
+                    )  # fmt: skip
                     batch.make(made_of, self._recipes, lambda _: None, said, lambda name: self._earlier(name, day))
             except Exception as error:
                 raise kept.failed(reads, error) from error
         self._have[day] = {hour: one.records for hour, one in made_of.kept.hours.items()}
 
+    def _others(self, day: str, by_day: Mapping[str, Mapping[str, Hour]]) -> Records:
+        """Return the records of other days, which the log has, or the results."""
+        now = (one.records for other, hours in by_day.items() if other != day for one in hours.values())
+        had = (records for other, hours in self._have.items() if other != day for records in hours.values())
+        return list({one for records in (*now, *had) for one in records})
+
     def _earlier(self, name: str, day: str) -> DataFrame | None:
-        """Return a table of the days before a day."""
+        """Return a table of the days before a day, but for those that another version of routerd made."""
         start = (date.fromisoformat(day) - timedelta(days=EARLIER)).isoformat()
         found = []
         for one in sorted(self._have):
             if start <= one < day:
                 place = Output(days.of(self._output, one))
                 there = Generation(place, pointed(place))
-                if there.files(name):
+                if there.files(name) and _of_this_version(there):
                     found.append(there.table(name))
         schema = ", ".join(f"`{column}` {kind}" for column, kind in TABLES[name].types.items())
-        return self._spark.read.schema(schema).parquet(*found) if found else None
+        return self._spark.read.schema(schema).parquet(*map(literal, found)) if found else None
 
     def _remove_before(self, first: str) -> None:
         for day in [one for one in days.days(self._output) if one < first]:
@@ -226,6 +236,12 @@ def _count(records: Records) -> int:
     return sum(one[-1] for one in records)
 
 
+def _of_this_version(made: Generation) -> bool:
+    with suppress(PipelineError):
+        return bool(made.summary().get("schema") == SCHEMA)
+    return False
+
+
 def _of_day(found: Survey, day: str, hours: Mapping[str, Hour]) -> Survey:
     """Return the part of a survey that is of a day; files without records that can be read are by their folder."""
 
@@ -238,19 +254,3 @@ def _of_day(found: Survey, day: str, hours: Mapping[str, Hour]) -> Survey:
         compacted=sum(map(here, found.replaced)),
         skipped=[one for one in found.skipped if here(one.path)],
     )
-
-
-def _dropped(found: Survey, part: Survey, day: str) -> int:
-    """Return how many records of a day had no room; each file says how many there were since its core's start."""
-    start = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 1_000_000
-    before = [one for one in (*found.clean, *found.tangled) if one.times is not None and one.times[1] < start]
-    then, now = _most(before), _most([*part.clean, *part.tangled])
-    return sum(most - then.get(writer, 0) for writer, most in now.items())
-
-
-def _most(files: Iterable[LogFile]) -> dict[tuple[str, str], int]:
-    most: dict[tuple[str, str], int] = defaultdict(int)
-    for file in files:
-        for boot, dropped in file.dropped.items():
-            most[file.router, boot] = max(most[file.router, boot], dropped)
-    return most

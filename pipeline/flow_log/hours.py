@@ -171,3 +171,22 @@ def within(found: Survey, hours: Iterable[Hour]) -> Survey:
     wanted = {file.path for hour in hours for file in hour.files}
     clean, tangled = ([one for one in part if one.path in wanted] for part in (found.clean, found.tangled))
     return replace(found, clean=clean, tangled=tangled)
+
+
+def dropped(found: Survey, part: Survey, start: str) -> int:
+    """Return how many records had no room in the hours of a part of a log, the first of which is ``start``.
+
+    Each file says how many there were since its core's start.
+    """
+    first = number(start, start) * HOUR_US
+    before = [one for one in (*found.clean, *found.tangled) if one.times is not None and one.times[1] < first]
+    then, now = _most(before), _most([*part.clean, *part.tangled])
+    return sum(max(0, most - then.get(life, 0)) for life, most in now.items())
+
+
+def _most(files: Iterable[LogFile]) -> dict[tuple[str, str], int]:
+    most: dict[tuple[str, str], int] = defaultdict(int)
+    for file in files:
+        for boot, number_of in file.dropped.items():
+            most[file.router, boot] = max(most[file.router, boot], number_of)
+    return most

@@ -30,6 +30,11 @@ class Memory:
         self._stamps = stamps
         self._found = {key: one for key, one in self._found.items() if key[1] in same}
 
+    def forget(self, paths: Iterable[str]) -> None:
+        """Take these files for new ones in the next listing."""
+        gone = set(paths)
+        self._stamps = {path: stamp for path, stamp in self._stamps.items() if path not in gone}
+
     def each(self, function: Callable[[Any, Any], Any], files: Any, things: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a function says of things, by path; it is asked for each of them once."""
         fresh = {path: thing for path, thing in things.items() if (function, path) not in self._found}

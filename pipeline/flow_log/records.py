@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import PipelineError
-from pipeline.files import file_system, for_spark
+from pipeline.files import file_system, for_spark, literal
 from pipeline.flow_log.survey import LogFile, Survey
 from shm.contract.flow_log.arrow import SCHEMA
 
@@ -41,7 +41,7 @@ def read_log(spark: SparkSession, found: Survey, places: Mapping[str, str] | Non
             f"file://{given[one.path]}" if one.path in given else for_spark(found.directory, root, one.path)
             for one in files
         )
-        return spark.read.schema(FLOW).parquet(*names)
+        return spark.read.schema(FLOW).parquet(*map(literal, names))
 
     clean = read(found.clean)
     return clean.unionByName(read(found.tangled).dropDuplicates(list(KEY))) if found.tangled else clean

@@ -78,10 +78,11 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that is left out, with the reason."""
+    """A file that is left out, with the reason; another look at it may find it well ``again``."""
 
     path: str
     reason: str
+    again: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: left out: {self.reason}"
@@ -134,6 +135,7 @@ def survey(directory: str, memory: Memory | None = None) -> Survey:
     _sort(files, [one for one in read if one.rows and not one.spans], read, found, memory)
     if found.tangled:
         _sort(files, found.tangled, read, found, memory)
+    memory.forget(one.path for one in found.skipped if one.again)
     return found
 
 
@@ -157,7 +159,7 @@ def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
     except FileNotFoundError:
         return Skipped(file.path, GONE)
     except (OSError, pa.ArrowException) as error:
-        return Skipped(file.path, f"its records cannot be read ({str(error).splitlines()[0][:100]})")
+        return Skipped(file.path, f"its records cannot be read ({_said(error)})", _failed(files, error))
     spans = tuple(
         Span(Writer(router, boot, worker), one.first, one.last)
         for (boot, worker), ranges in sorted(found.ranges.items())
@@ -219,7 +221,7 @@ def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[s
                 with files.open_input_file(path) as file:
                     hours = json.loads(file.read())["hours"]
                 yield from ((hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items())
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise PipelineError(
                     f"{path} does not say which files were compacted ({error}): read {RAW} alone"
                 ) from error
@@ -241,7 +243,9 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     except FileNotFoundError:
         return Skipped(path, GONE)
     except (OSError, pa.ArrowException) as error:
-        return Skipped(path, f"it is cut short, or not a Parquet file ({str(error).splitlines()[0][:100]})")
+        failed = _failed(files, error)
+        what = "it cannot be read now" if failed else "it is cut short, or not a Parquet file"
+        return Skipped(path, f"{what} ({_said(error)})", failed)
     metadata = footer.metadata or {}
     if why := _strange(path, metadata.get(SCHEMA_KEY, b"").decode(errors="replace")):
         return Skipped(path, why)
@@ -250,6 +254,19 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     if missing:
         return Skipped(path, f"it lacks the columns {', '.join(sorted(missing))}")
     return _described(path, footer, metadata)
+
+
+def _failed(files: Any, error: Exception) -> bool:
+    """Return whether reading failed, and not what was read: pyarrow has the same error for both.
+
+    A local file system says which error it was; of a store's errors nobody knows.
+    """
+    local = isinstance(files, fs.LocalFileSystem)
+    return isinstance(error, OSError) and (error.errno is not None or not local)
+
+
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:100]
 
 
 def _strange(path: str, name: str) -> str:
@@ -281,7 +298,7 @@ def _described(path: str, footer: Any, metadata: dict[bytes, bytes]) -> LogFile 
         )
         dropped = {boot: int(life["dropped"]) for boot, life in lives.items()}
         times = _times(footer)
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
     return LogFile(path, footer.num_rows, spans, router, dropped, times)
 

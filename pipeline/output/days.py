@@ -8,7 +8,7 @@ a day in which somebody put something keeps that, and its marker.
 """
 
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pyarrow import fs
@@ -89,12 +89,14 @@ def sweep(output: Output) -> None:
 def results_in(directory: str) -> str:
     """Return the directory with the results: of a stream's output that of the last day that has some.
 
+    A day in the future, of a router whose clock is wrong, is that only if there is no other.
     Raises ``PipelineError`` if there is none yet.
     """
     output = Output(directory)
     if not output.belongs(STREAM):
         return directory
-    for day in reversed(days(output)):
+    there, today = days(output), datetime.now(UTC).date().isoformat()
+    for day in (*(day for day in reversed(there) if day <= today), *(day for day in there if day > today)):
         if pointed(Output(of(output, day))):
             return of(output, day)
     raise PipelineError(f"{directory} holds no results yet: the first batch of the stream has not ended")

@@ -2,7 +2,7 @@
 
     run-ID/            the tables of one run, its summary.json, and what it knows of hours (`pipeline.output.rollups`)
     rollup-ID/         what it computed of hours, for later runs
-    current -> run-ID  the last run that ended well; on a file system with a URL a file with that name in it
+    current -> run-ID  the last run that ended well; where there are no links, a file with that name in it
     report.html, plan.rt   what was made from them
 
     (nothing) --begin--> run-ID is being made --publish--> current --next publish--> former --next begin-->
@@ -40,6 +40,8 @@ HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # an unfinished fi
 HOLDS: Final = rf"summary\.json|{re.escape(MANIFEST)}|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
 # By these words we recognise a file of ours before we replace it.
 SIGNS: Final = {REPORT: '<meta name="generator" content="routerd pipeline">', PLAN: "newrt|start|plan-"}
+# What file systems without links say.
+NO_LINKS: Final = (errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS)
 AGAIN: Final = "`routerd pipeline run` makes them there"
 
 
@@ -59,7 +61,8 @@ class Generation:
 
     def stable(self, name: str) -> str:
         """Return a path of a table that stays valid when the next run is published, where there are links."""
-        return self.output.url(self.output.path(f"{CURRENT}/{name}")) if self.output.local else self.table(name)
+        linked = self.output.local and Path(self.output.path(CURRENT)).is_symlink()
+        return self.output.url(self.output.path(f"{CURRENT}/{name}")) if linked else self.table(name)
 
     def files(self, name: str) -> list[str]:
         """Return the paths of a table's files, as pyarrow wants them."""
@@ -80,7 +83,7 @@ class Generation:
                     stem = path.rpartition("/")[2].removesuffix(".parquet")
                     os.link(self.output.path(path), folder / f"{stem}.{hour}.parquet")
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP):
+            if error.errno not in NO_LINKS:
                 raise
             self.output.remove(str(folder), FILE)  # this file system has no such links
             return False
@@ -112,7 +115,7 @@ class Generation:
             _settle(Path(self.root))
             pointed(self.output)  # refuses what somebody may have put there meanwhile
             fresh = self.output.path(self.output.fresh(f".{CURRENT}"))
-            os.symlink(self.name, fresh)
+            _point(Path(fresh), self.name)
             os.replace(fresh, self.output.path(CURRENT))
         else:
             with files.open_output_stream(self.output.path(CURRENT)) as stream:
@@ -169,6 +172,8 @@ class Generation:
         with files.open_output_stream(fresh) as stream:
             stream.write(text.encode())
         if fresh != target:
+            if self.output.local:
+                _sync(Path(fresh))  # half a file would be refused as somebody else's after a crash of the machine
             files.move(fresh, target)
         return target if self.output.local else self.output.url(target)
 
@@ -286,7 +291,7 @@ def pointed(output: Output) -> str:
         except FileNotFoundError:
             return ""
         except OSError:
-            name = ""  # it is not a link
+            name = _said(Path(path))  # it is not a link
             if Path(path).is_dir():
                 raise PipelineError(
                     f"{path} is a directory and not a link to a run, as in a copy that followed links: copy the "
@@ -297,12 +302,37 @@ def pointed(output: Output) -> str:
     return name
 
 
+def _point(path: Path, name: str) -> None:
+    """Make a link to a run, or where there are none, a file with its name."""
+    try:
+        os.symlink(name, path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with path.open("x") as file:
+            file.write(f"{name}\n")
+        _sync(path)
+
+
+def _said(path: Path) -> str:
+    """Return what a small file says; nothing if it is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1 << 8).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def _settle(root: Path) -> None:
     """Write a directory to disk, so that it survives a crash of the machine."""
     for folder, _, names in os.walk(root):
         for path in (*(Path(folder, name) for name in names), Path(folder)):
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(file)
-            finally:
-                os.close(file)
+            _sync(path)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

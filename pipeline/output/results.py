@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from pipeline.files import literal
 from pipeline.output.columns import differs
 from pipeline.output.generations import Generation
 
@@ -36,7 +37,7 @@ class Results:
         try:
             known = self._schemas.get(name)
             reader = self._spark.read if known is None else self._spark.read.schema(known)
-            table = reader.parquet(self.generation.table(name))
+            table = reader.parquet(literal(self.generation.table(name)))
         except AnalysisException as error:
             raise self.generation.lacks(name) from error
         if why := differs(name, types_of(table)):

@@ -49,7 +49,7 @@ def network(tables: Tables) -> Network:
             OUTER,
         )
     )
-    hops = tables.rows("hops")
+    hops = tables.rows("hops", pc.field("onward").is_valid())  # of others the name is not known any more
     busy: dict[str, int] = defaultdict(int)
     for rows, ends in ((pairs, ("origin", "router_id")), (hops, ("router_id", "onward"))):
         for row, end in product(rows, ends):

@@ -83,7 +83,7 @@ def links(tables: Tables) -> str:
     }
     busiest = {"messages": "descending", "router_id": "ascending", "onward": "ascending"}
     rows = tables.rows("hops", order=busiest, most=LINKS)
-    rows.sort(key=lambda row: (row["router_id"], row["onward"]))
+    rows.sort(key=lambda row: (row["router_id"], row["onward"] or ""))  # a name that is not known any more
     return said(note) + _table(rows, columns, of(tables.count("hops"), LINKS, "Links", "busiest"))
 
 

@@ -4,15 +4,17 @@ Texts come from clients. At this border they become characters that a page can s
 characters that nobody sees, are written as escapes, and long texts are cut in the middle.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero, dataset
 
+from pipeline.errors import PipelineError
 from pipeline.output.generations import Generation
-from pipeline.quality import table_differs
+from pipeline.quality import damaged, table_differs
 from shm.contract.flow_log.schema import ROUTER_KINDS
 
 LONGEST: Final = 160  # characters of a text
@@ -70,7 +72,7 @@ def seen(raw: bytes) -> str:
 class Tables:
     """The tables of one run, or of a day and the one ``before`` as if they were of one.
 
-    Every method raises ``PipelineError`` for a table that is missing or not as declared.
+    Every method raises ``PipelineError`` for a table that is missing, damaged, or not as declared.
     """
 
     def __init__(self, found: Generation, before: Generation | None = None) -> None:
@@ -82,22 +84,33 @@ class Tables:
 
     def read(self, name: str, where: Any = None, order: Mapping[str, str] | None = None, most: int = 0) -> pa.Table:
         """Return rows as they are in the table."""
-        read = self._data(name).to_table(filter=where)
+        with self._readable(name):
+            read = self._data(name).to_table(filter=where)
         if order:
             read = read.take(pc.sort_indices(read, sort_keys=list(order.items())))
         return read.slice(0, most) if most else read
 
     def count(self, name: str, where: Any = None) -> int:
         """Return how many rows a table has."""
-        return int(self._data(name).count_rows(filter=where))
+        with self._readable(name):
+            return int(self._data(name).count_rows(filter=where))
 
     def summed(self, name: str, keys: Mapping[str, Any], sums: Mapping[str, Any], where: Any = None) -> pa.Table:
         """Return the sums of expressions by the expressions ``keys``; without keys one row."""
-        reader = self._data(name).scanner(columns={**keys, **sums}, filter=where).to_reader()
-        source = acero.Declaration("record_batch_reader_source", acero.RecordBatchReaderSourceNodeOptions(reader))
         add = [(one, "hash_sum" if keys else "sum", None, one) for one in sums]
         total = acero.Declaration("aggregate", acero.AggregateNodeOptions(add, keys=list(keys)))
-        return acero.Declaration.from_sequence([source, total]).to_table()
+        with self._readable(name):
+            reader = self._data(name).scanner(columns={**keys, **sums}, filter=where).to_reader()
+            source = acero.Declaration("record_batch_reader_source", acero.RecordBatchReaderSourceNodeOptions(reader))
+            return acero.Declaration.from_sequence([source, total]).to_table()
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            where = " or ".join(f"{found.root}/{name}" for found in self._runs)
+            raise PipelineError(f"{damaged(where, error)}; `routerd pipeline run` makes it anew") from error
 
     def _data(self, name: str) -> dataset.Dataset:
         files = []

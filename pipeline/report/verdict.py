@@ -10,7 +10,7 @@ from pipeline.report.page import counted, duration, share, short
 from pipeline.report.traffic import Buckets, Counts, percentile
 
 NAMED: Final = 6  # findings with a sentence of their own
-OLD: Final = timedelta(hours=2)  # between the last record and the run
+OLD: Final = timedelta(hours=2)  # between the last record and the run, or the reverse
 
 
 def verdict(summary: dict[str, Any], found: Findings, every: Counts, latency: Buckets, changed: Changes | None) -> str:
@@ -72,10 +72,12 @@ def _lacks(summary: dict[str, Any], end: datetime) -> list[str]:
     """Return what weakens the answer."""
     told = []
     made = datetime.fromisoformat(summary["made"])
+    at = f"{end:%Y-%m-%d %H:%M}, and the run was made at {made.astimezone(UTC):%Y-%m-%d %H:%M}"
     if made - end > OLD:
+        told.append(f"The log is old: its last record came at {at}. Nothing is known of the time between.")
+    elif end - made > OLD:
         told.append(
-            f"The log is old: its last record came at {end:%Y-%m-%d %H:%M}, and the run was made at "
-            f"{made.astimezone(UTC):%Y-%m-%d %H:%M}. Nothing is known of the time between."
+            f"The last record is of {at}: the clock of a router is wrong, and what goes on may be among what is over."
         )
     lost, dropped, skipped = summary["lost"], summary["dropped"], len(summary["skipped"])
     missing = [

@@ -142,7 +142,7 @@ def error_bursts(quarters: DataFrame, limits: Limits) -> DataFrame:
         .groupBy("quarter", "address", "mtype")
         .agg(
             f.sum("n").alias("n"),
-            (f.sum("failed") / f.sum("messages")).alias("value"),
+            f.try_divide(f.sum("failed"), f.sum("messages")).alias("value"),
             f.max_by("error", f.struct("failed", "error")).alias("error"),
             f.max_by("router_id", f.struct("failed", "router_id")).alias("router_id"),
         )
@@ -210,7 +210,9 @@ def _evidence() -> Column:
     """Return the sentence of each anomaly, with its value and the usual one."""
 
     def ms(name: str) -> Column:
-        return f.round(f.col(name) / 1e6, 3)
+        value = f.round(f.col(name) / 1e6, 3)
+        whole = f.round(value).cast("decimal(38,0)")  # Java writes 1.08E7
+        return f.when(value < 1e7, value.cast("string")).otherwise(whole.cast("string"))
 
     def percent(name: str) -> Column:
         return f.round(f.col(name) * 100, 1)

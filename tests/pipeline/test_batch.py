@@ -17,13 +17,14 @@ from pipeline.generate.scenario import FAULTS
 from pipeline.hourly import ROLLUPS, VERSION
 from pipeline.output import generations
 from pipeline.output.catalogue import check, register
+from pipeline.output.columns import SPARK, TABLES
 from pipeline.output.directory import RESULTS, claimed
 from pipeline.output.generations import current
 from pipeline.output.results import Results
 from pipeline.output.rollups import Rollups
 from pipeline.plan import Wishes
 from pipeline.tables import capacity
-from pipeline.tables.anomalies import Limits, latency_shifts
+from pipeline.tables.anomalies import Limits, anomalies, latency_shifts
 from pipeline.tables.capacity import Costs
 from pipeline.tables.measures import PERCENTILES, placed, ranked
 from pipeline.tables.ranges import ranks
@@ -223,6 +224,24 @@ def test_a_quarter_of_long_waits_overflows_nothing(spark: SparkSession) -> None:
     rows = [(quarter, "R1", "a", -1, name, hours, millions) for name in ("x", "y")]
     columns = "quarter timestamp, router_id string, address string, mtype int, container string, own_p50 long"
     assert latency_shifts(spark.createDataFrame(rows, f"{columns}, own_n long"), Limits()).collect() == []
+
+
+def test_hours_are_written_as_numbers_and_no_weight_is_no_failure(spark: SparkSession) -> None:
+    """Java writes 1.08E7 ms; the records of an address that stand for no message are no share of anything."""
+    columns = {column.name: column.type for column in TABLES["quarters"].columns}
+    none: dict[str, Any] = dict.fromkeys(columns)
+    none |= {"quarter": datetime(2026, 1, 5), "router_id": "R1", "mtype": -1, "outer": True, "n": 10, "failed": 0}
+    slow, quick = 3 * 3600 * 10**9, 1_500_000
+    rows = [none | {"address": "none", "messages": 0}]
+    rows += [
+        none | {"address": "a", "container": name, "messages": 10, "answer_n": 10, "answer_p50": time}
+        for name, time in (("x", slow), ("y", quick), ("z", quick))
+    ]
+    schema = ", ".join(f"`{name}` {SPARK[kind]}" for name, kind in columns.items())
+    quarters = spark.createDataFrame([tuple(row[name] for name in columns) for row in rows], schema)
+    [found] = anomalies(quarters).collect()
+    assert (found["kind"], found["container"]) == ("slow consumer", "x")
+    assert found["evidence"] == "half of the messages took it 10800000 ms or longer, the usual time is 1.5 ms"
 
 
 def plan_of(frame: DataFrame) -> str:

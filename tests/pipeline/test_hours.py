@@ -18,11 +18,14 @@ from pipeline.errors import PipelineError
 from pipeline.flow_log.hours import Period
 from pipeline.flow_log.records import FLOW
 from pipeline.flow_log.survey import survey
+from pipeline.hourly import Hourly
 from pipeline.output.directory import RESULTS, claimed
+from pipeline.output.generations import begin
 from pipeline.output.results import Results
 from pipeline.tables import endpoints, paths
 from pipeline.tables.capacity import Costs
 from tests.support.pipeline.logs import Written, cut, file
+from tests.support.pipeline.streams import put as put_records
 from tests.support.pipeline.tables import ALONE, MERGED, rows
 from tests.support.pipeline.trips import arrived, copy, record
 
@@ -108,6 +111,45 @@ def test_what_is_known_is_not_computed_again(run: Run, whole: Results, writers: 
         run(log, out, Choice(Period.of("2027-01-01", None)))
     with pytest.raises(PipelineError, match="there is no table waves; the tables are load, flows, traffic"):
         run(log, out, Choice(tables=("waves",)))
+
+
+def test_a_message_over_the_end_of_a_period_is_not_lost(tmp_path: Path) -> None:
+    """Its number is among those of the next hour; what is missing is, also right before the period."""
+    noon, second = datetime(2026, 1, 5, 12, tzinfo=UTC), timedelta(seconds=1)
+    put_records(tmp_path / "log", "R1", 1, [noon + at * second for at in (-2, 1, -1, 2)])
+    put_records(tmp_path / "log", "R1", 7, [noon + timedelta(hours=1)])
+    none: Any = None
+    with claimed(str(tmp_path / "out"), RESULTS, str(tmp_path / "log")) as output:
+        made = begin(output)
+        lost = {
+            period: Hourly.of_log(none, survey(str(tmp_path / "log")), made, {}, Period.of(*period)).lost()
+            for period in ((None, None), (None, HOUR), (HOUR, NEXT), (NEXT, None))
+        }
+    assert lost == {(None, None): 2, (None, HOUR): 0, (HOUR, NEXT): 0, (NEXT, None): 2}
+
+
+def test_records_without_room_are_of_their_hours(tmp_path: Path) -> None:
+    """Each file says how many there were since its core's start, and a run with --since only what was after it."""
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    for hour, number in enumerate((5, 5, 8)):
+        put_records(tmp_path / "log", "R1", 1 + hour, [noon + timedelta(hours=hour)], dropped=number)
+    none: Any = None
+    with claimed(str(tmp_path / "out"), RESULTS, str(tmp_path / "log")) as output:
+        made, log = begin(output), survey(str(tmp_path / "log"))
+        periods = ((None, None), (None, NEXT), (NEXT, "2026-01-05T14"), ("2026-01-05T14", None))
+        found = [Hourly.of_log(none, log, made, {}, Period.of(*one)).dropped() for one in periods]
+    assert found == [8, 5, 0, 3]
+
+
+HOUR, NEXT = "2026-01-05T12", "2026-01-05T13"
+
+
+def test_names_of_directories_are_no_patterns(run: Run, writers: list[Written], tmp_path: Path) -> None:
+    """Nor of the log, where Spark reads files by their names."""
+    place = tmp_path / "all [1]{x,y}*?\\=%20"
+    file(writers[0], writers[0].records[:20], place / "log" / "raw" / "a.parquet")
+    made, _ = run(place / "log", place / "out", Choice(tables=("taken",)))
+    assert made.generation.summary()["records"] == 20
 
 
 def hourly(log: DataFrame, make: Callable[[DataFrame], DataFrame]) -> DataFrame:

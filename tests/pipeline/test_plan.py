@@ -174,6 +174,36 @@ def test_receivers_that_no_table_can_name_are_said() -> None:
         planned([*rows, row(meid="y", endpoint="a:1")], sets, Wishes(remove=("a:1",)))
 
 
+def test_no_name_of_a_client_spoils_a_table(tmp_path: Path) -> None:
+    """Whatever it calls itself, and where its name is not known any more; a terminal gets no control characters."""
+    strange = ["a:0", "a:99999", "a:\u0661", "a\x07:1", f"{'a' * 259}:1", "\x1b[2J"]
+    sets = [row(endpoints=["b:1", one]) for one in strange]
+    rows = [row(meid=f"ran-{at}", endpoint=one) for at, one in enumerate([*strange, None, "b:1"])]
+    made = planned([*rows, row(meid="é" * 16, endpoint="b:1"), row(meid="é" * 15, endpoint="b:1")], sets, Wishes())
+    text = table_text(made)
+    (tmp_path / "plan.rt").write_text(text)
+    assert CliRunner().invoke(table_command, ["check", str(tmp_path / "plan.rt")]).exit_code == 0
+    assert set(owners_of(text).values()) == {"b:1"}
+    assert len(owners_of(text)) == len(rows) + 1
+    assert len(made.odd) == len(strange) + 1
+    assert "\x1b" not in "".join(made.odd)
+    with pytest.raises(PipelineError, match=r"\('\\x1b\[2J', laptop\)"):
+        planned([], [row(endpoints=["laptop", "\x1b[2J"])], Wishes())
+
+
+@pytest.mark.parametrize(
+    ("number", "together", "fits"), [(64, True, True), (65, True, False), (32, False, True), (33, False, False)]
+)
+def test_groups_that_no_table_takes_are_left_out(tmp_path: Path, number: int, together: bool, fits: bool) -> None:
+    """RMR has a limit of groups, and one of members; a table beyond them would be refused as a whole."""
+    many = [f"h{at}:1" for at in range(number)]
+    sets = [row(endpoints=many)] if together else [row(endpoints=[one]) for one in many]
+    made = planned([], [*sets, row(mtype=2, endpoints=["a:1"])], Wishes())
+    assert (set(made.entries), len(made.odd)) == ({(1, -1), (2, -1)} if fits else {(2, -1)}, not fits)
+    (tmp_path / "plan.rt").write_text(table_text(made))
+    assert CliRunner().invoke(table_command, ["check", str(tmp_path / "plan.rt")]).exit_code == 0
+
+
 def test_what_goes_by_entity_is_known_from_the_log() -> None:
     """Though one endpoint owns everything: so that a new one can get some; and a type whose copies all went
     to one endpoint is no table of entities because of that."""

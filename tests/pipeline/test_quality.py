@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,7 @@ SUMMED = ("int64",)
 SUMMARY = {
     "records": 2, "messages": 2, "bytes": 2, "hops": 2, "hop_bytes": 2,
     "files": 1, "lost": 0, "dropped": 0, "skipped": [],
-    "last_minute": "2026-01-05 12:00:00",
+    "first_minute": "2026-01-05 10:00:00", "last_minute": "2026-01-05 12:00:00",
 }  # fmt: skip
 
 
@@ -109,6 +110,13 @@ def without_an_hour(directory: Path) -> None:
     path.write_text(json.dumps(manifest))
 
 
+def know(directory: Path, *hours: str) -> None:
+    path = run(directory) / "hours.json"
+    manifest = json.loads(path.read_text())
+    manifest["hours"] |= {hour: {"files": {}} for hour in hours}
+    path.write_text(json.dumps(manifest))
+
+
 def faults(found: Generation, limits: Limits, now: datetime) -> dict[str, tuple[str, ...]]:
     """What is wrong, by check."""
     return {one.name: one.faults for one in checks(found, limits, now) if one.faults}
@@ -121,6 +129,29 @@ def test_results_are_well_for_some_time(made: Path) -> None:
     late = {"freshness": ("the newest record is 2.5 hours old, more than 2",)}
     assert faults(found, Limits(), last + timedelta(hours=2.5)) == late
     assert faults(found, Limits(max_age_h=3), last + timedelta(hours=2.5)) == {}
+
+
+def test_a_record_from_the_future_makes_no_results_fresh(made: Path) -> None:
+    """A router whose clock was wrong once would hide for as long that nothing comes any more."""
+    found, last = current(str(made)), datetime(2026, 1, 5, 12, tzinfo=UTC)
+    assert faults(found, Limits(), last - timedelta(hours=2)) == {}
+    said = "the newest record is 2.5 hours in the future: the clock of a router, or this one, is wrong"
+    assert faults(found, Limits(), last - timedelta(hours=2.5)) == {"freshness": (said,)}
+
+
+def test_hours_outside_of_the_results_are_not_silent(made: Path) -> None:
+    """The manifest has all hours of the log, and a run with --since some of them; any number of hours may be silent."""
+    now, last = (datetime(*day, tzinfo=UTC) for day in ((2026, 1, 5, 12), (9970, 1, 1, 0)))
+    know(made, "2026-01-04T00", "2026-01-05T14")
+    assert faults(current(str(made)), Limits(), now) == {}
+    know(made, f"{last:%FT%H}")
+    say(made, last_minute=f"{last:%F %T}")
+    silent = (last - now) // timedelta(hours=1) - 2
+    said = f"{silent:,} hours without a record: 2026-01-05T13, 2026-01-05T15, 2026-01-05T16, …"
+    tracemalloc.start()
+    assert faults(current(str(made)), Limits(max_age_h=1e9), now) == {"gaps": (said,)}
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

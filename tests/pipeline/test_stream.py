@@ -20,7 +20,7 @@ from pipeline import batch, quality
 from pipeline.batch import chosen, recipes_of
 from pipeline.flow_log.records import read_log
 from pipeline.flow_log.survey import survey
-from pipeline.hourly import ROLLUPS, Rollup
+from pipeline.hourly import ROLLUPS, Rollup, without
 from pipeline.output import days
 from pipeline.output.directory import STREAM, claimed
 from pipeline.output.generations import current, read
@@ -125,6 +125,15 @@ def test_an_hour_of_which_the_log_lost_files_keeps_them(
     assert sum(said["hop_bytes"] for said in totals) == sum(
         size * weight for size, weight in zip(*(one.records[name].to_pylist() for name in SIZES), strict=True)
     )
+
+
+def test_records_that_were_there_may_have_any_number_of_gaps(spark: SparkSession) -> None:
+    """An hour in which every other record was lost; the others come late, and those of other writers."""
+    log = spark.range(6000).selectExpr(
+        "if(id < 3, 'R2', 'R1') router_id", "'b' boot_id", "cast(0 as smallint) worker_id", "id seq"
+    )
+    left = without(log, [("R1", "b", 0, 2 * at, 2 * at, 1) for at in range(3000)]).collect()
+    assert sorted(row["seq"] for row in left) == [0, 1, 2, *range(3, 6000, 2)]
 
 
 SIZES = ("size_bytes", "sample_weight")

@@ -3,14 +3,15 @@
 import os
 import shutil
 from collections import Counter
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from pipeline import stream
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, UnusableError
 from pipeline.files import file_system
 from pipeline.flow_log import survey as surveying
 from pipeline.output import days, generations
@@ -82,6 +83,51 @@ def test_a_late_file_of_any_age_counts(tmp_path: Path, age: int) -> None:
         assert not one.batch()
     assert results(out)["2026-01-05"] == ["R1 10", "R1 11", "R1 7", "R1 8", "R1 9", "R2 0"]
     assert current(str(out / "date=2026-01-05")).summary()["lost"] == 0
+
+
+def test_a_message_over_midnight_is_not_lost(tmp_path: Path) -> None:
+    """Numbers are in the order in which messages end, and days by when they came; also when the log has lost a day."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    midnight, second = datetime(2026, 1, 6, tzinfo=UTC), timedelta(seconds=1)
+    first = put(log, "R1", 1, [midnight + at * second for at in (-2, 1, -1, 2)])
+    batch(log, out)
+    lost = {day: current(str(out / f"date={day}")).summary()["lost"] for day in results(out)}
+    assert lost == {"2026-01-05": 0, "2026-01-06": 0}
+    first.unlink()
+    put(log, "R1", 6, [midnight + 3 * second])
+    batch(log, out)
+    assert current(str(out / "date=2026-01-06")).summary()["lost"] == 1
+    put(log, "R1", 9, [midnight + timedelta(days=1)])
+    batch(log, out)
+    assert current(str(out / "date=2026-01-07")).summary()["lost"] == 2  # between two days
+
+
+def test_days_of_another_version_are_not_compared_with(tmp_path: Path) -> None:
+    """Their columns may have other types; nor are days whose summary cannot be read."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    for day in range(3):
+        put(log, "R1", 1 + day, [START + timedelta(days=day)])
+    batch(log, out)
+    days_made = [current(str(out / f"date=2026-01-0{5 + day}")) for day in range(3)]
+    for made, said in zip(days_made, ('{"schema": "routerd.results.v3"}', "{"), strict=False):
+        Path(made.root, generations.SUMMARY).write_text(said)
+    spark: Any = mock.Mock()
+    with streaming(log, out) as one:
+        one._spark = spark
+        one._earlier(TABLE, "2026-01-08")
+    spark.read.schema.return_value.parquet.assert_called_once_with(days_made[2].table(TABLE))
+
+
+def test_a_day_in_the_future_is_not_the_last_one(tmp_path: Path) -> None:
+    """A router whose clock is wrong would have `report`, `plan` and `check` look at its day for as long."""
+    log, out, now = tmp_path / "log", tmp_path / "out", datetime.now(UTC)
+    for number, days_on in enumerate((3, 2)):
+        put(log, "R1", number, [now + timedelta(days=days_on)])
+    batch(log, out)
+    assert days.results_in(str(out)) == str(out / f"date={now + timedelta(days=2):%F}")
+    put(log, "R2", 0, [now - timedelta(days=1), now - timedelta(days=2)])
+    batch(log, out)
+    assert days.results_in(str(out)) == str(out / f"date={now - timedelta(days=1):%F}")
 
 
 def test_late_records_are_told(tmp_path: Path) -> None:
@@ -200,6 +246,23 @@ def test_rollups_that_are_gone_are_made_from_the_log_or_missed_by_name(tmp_path:
     put(log, "R1", 2, minutes(START, 2))
     says = "rollups of the hour 2026-01-05T22 are gone, were not among --tables, or are of another version"
     with pytest.raises(PipelineError, match=says):
+        batch(log, out)
+    assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
+
+
+def test_a_day_whose_manifest_is_gone_does_not_shrink(tmp_path: Path) -> None:
+    """It is computed again from a log that still has all of its records; otherwise it stays, and a person is asked."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    first = put(log, "R1", 0, minutes(START, 0))
+    batch(log, out)
+    put(log, "R1", 1, minutes(START, 1))
+    for manifest in out.glob("date=*/run-*/hours.json"):
+        manifest.unlink()
+    batch(log, out)
+    for manifest in out.glob("date=*/run-*/hours.json"):
+        manifest.unlink()
+    first.unlink()
+    with pytest.raises(UnusableError, match=r"is gone \(run-\w+/hours\.json\), and the log has no longer all"):
         batch(log, out)
     assert results(out) == {"2026-01-05": ["R1 0", "R1 1"]}
 

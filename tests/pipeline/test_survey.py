@@ -1,11 +1,13 @@
 """What is found in a directory: bad files, repeated records, lost ones, versions."""
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,9 +70,10 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     assert (found.compacted, lost(few), found.skipped) == (1, 0, [])
     compact.unlink()
     assert [Path(file.path) for file in survey(str(few)).clean] == raw
-    manifest.write_text("{")
-    with pytest.raises(PipelineError, match="does not say which files were compacted"):
-        survey(str(few))
+    for damaged in ("{", "[" * 100_000):
+        manifest.write_text(damaged)
+        with pytest.raises(PipelineError, match="does not say which files were compacted"):
+            survey(str(few))
 
 
 def test_files_that_share_some_records_are_tangled() -> None:
@@ -108,6 +111,8 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), few / "foreign.parquet")
     write(few / "damaged.parquet", "routerd.flow.v1")
     write(few / "zero.parquet", "routerd.flow.v0")
+    deep = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1", "routerd.flow.lives": "[" * 100_000}
+    pq.write_table(SCHEMA.empty_table().replace_schema_metadata(deep), few / "deep.parquet")
     for octets in (b"odd\xff.parquet", b"compact/odd\xfe", b"folder\xfe/of.parquet", b".hidden\xff"):
         path = Path(os.fsdecode(os.path.join(os.fsencode(few), octets)))
         path.parent.mkdir(exist_ok=True)
@@ -117,13 +122,22 @@ def test_bad_files_are_named_and_left_out(few: Path) -> None:
     said = {Path(one.path).name: one.reason for one in found.skipped}
     odd = [str(Path(one.path).relative_to(few)) for one in found.skipped if "no UTF-8" in one.reason]
     assert odd == [r"compact/odd\xfe", r"folder\xfe/of.parquet", r"odd\xff.parquet"]
-    wanted = {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet", "zero.parquet"}
+    wanted = {
+        "cut.parquet",
+        "empty.parquet",
+        "notes.txt",
+        "foreign.parquet",
+        "damaged.parquet",
+        "zero.parquet",
+        "deep.parquet",
+    }
     wanted |= {Path(one).name for one in odd}
     assert said.keys() == wanted
     assert said["zero.parquet"] == "its schema is routerd.flow.v0, which no version of routerd ever wrote"
     assert "cut short" in said["cut.parquet"]
     assert said["foreign.parquet"] == "it is not a file of a flow log"
     assert "metadata is damaged" in said["damaged.parquet"]
+    assert "metadata is damaged (RecursionError" in said["deep.parquet"]
 
 
 def test_a_file_from_the_future_is_refused(few: Path) -> None:
@@ -217,6 +231,35 @@ def test_a_growing_log_is_looked_at_once(few: Path, monkeypatch: pytest.MonkeyPa
     os.utime(raw, ns=(0, 1))
     with pytest.raises(ZeroDivisionError):
         survey(str(few), memory)
+
+
+@pytest.mark.parametrize("name", ["read_metadata", "ParquetFile"])
+def test_a_file_that_could_not_be_read_is_looked_at_again(
+    few: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By a stream that goes on, though nothing else is new: a disk, or too many open files, is no damaged file."""
+    memory, works = Memory(), getattr(pq, name)
+    (raw, *_) = (few / "raw").rglob("*.parquet")
+    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}  # and nothing of its numbers
+    pq.write_table(pq.ParquetFile(raw).read().replace_schema_metadata(told), raw)
+    broken = [OSError(errno.EMFILE, "Too many open files")]
+
+    def once(*args: Any, **more: Any) -> Any:
+        if broken:
+            raise broken.pop()
+        return works(*args, **more)
+
+    whole = survey(str(few))
+    monkeypatch.setattr(f"pyarrow.parquet.{name}", once)
+    first = survey(str(few), memory)
+    (skipped,) = (one for one in first.skipped if one.again)
+    assert "cannot be read" in skipped.reason
+    assert skipped.reason.endswith("([Errno 24] Too many open files)")
+    again = survey(str(few), memory)
+    assert memory.changed
+    assert (again.clean, again.tangled, again.skipped) == (whole.clean, whole.tangled, whole.skipped)
+    survey(str(few), memory)
+    assert not memory.changed
 
 
 def fail() -> None:

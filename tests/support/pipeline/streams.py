@@ -23,7 +23,7 @@ TABLE, ROLLUP = "traffic", "minutes"
 SCHEMA = pa.schema([(column.name, pa.int64()) for column in COLUMNS if not column.nullable])
 
 
-def put(log: Path, router: str, first: int, times: list[datetime], age_days: int = 0) -> Path:
+def put(log: Path, router: str, first: int, times: list[datetime], age_days: int = 0, dropped: int = 0) -> Path:
     """Write a file as a recorder does, with records of these times."""
     path = log / "raw" / f"date={times[0]:%Y-%m-%d}" / f"hour={times[0]:%H}" / f"{router}-0-{first:06d}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def put(log: Path, router: str, first: int, times: list[datetime], age_days: int
     }  # fmt: skip
     metadata = {
         "routerd.flow.schema": VERSION, "routerd.flow.router": router, "routerd.flow.boot": "b",
-        "routerd.flow.sequences": json.dumps({"0": [numbers[0], numbers[-1]]}), "routerd.flow.dropped": "0",
+        "routerd.flow.sequences": json.dumps({"0": [numbers[0], numbers[-1]]}), "routerd.flow.dropped": str(dropped),
     }  # fmt: skip
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
     os.utime(path, (0, path.stat().st_mtime - age_days * 86400))

@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
-from pipeline.files import appears_whole, file_system, for_spark
+from pipeline.files import appears_whole, file_system, for_spark, literal
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,12 @@ def test_scheme_and_authority_stay(
     _, found = file_system(directory)
     assert given == [asked]
     assert for_spark(directory, found, f"{found}/raw/x") == called
+
+
+def test_a_path_is_a_pattern_of_itself_alone() -> None:
+    """Spark reads what matches, and a backslash takes a character as it is."""
+    assert literal("file:///a b%20/x=1&2") == "file:///a b%20/x=1&2"
+    assert literal(r"s3a://b/[1]{x,y}*?\z") == r"s3a://b/\[1\]\{x,y\}\*\?\\z"
 
 
 def test_the_roots_are_those_of_pyarrow() -> None:

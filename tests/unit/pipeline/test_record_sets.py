@@ -18,3 +18,15 @@ def test_numbers_are_covered_as_sets() -> None:
     assert covers(torn, torn)
     assert not covers(torn, [(*one, 2, 3, 2)])
     assert missing([(*one, 5, 9, 5), (*one, 12, 15, 4), (*other, 1, 10, 9)]) == 3
+
+
+def test_numbers_of_other_hours_are_not_missing() -> None:
+    """A writer's numbers are in the order in which messages end; those between its last one before and these count."""
+    one, other = ("R1", "b", 0), ("R1", "b", 1)
+    records = [(*one, 8, 8, 1), (*one, 12, 13, 2)]
+    assert missing(records) == 3
+    assert missing(records, [(*one, 9, 9, 1), (*one, 11, 11, 1), (*one, 14, 20, 1)]) == 1
+    assert missing(records, [(*one, 1, 4, 4), (*one, 9, 12, 4)]) == 3
+    assert missing(records, [(*other, 1, 20, 20)]) == 3
+    assert missing(records, [(*one, 1, 20, 9)]) == 0
+    assert missing([], records) == 0

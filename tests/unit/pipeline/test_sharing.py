@@ -59,6 +59,7 @@ def test_the_first_session_leaves_what_the_next_ones_use(tmp_path: Path) -> None
 def test_a_session_that_fails_leaves_nothing_and_waits_for_nothing(tmp_path: Path) -> None:
     """Its Java is ended before it writes."""
     kept = tmp_path / "spark-1.jsa"
+    kept.with_suffix(".new").write_bytes(b"a part, of a session that was killed")
     spark = a_spark()
     gateway = spark._gateway
     Sharing(kept, make=True).settle(spark, well=False)

@@ -179,6 +179,18 @@ def test_what_takes_our_names_is_refused(tmp_path: Path, log: Path) -> None:
             assert made.write_text(name, ours) == str(out / name)
 
 
+def test_a_report_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash of the machine an empty one would be refused as somebody else's."""
+    made = make(claim(tmp_path / "out", log), "one")
+    synced: dict[int, bool] = {}
+    target = tmp_path / "out" / "report.html"
+    monkeypatch.setattr(generations.os, "fsync", lambda file: synced.update({os.fstat(file).st_ino: target.exists()}))
+    made.write_text("report.html", generations.SIGNS["report.html"])
+    assert synced[target.stat().st_ino] is False
+
+
 @pytest.mark.parametrize("local", [True, False])
 def test_a_killed_run_leaves_the_former_results_whole(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, local: bool
@@ -213,6 +225,40 @@ def test_a_killed_run_leaves_the_former_results_whole(
     assert current(str(out)).summary()["made"] == "last"
     assert len(list(out.glob("run-*"))) == len(list(out.glob("rollup-*"))) == 2
     assert not list(out.glob(".*"))
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_without_links_a_file_names_the_last_run(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """On a local file system such as FAT, or in user space; other errors are errors, a file of others is not ours."""
+    out = tmp_path / "out"
+    output = claim(out, log)
+    make(output, "linked")
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generations.os, "symlink", refused)
+        patch.setattr(generations.os, "link", refused)
+        for name in ("one", "two"):
+            made = make(output, name)
+            assert (out / "current").read_text() == f"{made.name}\n"
+            assert current(str(out)).summary()["made"] == name
+            assert made.stable("traffic") == made.table("traffic")
+        assert not made.link("other", {HOUR: Rollups(output, made.name, "rollups").hours[HOUR].files["traffic"]})
+    last = make(output, "three")
+    assert (out / "current").is_symlink()
+    assert last.stable("traffic") == f"file://{out}/current/traffic"
+    (out / "current").unlink()
+    (out / "current").write_text("precious")
+    with pytest.raises(PipelineError, match="current does not name a run of routerd"):
+        begin(output)
+    monkeypatch.setattr(generations.os, "symlink", lambda *_: os.mkdir("/proc/x"))
+    (out / "current").unlink()
+    with pytest.raises(FileNotFoundError):
+        make(output, "four")
 
 
 def test_a_table_that_is_a_rollup_has_links_to_its_files(

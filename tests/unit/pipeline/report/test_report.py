@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import pipeline
+from pipeline.errors import PipelineError
 from pipeline.output.directory import DAY, STREAM
 from pipeline.output.generations import Generation
 from pipeline.report.tables import Tables
@@ -136,6 +137,8 @@ def test_without_findings_nothing_is_wrong(tmp_path: Path) -> None:
     assert "not complete: 1,200 records are missing by their numbers, 1 file was left out" in shown.text
     assert "The log is old: its last record came at 2026-01-06 23:59" in shown.text
     assert "x.parquet: cut short" in shown.table("Files left out")[0][0]
+    shown = page(made(tmp_path / "three", {"traffic": [traffic(HOUR)]}, made="2026-01-06T12:00:00+00:00"))
+    assert "The last record is of 2026-01-06 23:59, and the run was made at 2026-01-06 12:00: the clock" in shown.text
 
 
 def test_one_day_only_is_said(tmp_path: Path) -> None:
@@ -224,6 +227,31 @@ def test_changes_are_those_beyond_the_limits(tmp_path: Path) -> None:
         ["new", "Messages to is fail (router R1)"],
         ["over", "Messages to was fail (router R1)"],
     ]
+
+
+@pytest.mark.parametrize("name", ["traffic", "findings", "hops", "latencies"])
+def test_a_damaged_table_is_named(tmp_path: Path, name: str) -> None:
+    """Its footer says what it has, and its values are no values."""
+    tables = {"traffic": [traffic(HOUR)], "latencies": [latency(HOUR)], "findings": [finding("loop", HOUR, 2 * HOUR)]}
+    run = made(tmp_path / "out", {**tables, "hops": [{"router_id": "R1", "onward": "R2", "messages": 5}]})
+    (path,) = Path(run.root, name).glob("*.parquet")
+    data = path.read_bytes()
+    last = int.from_bytes(data[-8:-4], "little") + 8  # of the file: the footer
+    path.write_bytes(data[:4] + b"\xff" * (len(data) - last - 4) + data[-last:])
+    with pytest.raises(PipelineError, match=rf"out/run-\w+/{name} cannot be read: .*`routerd pipeline run` makes it"):
+        text(Tables(run), run.summary())
+
+
+def test_a_neighbour_whose_name_is_not_known_is_no_router_in_the_picture(tmp_path: Path) -> None:
+    """Its link is in the table of links."""
+    hops = [{"router_id": "R1", "onward": other, "messages": 5} for other in (None, "R2")]
+    run = made(tmp_path / "out", {"traffic": [traffic(HOUR)], "hops": hops})
+    assert "None" not in text(Tables(run), run.summary())
+    shown = page(run)
+    assert [
+        attributes["aria-label"][:30] for tag, attributes in shown.elements if attributes.get("class") == "network"
+    ] == ["2 routers and 1 lines between "]
+    assert [row[:2] for row in shown.table("Links")] == [["R1", ""], ["R1", "R2"]]
 
 
 def test_ten_thousand_of_everything_is_a_page_of_the_same_size(tmp_path: Path) -> None:
