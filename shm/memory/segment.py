@@ -14,9 +14,7 @@ import errno
 import fcntl
 import mmap
 import os
-import re
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -24,6 +22,7 @@ import posix_ipc  # type: ignore[import-not-found]  # an extension without type 
 
 from shm import native
 from shm.memory import flight, snapshot_store
+from shm.memory.names import Names, segment_prefix
 from shm.memory.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -33,46 +32,6 @@ __all__ = [
 
 MAX_ARENA_MIB: Final = MIB  # a TiB
 MODE: Final = 0o600
-_ID_LIMIT: Final = 64  # of NAME_MAX's 255 characters
-
-
-def segment_prefix(router_id: str, pid: int) -> str:
-    """Return the prefix of a router's segment names; ``_`` replaces characters that a name cannot have."""
-    return f"/routerd-{re.sub(r'[^A-Za-z0-9._-]', '_', router_id)[:_ID_LIMIT]}-{pid}"
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names of a family of segments: POSIX names with one leading slash."""
-
-    prefix: str
-
-    @property
-    def control(self) -> str:
-        return f"{self.prefix}-control"
-
-    @property
-    def rings(self) -> str:
-        return f"{self.prefix}-rings"
-
-    @property
-    def flow(self) -> str:
-        """The segment with the core's records for the recorder."""
-        return f"{self.prefix}-flow"
-
-    @property
-    def flight(self) -> str:
-        """The segment of the flight recorder; a router without one has no such segment."""
-        return f"{self.prefix}-flight"
-
-    @property
-    def semaphore(self) -> str:
-        """The semaphore that the core sleeps on."""
-        return f"{self.prefix}-core"
-
-    def arena(self, index: int) -> str:
-        """Return the name of a worker's arena; the core's has the number ``places``."""
-        return f"{self.prefix}-arena-{index}"
 
 
 class Segments:
