@@ -13,8 +13,9 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from routerd.cli.client import NODE, Client, ClientError, Place, plain
 from routerd.cli.connection_options import connect, lost, words
-from routerd.cli.printed import print_json, printable
+from routerd.cli.printed import print_json
 from shm.contract.numbers import counted
+from shm.contract.text import printable
 
 PATIENCE = 1.0  # seconds of silence while an outcome is awaited
 PREFETCH = 1000  # credit for round trips, so that few of them wait for more
@@ -92,7 +93,7 @@ def send(place: Place, address: str, sending: Sending) -> int:
                     raise
                 accepted, refused = accepted + (not outcome), refused + bool(outcome)
                 if outcome:
-                    click.echo(f"{address}: {outcome}", err=True)
+                    click.echo(printable(f"{address}: {outcome}"), err=True)
         _tell(sending, accepted, refused)
     return refused
 
@@ -209,7 +210,7 @@ def _show(message: Message, as_json: bool) -> None:
     if as_json:
         found = {name: getattr(message, name) for name in SHOWN}
         said = {name: plain(value) for name, value in found.items() if value not in (None, "", {})}
-        click.echo(msgspec.json.encode(said, enc_hook=_as_text))
+        print_json(said, in_a_line=True, hook=_as_text)
     else:
         click.echo(printable(_as_text(message.body)))
 
