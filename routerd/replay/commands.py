@@ -26,7 +26,8 @@ from routerd.replay.told import step_told
 from shm.contract.text import printable, reason
 from shm.memory import flight
 from shm.memory.flight import RecordingError
-from shm.memory.segment import DIRECTORY, Names
+from shm.memory.segment import Names
+from shm.memory.space import open_file
 
 _NUMBER: Final = struct.Struct("=q")
 SAME: Final = 0
@@ -46,7 +47,7 @@ def record(prefix: str, router: str, last: float | None, file: Path | None) -> t
     """Write what a running router's recorder holds to a file. Return the file, and how many records it has."""
     path = file or Path(f"{router}.flight")
     try:
-        with (DIRECTORY / Names(prefix).flight[1:]).open("rb") as segment:
+        with os.fdopen(open_file(Names(prefix).flight[1:]), "rb") as segment:
             ring = mmap.mmap(segment.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise click.ClickException(

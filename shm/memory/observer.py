@@ -13,6 +13,7 @@ from shm.contract.roles import Role, process_name
 from shm.memory import flight
 from shm.memory.journal import Journal, journal_of
 from shm.memory.segment import DIRECTORY, Names, SegmentError
+from shm.memory.space import open_file
 from shm.statistics import board, stats
 
 _SLOTS_BEHIND_WORKERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER)
@@ -149,7 +150,7 @@ def _workers(first: int, behind: int) -> list[str]:
 
 def _map(name: str) -> tuple[mmap.mmap, int]:
     try:
-        fd = os.open(DIRECTORY / name[1:], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_file(name[1:])
     except OSError as error:
         raise SegmentError(f"{name} cannot be opened: {error.strerror}; is its router running?") from None
     try:
