@@ -162,8 +162,11 @@ class Children:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
-        if self.recorder.child is not None and not blueprint.records:
-            self.recorder.end_file(now)
+        if not blueprint.records and before.records:
+            if self.recorder.child is not None:
+                self.recorder.end_file(now)
+            else:
+                self._memory.recorder_gone()
 
     def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
         if self.core.cpus != pinning.core:
@@ -244,6 +247,8 @@ class Children:
         )
         if place.role == Role.WORKER:
             self._worker_died(place, now)
+        elif place is self.recorder and not self._blueprint.records:
+            self._memory.recorder_gone()  # a killed one has not said so, and no successor will
 
     def end(self) -> None:
         """Kill and reap all children that are left when the supervisor exits."""

@@ -81,6 +81,11 @@ class SharedMemory:
         for counter in _OF_THE_LIVING:
             page.set(counter, 0)
 
+    def recorder_gone(self) -> None:
+        """Show on the recorder's statistics page that there is none, and that none is missing."""
+        page = self._segments.recorder_stats()
+        page.own(0, page.generation)
+
     def set_certificate_expiry(self, seconds: int) -> None:
         """Publish when the first of the router's certificates expires, in seconds since 1970; 0: there is none."""
         self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, seconds)

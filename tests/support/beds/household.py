@@ -66,6 +66,9 @@ class FakeMemory:
     def worker_gone(self, index: int) -> None:
         self.done.append(f"worker {index} gone")
 
+    def recorder_gone(self) -> None:
+        self.done.append("recorder gone")
+
     def set_workers(self, count: int) -> None:
         self.done.append(f"{count} workers")
 

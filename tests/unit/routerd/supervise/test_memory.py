@@ -8,6 +8,8 @@ import pytest
 from bench import contract
 from routerd.supervise import memory as memory_module
 from routerd.supervise.memory import SharedMemory
+from shm.contract.roles import Role
+from shm.memory.observer import SharedView
 from shm.memory.segment import DIRECTORY, attach
 from shm.statistics.stats import COUNTERS
 
@@ -93,3 +95,19 @@ def test_the_core_is_woken_through_its_semaphore(memory: SharedMemory) -> None:
     with attach(memory.prefix) as segments:
         memory.wake_core()
         segments.semaphore.acquire(5)
+
+
+def test_a_recorder_that_nobody_wants_any_more_is_not_missing(memory: SharedMemory) -> None:
+    """Its page has no process; what it counted stays counted."""
+    with attach(memory.prefix) as segments:
+        page = segments.recorder_stats()
+        page.own(4711, 3)
+        page.add(COUNTERS["flow_rows"].place, 5)
+        view = SharedView(memory.prefix)
+        assert Role.RECORDER in view.processes
+        memory.recorder_gone()
+        assert Role.RECORDER not in view.processes
+        assert [(one.process, one.generation, one.counters["flow_rows"]) for one in view.former()] == [
+            ("recorder", 3, 5)
+        ]
+        del page, view
