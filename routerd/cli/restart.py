@@ -51,10 +51,10 @@ class Found(msgspec.Struct, frozen=True):
 def running() -> list[Found]:
     """Return the routers on this machine whose shared memory this user may open."""
     matches = filter(None, map(_CONTROL.fullmatch, segments()))
-    return [one for one in (Found(match["id"], int(match["pid"])) for match in matches) if _lives(one)]
+    return [one for one in (Found(match["id"], int(match["pid"])) for match in matches) if lives(one)]
 
 
-def _lives(router: Found) -> bool:
+def lives(router: Found) -> bool:
     """Whether a live supervisor holds the lock of a router's control segment.
 
     Every user may make a file of such a name, with the id of any process in it, and lock it: a signal would end that
@@ -223,7 +223,7 @@ def _progress(router: Found, follower: Follower, timeout: float) -> Iterator[str
         if not follower.waiting:
             yield OVER
             return
-        if not _lives(router):
+        if not lives(router):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
         if time.monotonic() >= end:
             raise RestartError(
