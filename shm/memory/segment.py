@@ -48,6 +48,7 @@ class Segments:
         self._lock = lock
         self._maps: dict[str, mmap.mmap] = {}
         self._semaphore: posix_ipc.Semaphore | None = None
+        self._filled = 0, 0  # in the process that created the segments, which believes no other
 
     @property
     def control(self) -> mmap.mmap:
@@ -59,11 +60,12 @@ class Segments:
 
     def set_workers(self, workers: int) -> None:
         """Set the number of workers; only the process that created the segments may do so."""
-        native.set_workers(self.control, workers, max(workers, self.counts()[1]))
+        self._filled = workers, max(workers, self._filled[1])
+        native.set_workers(self.control, *self._filled)
 
     def counts(self) -> tuple[int, int]:
         """Return the number of workers and its maximum since the router's start."""
-        return native.workers(self.control)
+        return native.workers(self.control) if self._lock is None else self._filled
 
     def give_back(self, worker: int) -> None:
         """Return to the kernel the memory of all unmarked blocks of an arena without an owner."""
@@ -107,23 +109,44 @@ class Segments:
 
     def worker_stats(self, worker: int) -> native.StatsPage:
         """A worker's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self._known(worker)))
+        return self._page(self._known(worker))
 
     def core_stats(self) -> native.StatsPage:
         """The core's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places))
+        return self._page(self.places)
 
     def supervisor_stats(self) -> native.StatsPage:
         """The supervisor's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places + 1))
+        return self._page(self.places + 1)
 
     def recorder_stats(self) -> native.StatsPage:
         """The recorder's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.places + 2))
+        return self._page(self.places + 2)
 
     def board(self) -> native.Board:
         """The board."""
         return native.Board(self.control, native.board_offset(self.places))
+
+    def _page(self, slot: int) -> native.StatsPage:
+        try:
+            return native.StatsPage(self.control, native.stats_offset(slot))
+        except ValueError:
+            if self._lock is None:
+                raise
+            self._format()
+            return native.StatsPage(self.control, native.stats_offset(slot))
+
+    def _format(self) -> None:
+        """Write the header again, and what marks the statistics pages, where a process that went mad has damaged them.
+
+        Readers see no other numbers for a moment where it has not.
+        """
+        arena_bytes = len(self._maps["arena-0"])
+        there = native.check_control(self.control) is None
+        if not there or native.control_header(self.control) != (self.places, arena_bytes):
+            native.format_control(self.control, self.places, arena_bytes, os.getpid())
+        if native.workers(self.control) != self._filled:
+            native.set_workers(self.control, *self._filled)
 
     def _known(self, worker: int) -> int:
         if not 0 <= worker < self.places:
@@ -136,14 +159,11 @@ class Segments:
         The formats are written again in case the core has damaged them. Counters and the workers' doorbells
         stay. No process may use the segments meanwhile.
         """
-        _, arena_bytes = native.control_header(self.control)
-        workers, most = native.workers(self.control)
-        native.format_control(self.control, self.places, arena_bytes, os.getpid())
-        native.set_workers(self.control, workers, most)
+        self._format()
         native.format_rings(self.rings, self.places)
         for i, arena in enumerate(self.arenas):
             native.format_arena_segment(arena)
-            if i < most or i == self.places:  # the others have no marks, and touching them allocates memory
+            if i < self._filled[1] or i == self.places:  # the others have no marks, and touching them allocates memory
                 native.Arena(arena).mark_none()
         native.wake_core(self.control)
         with contextlib.suppress(posix_ipc.BusyError):
@@ -221,7 +241,7 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
             native.format_arena_segment(segments._maps[f"arena-{i}"])
         segments._semaphore = _create_semaphore(segments.names.semaphore)
         native.format_control(control, places, arena_mib * MIB, os.getpid())
-        native.set_workers(control, workers, workers)
+        segments.set_workers(workers)
     except BaseException:
         segments.close()
         raise

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,7 @@ from routerd.supervise.memory import SharedMemory
 from shm.contract.roles import Role
 from shm.memory.observer import SharedView
 from shm.memory.segment import DIRECTORY, attach
+from shm.native import stats_offset
 from shm.statistics.stats import COUNTERS
 
 
@@ -88,6 +90,25 @@ def test_reset_mends_what_a_mad_core_has_damaged(memory: SharedMemory) -> None:
         memory.reset()
     with attach(memory.prefix):
         pass
+
+
+@pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
+def test_the_supervisor_believes_no_number_that_a_mad_core_may_have_written(octet: int) -> None:
+    """How many workers there are, and how large their arenas: the router would end with it, or no later core start."""
+    memory = SharedMemory("memory-test", 2, 4, places=3)
+    memory.set_workers(3)
+    memory.set_workers(2)
+    with closing(memory), attach(memory.prefix) as segments:
+        segments.control[:8192] = bytes((octet,)) * 8192
+        for slot in range(3 + 3):
+            at = stats_offset(slot)
+            segments.control[at : at + 8] = bytes((octet,)) * 8
+        assert memory.connections() == 0
+        memory.beat()
+        memory.reset()
+        with attach(memory.prefix) as later:
+            assert later.counts() == (2, 3)
+            assert [later.size(f"arena-{index}") for index in range(3)] == [4 << 20] * 3
 
 
 def test_the_core_is_woken_through_its_semaphore(memory: SharedMemory) -> None:
