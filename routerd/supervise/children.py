@@ -318,6 +318,8 @@ class Children:
         if place is self.core and self._orphaned:
             self._memory.reset()
             self._orphaned = False
+        else:
+            self._memory.mend()
         if place.role == Role.WORKER:
             self._slots.place_memory(place)
         place.generation += 1

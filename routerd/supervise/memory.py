@@ -47,6 +47,10 @@ class SharedMemory:
         for index in range(*self._segments.counts()):
             self._segments.give_back(index)
 
+    def mend(self) -> None:
+        """Write again what a process that starts must find, whatever one that went mad has written there."""
+        self._segments.mend()
+
     @property
     def flight(self) -> mmap | None:
         """The flight recorder's ring, or None without one."""

@@ -48,7 +48,9 @@ class Segments:
         self._lock = lock
         self._maps: dict[str, mmap.mmap] = {}
         self._semaphore: posix_ipc.Semaphore | None = None
-        self._filled = 0, 0  # in the process that created the segments, which believes no other
+        # In the process that created the segments, which believes no other:
+        self._filled = 0, 0  # as `counts`
+        self._started = 0  # nanoseconds since 1970
 
     @property
     def control(self) -> mmap.mmap:
@@ -70,6 +72,7 @@ class Segments:
     def give_back(self, worker: int) -> None:
         """Return to the kernel the memory of all unmarked blocks of an arena without an owner."""
         arena = self.arenas[worker]
+        native.format_arena_segment(arena)  # its last owner may have gone mad
         for start, end in native.Arena(arena).gaps():
             first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
             if first < last:
@@ -153,16 +156,25 @@ class Segments:
             raise IndexError(f"there is no worker {worker}; there are places for {self.places}")
         return worker
 
+    def mend(self) -> None:
+        """Write again what says where everything is, but for the rings, before a process attaches.
+
+        One that went mad may have damaged it, and no later one could attach.
+        """
+        self._format()
+        native.format_telemetry(self.flow, self._started)
+        for arena in self.arenas:
+            native.format_arena_segment(arena)
+
     def reset(self) -> None:
         """After the core's death, empty the rings, free every block, and reset the core's doorbell.
 
         The formats are written again in case the core has damaged them. Counters and the workers' doorbells
         stay. No process may use the segments meanwhile.
         """
-        self._format()
+        self.mend()
         native.format_rings(self.rings, self.places)
         for i, arena in enumerate(self.arenas):
-            native.format_arena_segment(arena)
             if i < self._filled[1] or i == self.places:  # the others have no marks, and touching them allocates memory
                 native.Arena(arena).mark_none()
         native.wake_core(self.control)
@@ -232,7 +244,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None,
         segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(places))
         native.format_rings(segments.rings, places)
         segments._maps["flow"] = _create_segment(segments.names.flow, native.TELEMETRY_BYTES)
-        native.format_telemetry(segments.flow, time.time_ns())
+        segments._started = time.time_ns()
+        native.format_telemetry(segments.flow, segments._started)
         if ring:
             segments._maps["flight"] = _create_segment(segments.names.flight, ring)
         for i in range(places + 1):

@@ -60,6 +60,8 @@ class FakeMemory:
     def reset(self) -> None:
         self.done.append("reset")
 
+    def mend(self) -> None: ...
+
     def wake_core(self) -> None:
         self.done.append("wake core")
 

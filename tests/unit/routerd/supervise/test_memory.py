@@ -12,7 +12,7 @@ from routerd.supervise.memory import SharedMemory
 from shm.contract.roles import Role
 from shm.memory.observer import SharedView
 from shm.memory.segment import DIRECTORY, attach
-from shm.native import stats_offset
+from shm.native import FlowReader, stats_offset
 from shm.statistics.stats import COUNTERS
 
 
@@ -90,6 +90,23 @@ def test_reset_mends_what_a_mad_core_has_damaged(memory: SharedMemory) -> None:
         memory.reset()
     with attach(memory.prefix):
         pass
+
+
+@pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
+def test_a_worker_that_went_mad_keeps_no_other_from_starting(memory: SharedMemory, octet: int) -> None:
+    """Every process that starts attaches to all segments. What the others count and hold stays as it is."""
+    with attach(memory.prefix) as segments:
+        arenas = [contract.Arena(arena) for arena in segments.arenas]
+        assert contract.mark_chain(arenas[0], 7) > 0
+        marked, started = arenas[0].marked(), FlowReader(segments.flow).started
+        for damaged in (segments.arenas[0], segments.arenas[1], segments.flow):
+            damaged[:32] = bytes((octet,)) * 32
+        memory.empty(1)
+        memory.mend()
+        with attach(memory.prefix) as later:
+            assert contract.Arena(later.arenas[0]).marked() == marked
+            assert FlowReader(later.flow).started == started
+        del arenas
 
 
 @pytest.mark.parametrize("octet", [0x00, 0x01, 0xFF])
