@@ -30,6 +30,7 @@ from routerd.supervise.spares import Spares
 from routerd.supervise.stopping import Phase, Stopping, order
 from routerd.supervise.worker_slots import RECLAIM_SECONDS, WorkerSlots
 from routerd.translate.setup import Blueprint
+from shm.contract.complaints import Complaints
 from shm.contract.control import (
     Alive,
     Closed,
@@ -73,6 +74,7 @@ class Children:
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
         self.rolling: Rolling | None = None
+        self._odd = Complaints()
 
     @property
     def places(self) -> list[Place]:
@@ -201,7 +203,8 @@ class Children:
             case Fatal():
                 pass  # it is part of the death report
             case _:
-                event(LOGGER, logging.WARNING, f"{place.name} sent a message that makes no sense now", message=message)
+                text = "%s sent a message that makes no sense now: %s"
+                self._odd.tell(now, LOGGER, logging.WARNING, text, place.name, message, key=place.name)
 
     def _answered(self, place: Place, phase: Phase) -> bool:
         """Note that a worker has done what a phase asks for; return False if it was not asked."""
