@@ -28,7 +28,10 @@ def print_steps(steps: Iterable[str], goes_on: bool, as_json: bool) -> None:
 
 def print_json(value: Any, *, in_a_line: bool = False, hook: Callable[[Any], str] = str) -> None:
     """Print a value as JSON, indented or in a line; ``hook`` makes text of what JSON cannot hold."""
-    encoded = msgspec.json.encode(value, enc_hook=hook)
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=hook)
+    except UnicodeEncodeError:  # half a character, as AMQP's type char may have it
+        encoded = json.dumps(msgspec.to_builtins(value, enc_hook=hook, str_keys=True)).encode()
     text = (encoded if in_a_line else msgspec.json.format(encoded, indent=2)).decode()
     click.echo(_NOT_ASCII.sub(_shown, text))
 
